@@ -1,0 +1,29 @@
+"""Public names that load their module on first use, so that imports stay quick."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def lazy_names(package: str, home: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` for a package whose names live in other modules.
+
+    Parameters
+    ----------
+    package : str
+        `__name__` of the package.
+    home : mapping of str to str
+        For each public name the absolute module that defines it.
+    """
+
+    def __getattr__(name: str) -> Any:  # noqa: N807
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(home[name]), name)
+
+    def __dir__() -> list[str]:  # noqa: N807
+        return sorted(home)
+
+    return __getattr__, __dir__

@@ -1,0 +1,124 @@
+"""Model folders: `manifest.json` and one safetensors file, written atomically, never executed.
+
+The manifest names the tensor file by its content, so replacing the manifest is the single moment
+at which a new model becomes visible; a crash before it leaves the old model whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise._files import atomic_path, sha256_of, write_json
+from groupnoise.exceptions import ModelFileError
+
+FORMAT = "groupnoise-model"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+
+
+def write_model(
+    folder: Path | str, *, kind: str, manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write a model folder.
+
+    Parameters
+    ----------
+    folder : path
+        Created if needed; a model already there is replaced atomically.
+    kind : str
+        Name of the estimator class that can load this model.
+    manifest : mapping
+        Anything JSON can hold: parameters, classes, metrics.
+    arrays : mapping of str to ndarray
+        Weights and other numeric state.
+    """
+    from safetensors.numpy import save_file
+
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ModelFileError(f"{folder} is a file; give a folder to save the model in.")
+    folder.mkdir(parents=True, exist_ok=True)
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    with atomic_path(folder / "weights.partial") as temporary:
+        save_file(contiguous, str(temporary))
+        checksum = sha256_of(temporary)
+    weights = folder / f"weights-{checksum[:16]}.safetensors"
+    (folder / "weights.partial").replace(weights)
+    header = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": kind,
+        "weights": {"file": weights.name, "sha256": checksum},
+    }
+    write_json(folder / MANIFEST, {**header, **manifest})
+    for stale in folder.glob("weights-*.safetensors"):
+        if stale != weights:
+            stale.unlink(missing_ok=True)
+
+
+def read_manifest(folder: Path | str) -> dict[str, Any]:
+    """Return the manifest of a model folder after checking that it is one of ours."""
+    path = Path(folder) / MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelFileError(
+            f"{folder} holds no {MANIFEST}; give the folder that save() or "
+            "`groupnoise fit` wrote."
+        ) from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ModelFileError(f"{path} cannot be read as JSON ({error}); restore or refit it.") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is not a groupnoise model manifest.")
+    version = manifest.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version!r}; this release reads version "
+            f"{FORMAT_VERSION}. Upgrade groupnoise or refit the model."
+        )
+    return manifest
+
+
+def read_model(
+    folder: Path | str, *, kind: str | None = None
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return (manifest, arrays) of a model folder after verifying its checksum.
+
+    Parameters
+    ----------
+    folder : path
+        What :func:`write_model` wrote.
+    kind : str, optional
+        The estimator class expected; another kind is refused by name.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    if kind is not None and manifest.get("kind") != kind:
+        raise ModelFileError(f"{folder} holds a {manifest.get('kind')!r} model, not a {kind!r}.")
+    entry = manifest.get("weights")
+    name = entry.get("file") if isinstance(entry, dict) else None
+    # A manifest may come from anywhere: never follow a path out of its own folder.
+    if not isinstance(name, str) or Path(name).name != name:
+        raise ModelFileError(f"{folder / MANIFEST} does not name a weights file of its own folder.")
+    weights = folder / name
+    if not weights.is_file():
+        raise ModelFileError(f"{weights} is missing; restore it or refit the model.")
+    if sha256_of(weights) != entry.get("sha256"):
+        raise ModelFileError(
+            f"{weights} does not match the checksum in its manifest: it is truncated or was "
+            "altered. Restore it or refit the model."
+        )
+    try:
+        arrays = load_file(str(weights))
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ModelFileError(f"{weights} is not a safetensors file ({error}).") from None
+    return manifest, arrays

@@ -1,0 +1,43 @@
+"""The errors groupnoise raises on purpose; each message is one sentence a user can act on."""
+
+from __future__ import annotations
+
+
+class GroupNoiseError(Exception):
+    """Base of every deliberate error; the command line turns it into exit code 2."""
+
+
+class DataError(GroupNoiseError, ValueError):
+    """The data given cannot be used as it is."""
+
+
+class EmptyGroupError(DataError):
+    """A group holds no object, so there is nothing to select."""
+
+
+class UnknownTargetError(DataError):
+    """A target, label or item was never seen in training."""
+
+
+class ParameterError(GroupNoiseError, ValueError):
+    """A parameter lies outside what is allowed."""
+
+
+class ConfigError(ParameterError):
+    """A configuration file holds an unknown key or a value of the wrong kind."""
+
+
+class TrainingError(GroupNoiseError, RuntimeError):
+    """Training cannot go on, for example because the loss is no longer finite."""
+
+
+class ModelFileError(GroupNoiseError, RuntimeError):
+    """A model or artifact on disk is missing, truncated, altered or of a foreign kind."""
+
+
+class MissingExtraError(GroupNoiseError, ImportError):
+    """An optional package is needed; the message names the extra that brings it."""
+
+
+class MissingDataError(GroupNoiseError, FileNotFoundError):
+    """A named data set is not in any directory searched; the message says where to get it."""

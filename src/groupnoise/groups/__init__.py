@@ -1,0 +1,23 @@
+"""What a group is: ragged objects tied to a target, padded only inside a batch."""
+
+from typing import TYPE_CHECKING
+
+from groupnoise._lazy import lazy_names
+from groupnoise.groups._ragged import Groups
+
+if TYPE_CHECKING:
+    from groupnoise.groups._batch import GroupBatch
+    from groupnoise.groups._collate import batch_rows, collate
+
+# Groups needs numpy alone; what makes tensors loads torch only when it is asked for.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Groups": "groupnoise.groups._ragged",
+        "GroupBatch": "groupnoise.groups._batch",
+        "batch_rows": "groupnoise.groups._collate",
+        "collate": "groupnoise.groups._collate",
+    },
+)
+
+__all__ = ["GroupBatch", "Groups", "batch_rows", "collate"]

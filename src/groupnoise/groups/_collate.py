@@ -1,0 +1,62 @@
+"""From rows of Groups to padded batches, and which rows go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from groupnoise._typing import IntArray
+from groupnoise.exceptions import DataError
+from groupnoise.groups._batch import GroupBatch
+from groupnoise.groups._ragged import Groups
+
+
+def collate(groups: Groups, rows: NDArray[np.integer[Any]]) -> GroupBatch:
+    """Pad the groups at `rows` to the size of the largest of them.
+
+    Padding repeats an object of the same group: a valid id or a finite feature row, so that
+    encoders never meet a value that could not occur; the mask alone says what is real.
+    """
+    if groups.targets is None:
+        raise DataError("these groups have no targets; a batch for training needs them.")
+    starts, sizes = groups.offsets[rows], groups.offsets[rows + 1] - groups.offsets[rows]
+    position = np.arange(sizes.max())
+    index = starts[:, None] + np.minimum(position, sizes[:, None] - 1)  # (groups, size)
+    return GroupBatch(
+        objects=torch.from_numpy(np.ascontiguousarray(groups.objects[index])),
+        mask=torch.from_numpy(position < sizes[:, None]),
+        targets=torch.from_numpy(np.ascontiguousarray(groups.targets[rows])),
+        rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)),
+    )
+
+
+def batch_rows(
+    sizes: IntArray, batch_size: int, generator: np.random.Generator | None
+) -> Iterator[IntArray]:
+    """Yield the rows of each batch, groups of similar size together.
+
+    Rows are shuffled, cut into pools of 16 batches, sorted by size inside a pool, and the batches
+    come in random order: padding stays small while every epoch mixes anew. Without a generator
+    rows come in their own order (evaluation).
+    """
+    n_groups = len(sizes)
+    if generator is None:
+        for start in range(0, n_groups, batch_size):
+            yield np.arange(start, min(start + batch_size, n_groups))
+        return
+    order = generator.permutation(n_groups)
+    if sizes.min() != sizes.max():
+        pool = 16 * batch_size
+        order = np.concatenate(
+            [
+                chunk[np.argsort(sizes[chunk], kind="stable")]
+                for chunk in (order[start : start + pool] for start in range(0, n_groups, pool))
+            ]
+        )
+    starts = np.arange(0, n_groups, batch_size)
+    for start in generator.permutation(starts):
+        yield order[start : start + batch_size]
