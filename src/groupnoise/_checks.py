@@ -87,7 +87,9 @@ def check_features(name: str, values: Any, *, width: int | None = None) -> NDArr
     if matrix.shape[0] == 0:
         raise DataError(f"{name} has 0 rows; at least one is needed.")
     if matrix.shape[1] == 0:
-        raise DataError(f"{name} has 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
+        raise DataError(
+            f"{name} has 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required."
+        )
     if width is not None and matrix.shape[1] != width:
         raise DataError(
             f"{name} has {matrix.shape[1]} features per row, but the model was fitted on {width}."

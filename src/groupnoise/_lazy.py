@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def lazy_names(package: str, home: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_names(
+    package: str, home: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a package whose names live in other modules.
 
     Parameters

@@ -23,7 +23,11 @@ MANIFEST = "manifest.json"
 
 
 def write_model(
-    folder: Path | str, *, kind: str, manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    folder: Path | str,
+    *,
+    kind: str,
+    manifest: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
 ) -> None:
     """Write a model folder.
 
@@ -69,11 +73,12 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise ModelFileError(
-            f"{folder} holds no {MANIFEST}; give the folder that save() or "
-            "`groupnoise fit` wrote."
+            f"{folder} holds no {MANIFEST}; give the folder that save() or `groupnoise fit` wrote."
         ) from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ModelFileError(f"{path} cannot be read as JSON ({error}); restore or refit it.") from None
+        raise ModelFileError(
+            f"{path} cannot be read as JSON ({error}); restore or refit it."
+        ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModelFileError(f"{path} is not a groupnoise model manifest.")
     version = manifest.get("format_version")

@@ -57,9 +57,7 @@ class Groups:
             check_finite("targets", self.targets)
 
     @classmethod
-    def from_lists(
-        cls, groups: Iterable[ArrayLike], targets: ArrayLike | None = None
-    ) -> Groups:
+    def from_lists(cls, groups: Iterable[ArrayLike], targets: ArrayLike | None = None) -> Groups:
         """Build from one array-like of objects per group (feature rows, or plain ids)."""
         try:
             parts = [np.asarray(group) for group in groups]
