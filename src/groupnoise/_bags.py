@@ -1,0 +1,121 @@
+"""Bags and their labels (multiple-instance learning) in every form users hold them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise._checks import check_features
+from groupnoise._label_sets import read_label_sets
+from groupnoise._typing import BoolArray
+from groupnoise.exceptions import DataError
+from groupnoise.groups import Groups
+
+
+def read_bags(bags: Any, groups: Any = None, *, width: int | None = None) -> Groups:
+    """Read bags of instances.
+
+    Parameters
+    ----------
+    bags : Groups, sequence of arrays, or array
+        A collection of groups; one array of shape (size, n_features) per bag; an array of shape
+        (n_bags, size, n_features); or flat rows of shape (n_rows, n_features).
+    groups : array-like of shape (n_rows,), optional
+        For flat rows, the bag each row belongs to; bags come in order of first appearance.
+        Without it every row is a bag of its own, as in ordinary classification.
+    width : int, optional
+        The number of features a fitted model expects.
+
+    Returns
+    -------
+    bags : Groups
+        One group per bag, objects are finite feature rows, no targets.
+
+    Examples
+    --------
+    >>> read_bags([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0]]])
+    Groups(2 groups, 3 objects, sizes 1-2)
+    """
+    if groups is not None:
+        if isinstance(bags, Groups) or _array_rank(bags) != 2:
+            raise DataError(
+                "groups= goes with flat rows of shape (rows, features); these bags are grouped."
+            )
+        rows = check_features("bags", bags, width=width)
+        return Groups.from_rows(rows, groups)[0]
+    if isinstance(bags, Groups):
+        check_features("bags", bags.objects, width=width)
+        return Groups(bags.objects, bags.offsets)
+    is_list = isinstance(bags, (list, tuple))
+    if is_list and not bags:
+        raise DataError("0 bags were given; at least one is needed.")
+    if is_list and _array_rank(bags[0]) == 2:
+        found = Groups.from_lists(bags)
+    elif _array_rank(bags) == 3:
+        found = Groups.from_array(bags)
+    else:
+        rows = check_features("bags", bags, width=width)
+        return Groups(rows, np.arange(len(rows) + 1))
+    check_features("bags", found.objects, width=width)
+    return found
+
+
+def read_bag_labels(
+    y: Any, n_bags: int, classes: Any = None, *, groups: Any = None
+) -> tuple[BoolArray, NDArray[Any]]:
+    """Read the labels of each bag.
+
+    Parameters
+    ----------
+    y : array-like, sparse matrix or sequence
+        One label per bag; or, for bags with several labels or none, a sequence of sets of labels
+        or a 0/1 matrix of shape (n_bags, n_classes).
+    n_bags : int
+        How many bags there are.
+    classes : array-like of shape (n_classes,), optional
+        The labels a fitted model knows. Without them they are taken from `y`.
+    groups : array-like of shape (n_rows,), optional
+        The bag of each row, if the bags came as flat rows; `y` may then have one entry per row,
+        equal inside a bag.
+
+    Returns
+    -------
+    indicator : bool ndarray of shape (n_bags, n_classes)
+        True where a bag carries a label.
+    classes : ndarray of shape (n_classes,)
+        The label each column stands for.
+
+    Examples
+    --------
+    >>> indicator, classes = read_bag_labels(["fox", "none"], n_bags=2)
+    >>> classes.tolist(), indicator.tolist()
+    (['fox', 'none'], [[True, False], [False, True]])
+    """
+    indicator, found = read_label_sets(y, name="y", classes=classes)
+    if groups is not None and len(indicator) == len(groups) != n_bags:
+        indicator = _once_per_bag(indicator, np.asarray(groups))
+    if len(indicator) != n_bags:
+        raise DataError(f"{n_bags} bags came with {len(indicator)} labels; give one per bag.")
+    return indicator, found
+
+
+def _array_rank(values: Any) -> int | None:
+    """Return the number of dimensions of an array-like, None if its rows are ragged."""
+    try:
+        return np.ndim(values)
+    except ValueError:
+        return None
+
+
+def _once_per_bag(indicator: BoolArray, groups: NDArray[Any]) -> BoolArray:
+    """Return the labels of each bag from labels repeated on every row of it."""
+    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
+    differs = np.flatnonzero((indicator != indicator[first[inverse]]).any(axis=1))
+    if len(differs):
+        raise DataError(
+            f"bag {groups[differs[0]].item()!r} has rows with different labels, first at row "
+            f"{differs[0]}; a bag carries one set of labels."
+        )
+    return indicator[np.sort(first)]
