@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from groupnoise._lazy import lazy_names
 from groupnoise.groups._ragged import Groups
+from groupnoise.groups._windows import SlidingWindows, sliding_windows
 
 if TYPE_CHECKING:
     from groupnoise.groups._batch import GroupBatch
@@ -14,10 +15,12 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Groups": "groupnoise.groups._ragged",
+        "SlidingWindows": "groupnoise.groups._windows",
+        "sliding_windows": "groupnoise.groups._windows",
         "GroupBatch": "groupnoise.groups._batch",
         "batch_rows": "groupnoise.groups._collate",
         "collate": "groupnoise.groups._collate",
     },
 )
 
-__all__ = ["GroupBatch", "Groups", "batch_rows", "collate"]
+__all__ = ["GroupBatch", "Groups", "SlidingWindows", "batch_rows", "collate", "sliding_windows"]
