@@ -110,7 +110,9 @@ def read_model(
     if kind is not None and manifest.get("kind") != kind:
         raise ModelFileError(f"{folder} holds a {manifest.get('kind')!r} model, not a {kind!r}.")
     entry = manifest.get("weights")
-    name = entry.get("file") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict):
+        entry = {}
+    name = entry.get("file")
     # A manifest may come from anywhere: never follow a path out of its own folder.
     if not isinstance(name, str) or Path(name).name != name:
         raise ModelFileError(f"{folder / MANIFEST} does not name a weights file of its own folder.")

@@ -1,0 +1,38 @@
+"""The model: encoders f and g, similarity S, and the normaliser of pair matching."""
+
+from groupnoise.matching._candidates import (
+    Candidates,
+    CandidateSource,
+    FullCandidates,
+    InBatchCandidates,
+    SampledCandidates,
+)
+from groupnoise.matching._encoders import (
+    EmbeddingEncoder,
+    IdentityEncoder,
+    LinearEncoder,
+    MLPEncoder,
+)
+from groupnoise.matching._log_normaliser import log_normaliser
+from groupnoise.matching._masked import masked_logsumexp, masked_softmax
+from groupnoise.matching._model import MatchingModel
+from groupnoise.matching._similarity import Dot, NegativeKL, Similarity
+
+__all__ = [
+    "CandidateSource",
+    "Candidates",
+    "Dot",
+    "EmbeddingEncoder",
+    "FullCandidates",
+    "IdentityEncoder",
+    "InBatchCandidates",
+    "LinearEncoder",
+    "MLPEncoder",
+    "MatchingModel",
+    "NegativeKL",
+    "SampledCandidates",
+    "Similarity",
+    "log_normaliser",
+    "masked_logsumexp",
+    "masked_softmax",
+]

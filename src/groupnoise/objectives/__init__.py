@@ -1,0 +1,45 @@
+"""The loss, in three replaceable parts: pair matching, group weighting, selection."""
+
+from groupnoise.objectives._absent import log_allowed_mass
+from groupnoise.objectives._group_weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
+from groupnoise.objectives._loss import GroupLoss
+from groupnoise.objectives._named import (
+    NAMED_OBJECTIVES,
+    make_selection,
+    make_weighting,
+    named_objective,
+)
+from groupnoise.objectives._objective import GroupObjective, LossOutput
+from groupnoise.objectives._pair_matching import Matching, PairMatching
+from groupnoise.objectives._selection import (
+    All,
+    Marginal,
+    Max,
+    Selected,
+    Selection,
+    Tempered,
+    TopK,
+)
+
+__all__ = [
+    "NAMED_OBJECTIVES",
+    "All",
+    "ContrastiveWeighting",
+    "GroupLoss",
+    "GroupObjective",
+    "LossOutput",
+    "Marginal",
+    "Matching",
+    "Max",
+    "PairMatching",
+    "Selected",
+    "Selection",
+    "SigmoidWeighting",
+    "Tempered",
+    "TopK",
+    "Weighting",
+    "log_allowed_mass",
+    "make_selection",
+    "make_weighting",
+    "named_objective",
+]

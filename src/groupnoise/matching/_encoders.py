@@ -1,0 +1,136 @@
+"""Encoders f and g: anything that maps inputs to vectors; four plain ones are given here.
+
+Any `nn.Module` of the user's own may take their place, as long as it maps a flat batch of inputs
+(n, ...) to vectors (n, dim).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class IdentityEncoder(nn.Module):
+    """The features themselves: f in the paper's multiple-instance setting."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the inputs unchanged."""
+        return inputs
+
+
+class LinearEncoder(nn.Module):
+    """A linear map of features: g in the paper's partial-label setting.
+
+    Parameters
+    ----------
+    n_features : int
+        Width of the inputs.
+    dim : int
+        Width of the vectors.
+    generator : torch.Generator
+        Decides the initial weights.
+    """
+
+    def __init__(self, n_features: int, dim: int, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(_scaled_normal(dim, n_features, generator))
+        self.bias = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map (n, n_features) to (n, dim)."""
+        return F.linear(inputs, self.weight, self.bias)
+
+
+class MLPEncoder(nn.Module):
+    """Linear layers with batch-free ReLU and dropout between them.
+
+    Parameters
+    ----------
+    n_features : int
+        Width of the inputs.
+    hidden : sequence of int
+        Widths of the hidden layers.
+    dim : int
+        Width of the vectors.
+    dropout : float
+        Share of hidden units dropped in training.
+    generator : torch.Generator
+        Decides the initial weights and every dropout mask.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        hidden: Sequence[int],
+        dim: int,
+        *,
+        dropout: float = 0.0,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        widths = [n_features, *hidden, dim]
+        self.layers = nn.ModuleList(
+            LinearEncoder(narrow, wide, generator=generator)
+            for narrow, wide in pairwise(widths)
+        )
+        self.dropout = dropout
+        self.generator = generator
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map (n, n_features) to (n, dim)."""
+        values = inputs
+        for layer in self.layers[:-1]:
+            values = self._drop(F.relu(layer(values)))
+        return self.layers[-1](values)  # type: ignore[no-any-return]
+
+    def _drop(self, values: Tensor) -> Tensor:
+        # nn.Dropout draws from torch's global generator; ours keeps `random_state` in charge.
+        if not self.training or self.dropout == 0.0:
+            return values
+        keep = 1.0 - self.dropout
+        drawn = torch.empty_like(values).bernoulli_(keep, generator=self.generator)
+        return values * drawn / keep
+
+
+class EmbeddingEncoder(nn.Module):
+    """One learned vector per id: f and g of labels and items.
+
+    Parameters
+    ----------
+    n_ids : int
+        How many ids there are.
+    dim : int
+        Width of the vectors.
+    std : float
+        Deviation of the initial values.
+    sparse : bool
+        Whether gradients hold only the rows that were looked up.
+    generator : torch.Generator
+        Decides the initial values.
+    """
+
+    def __init__(
+        self,
+        n_ids: int,
+        dim: int,
+        *,
+        std: float = 0.1,
+        sparse: bool = False,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_ids, dim).normal_(0.0, std, generator=generator))
+        self.sparse = sparse
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Map ids (n,) to vectors (n, dim)."""
+        return F.embedding(ids, self.weight, sparse=self.sparse)
+
+
+def _scaled_normal(fan_out: int, fan_in: int, generator: torch.Generator) -> Tensor:
+    # Variance 2 / fan_in keeps the scale of activations through ReLU layers.
+    return torch.empty(fan_out, fan_in).normal_(0.0, (2.0 / fan_in) ** 0.5, generator=generator)

@@ -1,0 +1,72 @@
+"""MatchingModel: the two encoders, the bias of a target, and what ids stand for."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class MatchingModel(nn.Module):
+    """f and g of the paper; the logit of an object and a target is f(x) . g(y) + bias(y).
+
+    Parameters
+    ----------
+    object_encoder : nn.Module
+        f: maps objects (n, ...) to vectors (n, dim).
+    target_encoder : nn.Module
+        g: maps targets (n, ...) to vectors (n, dim).
+    n_targets : int
+        How many targets there are; they are known by the ids 0 .. n_targets - 1.
+    target_inputs : Tensor of shape (n_targets, ...), optional
+        What the target encoder reads for each id, when that is not the id itself: the feature
+        rows of partial-label learning. Not part of the saved state.
+    has_bias : bool
+        Whether every target has a learned bias.
+    logit_scale : float
+        Multiplies f(x) . g(y).
+    sparse : bool
+        Whether the gradient of the bias holds only the rows that were looked up.
+    """
+
+    target_inputs: Tensor | None
+
+    def __init__(
+        self,
+        object_encoder: nn.Module,
+        target_encoder: nn.Module,
+        *,
+        n_targets: int,
+        target_inputs: Tensor | None = None,
+        has_bias: bool = False,
+        logit_scale: float = 1.0,
+        sparse: bool = False,
+    ) -> None:
+        super().__init__()
+        self.object_encoder = object_encoder
+        self.target_encoder = target_encoder
+        self.n_targets = n_targets
+        self.logit_scale = logit_scale
+        self.sparse = sparse
+        self.bias = nn.Parameter(torch.zeros(n_targets, 1)) if has_bias else None
+        self.register_buffer("target_inputs", target_inputs, persistent=False)
+
+    def encode_objects(self, objects: Tensor) -> Tensor:
+        """Return f(x), shape (n, dim)."""
+        vectors: Tensor = self.object_encoder(objects)
+        return vectors
+
+    def encode_targets(self, ids: Tensor) -> Tensor:
+        """Return g(y) of targets known by id, shape (n, dim), scaled for the logit."""
+        inputs = ids if self.target_inputs is None else self.target_inputs[ids]
+        return self.encode_target_inputs(inputs)
+
+    def encode_target_inputs(self, inputs: Tensor) -> Tensor:
+        """Return g of targets never seen in training, shape (n, dim), scaled for the logit."""
+        vectors: Tensor = self.target_encoder(inputs)
+        return vectors * self.logit_scale if self.logit_scale != 1.0 else vectors
+
+    def target_bias(self, ids: Tensor) -> Tensor | None:
+        """Return the bias of each target, shape (n,), or None."""
+        if self.bias is None:
+            return None
+        return nn.functional.embedding(ids, self.bias, sparse=self.sparse).squeeze(-1)

@@ -1,0 +1,83 @@
+"""GroupObjective: pair matching plus group weighting, then selection (Eq. 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torch import Tensor
+
+from groupnoise.objectives._absent import log_allowed_mass
+from groupnoise.objectives._group_weighting import Weighting
+from groupnoise.objectives._pair_matching import Matching
+from groupnoise.objectives._selection import Max, Selection
+
+
+class LossOutput(NamedTuple):
+    """The loss of each group and what each object had to do with it.
+
+    Attributes
+    ----------
+    per_group : Tensor of shape (groups,)
+        The negative score of each group.
+    scores : Tensor of shape (groups, size)
+        log P(target | object) + strength * log P(object | group); zero at padding.
+    share : Tensor of shape (groups, size)
+        The part each object has in its group's score.
+    """
+
+    per_group: Tensor
+    scores: Tensor
+    share: Tensor
+
+    @property
+    def chosen(self) -> Tensor:
+        """The place of the object with the largest share, shape (groups,); first wins ties."""
+        return self.share.argmax(-1)
+
+
+@dataclass(frozen=True)
+class GroupObjective:
+    """The loss of a group, from three replaceable parts.
+
+    Parameters
+    ----------
+    selection : Selection
+        How the scores of objects become the score of their group.
+    weighting : Weighting, optional
+        Group weighting; None leaves pair matching alone.
+    weighting_strength : float
+        Lambda: multiplies the log weights. 1 is the paper's, 0 removes the term.
+    absent_strength : float
+        Multiplies the absent-class term; 0 (the paper) leaves it out.
+    """
+
+    selection: Selection = field(default_factory=Max)
+    weighting: Weighting | None = None
+    weighting_strength: float = 1.0
+    absent_strength: float = 0.0
+
+    def __call__(
+        self, matching: Matching, *, allowed: Tensor | None = None, progress: float = 1.0
+    ) -> LossOutput:
+        """Return the loss of each group.
+
+        Parameters
+        ----------
+        matching : Matching
+            What the model says of the batch.
+        allowed : bool Tensor of shape (groups, n_targets), optional
+            Targets each group may have, for the absent-class term.
+        progress : float
+            How much of the training is done, for schedules.
+        """
+        scores = matching.log_pair
+        if self.weighting is not None and self.weighting_strength != 0.0:
+            log_weight = self.weighting(matching.features, matching.mask)
+            scores = scores + self.weighting_strength * log_weight
+        log_score, share = self.selection(scores, matching.mask, progress)
+        loss = -log_score
+        if self.absent_strength and allowed is not None and matching.log_probabilities is not None:
+            log_mass = log_allowed_mass(matching.log_probabilities, allowed, matching.mask)
+            loss = loss - self.absent_strength * log_mass
+        return LossOutput(loss, scores, share)

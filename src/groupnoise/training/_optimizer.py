@@ -1,0 +1,123 @@
+"""Adam for encoders, and Adam for tables that touches only the rows a batch looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+
+from groupnoise.matching import EmbeddingEncoder, MatchingModel
+
+
+class RowAdam(Optimizer):
+    """Adam on the rows of sparse gradients, with decoupled weight decay.
+
+    A dense step costs as much as the table is large; this one costs as much as the batch. Rows
+    that were not looked up keep their moments as they are (`lazy` Adam); the weight decay they
+    missed is made up for when they are next touched, or by `catch_up`.
+
+    Parameters
+    ----------
+    params : iterable of nn.Parameter
+        Tables of shape (rows, dim).
+    learning_rate : float
+        Step size.
+    weight_decay : float
+        Decoupled weight decay.
+    betas : pair of float
+        Decay of the first and second moments.
+    eps : float
+        Added to the root of the second moment.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        learning_rate: float,
+        *,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        defaults = {"lr": learning_rate, "weight_decay": weight_decay, "betas": betas, "eps": eps}
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update the rows that have a gradient."""
+        for group in self.param_groups:
+            for table in group["params"]:
+                if table.grad is not None:
+                    self._update(table, group)
+
+    def _update(self, table: nn.Parameter, group: dict[str, Any]) -> None:
+        state = self._state_of(table)
+        gradient = table.grad.coalesce()  # type: ignore[union-attr]
+        rows, values = gradient.indices()[0], gradient.values()
+        state["step"] += 1
+        shrink = group["lr"] * group["weight_decay"]
+        current = table[rows]
+        if shrink:
+            # Decay is summed over steps, so that a changing learning rate is made up for too.
+            state["decay"] += shrink
+            missed = state["decay"] - state["decay_seen"][rows]
+            current *= torch.exp(-missed).unsqueeze(-1)
+            state["decay_seen"][rows] = state["decay"]
+        first_decay, second_decay = group["betas"]
+        first = state["first"][rows].lerp_(values, 1 - first_decay)
+        second = state["second"][rows].mul_(second_decay)
+        second.addcmul_(values, values, value=1 - second_decay)
+        state["first"][rows] = first
+        state["second"][rows] = second
+        first_bias = 1 - first_decay ** state["step"]
+        second_bias = 1 - second_decay ** state["step"]
+        scale = second.div_(second_bias).sqrt_().add_(group["eps"])
+        table[rows] = current.addcdiv_(first, scale, value=-group["lr"] / first_bias)
+
+    def _state_of(self, table: nn.Parameter) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[table]
+        if not state:
+            state["step"] = 0
+            state["decay"] = 0.0
+            state["decay_seen"] = table.new_zeros(len(table), dtype=torch.float64)
+            state["first"] = torch.zeros_like(table)
+            state["second"] = torch.zeros_like(table)
+        return state
+
+    @torch.no_grad()
+    def catch_up(self) -> None:
+        """Apply the weight decay that rows have missed; call before the table is read whole."""
+        for group in self.param_groups:
+            for table in group["params"]:
+                state = self._state_of(table)
+                missed = state["decay"] - state["decay_seen"]
+                table *= torch.exp(-missed).unsqueeze(-1).to(table.dtype)
+                state["decay_seen"].fill_(state["decay"])
+
+
+def make_optimizers(
+    model: MatchingModel, *, learning_rate: float, weight_decay: float
+) -> list[Optimizer]:
+    """Return a RowAdam for the sparse tables of a model and an AdamW for everything else."""
+    tables = _sparse_tables(model)
+    known = {id(table) for table in tables}
+    others = [parameter for parameter in model.parameters() if id(parameter) not in known]
+    optimizers: list[Optimizer] = []
+    if tables:
+        optimizers.append(RowAdam(tables, learning_rate, weight_decay=weight_decay))
+    if others:
+        optimizers.append(AdamW(others, lr=learning_rate, weight_decay=weight_decay))
+    return optimizers
+
+
+def _sparse_tables(model: MatchingModel) -> list[nn.Parameter]:
+    tables: dict[int, Tensor] = {}
+    for module in model.modules():
+        if isinstance(module, EmbeddingEncoder) and module.sparse:
+            tables[id(module.weight)] = module.weight
+    if model.bias is not None and model.sparse:
+        tables[id(model.bias)] = model.bias
+    return list(tables.values())  # type: ignore[arg-type]

@@ -1,0 +1,55 @@
+"""TrainingPlan: how long, how fast and when to stop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from groupnoise._checks import check_choice, check_count, check_positive
+
+SCHEDULES = ("constant", "cosine", "linear")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPlan:
+    """The numbers that decide a training run.
+
+    Parameters
+    ----------
+    max_epochs : int
+        Passes over the data.
+    batch_size : int
+        Groups per step.
+    learning_rate : float
+        Adam step size; the paper searches 1e-1 to 1e-4.
+    weight_decay : float
+        Decoupled weight decay: weights shrink by learning_rate * weight_decay each step.
+    schedule : {"constant", "cosine", "linear"}
+        Path of the learning rate over the training; all but "constant" end at zero.
+    patience : int, optional
+        Stop after this many epochs without a better validation value; None never stops early.
+    """
+
+    max_epochs: int = 50
+    batch_size: int = 256
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("max_epochs", self.max_epochs)
+        check_count("batch_size", self.batch_size)
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("weight_decay", self.weight_decay, allow_zero=True)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        if self.patience is not None:
+            check_count("patience", self.patience)
+
+    def rate_at(self, progress: float) -> float:
+        """Return the learning rate after a share `progress` of the training."""
+        if self.schedule == "cosine":
+            return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * progress))
+        if self.schedule == "linear":
+            return self.learning_rate * (1.0 - progress)
+        return self.learning_rate
