@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from groupnoise.datasets._candidates import add_candidates, replace_candidates
     from groupnoise.datasets._containers import (
         BagDataset,
         ClickDataset,
@@ -14,8 +15,13 @@ if TYPE_CHECKING:
         single_label,
     )
     from groupnoise.datasets._digits import load_digit_bags, load_digit_candidates
+    from groupnoise.datasets._letter_words import draw_letter_words, words_of
     from groupnoise.datasets._shop import make_shop
+    from groupnoise.datasets._sival_like import make_sival_like
     from groupnoise.datasets._splits_rows import split_rows
+    from groupnoise.datasets._stray_clicks import add_stray_clicks
+    from groupnoise.datasets._subsets import subset_bags, subset_rows
+    from groupnoise.datasets._witnesses import set_witness_rate
 
 _HERE = "groupnoise.datasets"
 
@@ -27,11 +33,20 @@ __getattr__, __dir__ = lazy_names(
         "PartialLabelDataset": f"{_HERE}._containers",
         "WindowSplit": f"{_HERE}._containers",
         "Windows": f"{_HERE}._containers",
+        "add_candidates": f"{_HERE}._candidates",
+        "add_stray_clicks": f"{_HERE}._stray_clicks",
+        "draw_letter_words": f"{_HERE}._letter_words",
         "load_digit_bags": f"{_HERE}._digits",
         "load_digit_candidates": f"{_HERE}._digits",
         "make_shop": f"{_HERE}._shop",
+        "make_sival_like": f"{_HERE}._sival_like",
+        "replace_candidates": f"{_HERE}._candidates",
+        "set_witness_rate": f"{_HERE}._witnesses",
         "single_label": f"{_HERE}._containers",
         "split_rows": f"{_HERE}._splits_rows",
+        "subset_bags": f"{_HERE}._subsets",
+        "subset_rows": f"{_HERE}._subsets",
+        "words_of": f"{_HERE}._letter_words",
     },
 )
 
@@ -41,9 +56,18 @@ __all__ = [
     "PartialLabelDataset",
     "WindowSplit",
     "Windows",
+    "add_candidates",
+    "add_stray_clicks",
+    "draw_letter_words",
     "load_digit_bags",
     "load_digit_candidates",
     "make_shop",
+    "make_sival_like",
+    "replace_candidates",
+    "set_witness_rate",
     "single_label",
     "split_rows",
+    "subset_bags",
+    "subset_rows",
+    "words_of",
 ]

@@ -1,10 +1,98 @@
-"""Drawing wrong candidate labels beside the right one, evenly or as look-alikes."""
+"""Candidate labels at a chosen level of noise: wrong labels drawn beside the right one."""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from groupnoise._checks import check_count, check_fraction
+from groupnoise._random import RandomState, generator_from
 from groupnoise._typing import BoolArray, FloatArray, IntArray
+from groupnoise.datasets._containers import PartialLabelDataset
+from groupnoise.exceptions import DataError, ParameterError
+
+
+def add_candidates(
+    truth: ArrayLike,
+    n_classes: int,
+    *,
+    epsilon: float,
+    tau: int,
+    correlated: bool = False,
+    random_state: RandomState = None,
+) -> tuple[BoolArray, IntArray]:
+    """Surround true labels with wrong ones, as in the paper's study of group noise in PLL.
+
+    Parameters
+    ----------
+    truth : array-like of int, shape (n_rows,)
+        The right label of each row.
+    n_classes : int
+        How many classes there are.
+    epsilon : float
+        The share of rows that are partially labelled; the others keep the truth alone.
+    tau : int
+        The greatest number of candidates of a row, the truth included. A partially labelled
+        row has 2 to `tau` of them, each number equally often.
+    correlated : bool, default False
+        Give each class one partner that is drawn about as often as all others together, as
+        when two labels are habitually confused. False draws wrong labels evenly.
+    random_state : int, numpy generator or None
+        Decides the draw.
+
+    Returns
+    -------
+    candidates : bool ndarray of shape (n_rows, n_classes)
+    truth : int64 ndarray of shape (n_rows,)
+
+    Examples
+    --------
+    >>> candidates, truth = add_candidates([0, 1, 2, 0], 3, epsilon=0.5, tau=2, random_state=0)
+    >>> sorted(candidates.sum(axis=1).tolist())
+    [1, 1, 2, 2]
+    """
+    labels = _checked_truth(truth, n_classes)
+    check_fraction("epsilon", epsilon)
+    check_count("tau", tau, least=2)
+    if tau > n_classes:
+        raise ParameterError(f"tau ({tau}) is more than there are classes ({n_classes}).")
+    generator = generator_from(random_state)
+    n_rows = len(labels)
+    n_distractors = np.zeros(n_rows, dtype=np.int64)
+    ambiguous = generator.permutation(n_rows)[: round(epsilon * n_rows)]
+    n_distractors[ambiguous] = generator.integers(1, tau, size=len(ambiguous))
+    affinity = _partnered(n_classes, generator) if correlated else uniform_affinity(n_classes)
+    return draw_candidates(labels, n_distractors, affinity, generator), labels
+
+
+def replace_candidates(
+    dataset: PartialLabelDataset,
+    *,
+    epsilon: float,
+    tau: int,
+    correlated: bool = False,
+    random_state: RandomState = None,
+) -> PartialLabelDataset:
+    """Replace a data set's candidate labels by drawn ones; see `add_candidates`.
+
+    Every row's truth must be known.
+    """
+    if dataset.truth is None or (dataset.truth < 0).any():
+        raise DataError(
+            f"the true label of every row of {dataset.name} must be known to draw candidates; "
+            "drop the rows without one."
+        )
+    candidates, truth = add_candidates(
+        dataset.truth,
+        len(dataset.class_names),
+        epsilon=epsilon,
+        tau=tau,
+        correlated=correlated,
+        random_state=random_state,
+    )
+    return replace(dataset, candidates=candidates, truth=truth)
 
 
 def draw_candidates(
@@ -44,3 +132,28 @@ def draw_candidates(
 def uniform_affinity(n_classes: int) -> FloatArray:
     """Every wrong class is as likely as any other."""
     return np.ones((n_classes, n_classes))
+
+
+def _checked_truth(truth: ArrayLike, n_classes: int) -> IntArray:
+    check_count("n_classes", n_classes, least=2)
+    labels = np.asarray(truth)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) == 0:
+        raise DataError(
+            f"truth must be a row of whole numbers, one per row; got dtype {labels.dtype}, "
+            f"shape {labels.shape}."
+        )
+    outside = np.flatnonzero((labels < 0) | (labels >= n_classes))
+    if len(outside):
+        raise DataError(
+            f"truth must lie between 0 and {n_classes - 1}; row {outside[0]} has "
+            f"{labels[outside[0]]}."
+        )
+    return labels.astype(np.int64)
+
+
+def _partnered(n_classes: int, generator: np.random.Generator) -> FloatArray:
+    """Link the classes in one random ring; each is confused with its successor."""
+    ring = generator.permutation(n_classes)
+    affinity = uniform_affinity(n_classes)
+    affinity[ring, np.roll(ring, -1)] = max(n_classes - 2, 1)
+    return affinity

@@ -1,0 +1,42 @@
+"""Some of the bags or rows of a data set."""
+
+import numpy as np
+
+from groupnoise.datasets import (
+    load_digit_bags,
+    load_digit_candidates,
+    split_rows,
+    subset_bags,
+    subset_rows,
+)
+
+
+def test_bags_keep_their_instances_truth_and_pictures():
+    dataset = load_digit_bags(10, random_state=0)
+    subset = subset_bags(dataset, [7, 2])
+    start, stop = dataset.bags.offsets[7:9]
+    np.testing.assert_array_equal(subset.bags[0], dataset.bags[7])
+    np.testing.assert_array_equal(
+        subset.instance_labels[: stop - start], dataset.instance_labels[start:stop]
+    )
+    np.testing.assert_array_equal(subset.images.reshape(-1, 64), subset.bags.objects)
+    np.testing.assert_array_equal(subset.labels, dataset.labels[[7, 2]])
+
+
+def test_a_boolean_mask_picks_the_same_bags():
+    dataset = load_digit_bags(10, random_state=0)
+    mask = np.arange(10) % 2 == 0
+    np.testing.assert_array_equal(
+        subset_bags(dataset, mask).bags.objects,
+        subset_bags(dataset, np.flatnonzero(mask)).bags.objects,
+    )
+
+
+def test_rows_keep_their_candidates_truth_and_pictures():
+    dataset = load_digit_candidates(random_state=0)
+    _, _, test = split_rows(len(dataset.features), random_state=0)
+    part = subset_rows(dataset, test)
+    assert len(part.features) == len(test)
+    np.testing.assert_array_equal(part.candidates, dataset.candidates[test])
+    np.testing.assert_array_equal(part.truth, dataset.truth[test])
+    np.testing.assert_array_equal(part.images.reshape(-1, 64), part.features)
