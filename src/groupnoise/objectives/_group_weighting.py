@@ -90,8 +90,8 @@ class ContrastiveWeighting:
         sizes = mask.sum(-1)
         start = sizes.cumsum(0) - sizes
         elsewhere = len(flat) - sizes  # objects of other groups
-        step = torch.linspace(0, 1, self.n_strangers + 1)[:-1].to(features)
-        hop = (step * elsewhere.unsqueeze(-1)).long()  # (groups, n_strangers)
+        step = torch.arange(self.n_strangers, device=sizes.device)
+        hop = step * elsewhere.unsqueeze(-1) // self.n_strangers  # (groups, n_strangers)
         index = (start + sizes).unsqueeze(-1) + hop
         return flat[index % len(flat)]
 

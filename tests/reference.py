@@ -1,0 +1,196 @@
+"""Every formula of the objective once more, as plain loops over single numbers in float64.
+
+A number is a Python float or a scalar float64 tensor: the same loops give the value, and, through
+autograd, the gradient. Vectors are lists (or rows of a tensor), groups are lists of vectors; there
+is no padding and no mask. Nothing here is shared with the package.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+
+def exp(value):
+    return value.exp() if isinstance(value, torch.Tensor) else math.exp(value)
+
+
+def log(value):
+    return value.log() if isinstance(value, torch.Tensor) else math.log(value)
+
+
+def constant(value):
+    """The number without its gradient."""
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+def total(values):
+    result = 0.0
+    for value in values:
+        result = result + value
+    return result
+
+
+def dot(left, right):
+    return total(a * b for a, b in zip(left, right, strict=True))
+
+
+def log_sum_exp(values):
+    values = list(values)
+    level = constant(max(values))
+    return level + log(total(exp(value - level) for value in values))
+
+
+def softmax(values):
+    level = log_sum_exp(values)
+    return [exp(value - level) for value in values]
+
+
+def log_sigmoid(value):
+    # Both forms are exact; each is used where its exponential cannot overflow.
+    if value >= 0:
+        return -log(1.0 + exp(-value))
+    return value - log(1.0 + exp(value))
+
+
+# Pair matching, Eq. 4
+
+
+def _logit(vector, target, table, bias):
+    return dot(vector, table[target]) + (0.0 if bias is None else bias[target])
+
+
+def log_probabilities(vector, table, bias=None):
+    """log P(. | object) over all targets; a background target is one more row of the table."""
+    logits = [_logit(vector, target, table, bias) for target in range(len(table))]
+    level = log_sum_exp(logits)
+    return [logit - level for logit in logits]
+
+
+def log_pair_full(vector, target, table, bias=None):
+    """Eq. 4 as it stands."""
+    return log_probabilities(vector, table, bias)[target]
+
+
+def log_pair_sampled(vector, target, table, bias, sample, expected_counts):
+    """Eq. 4 over the target and a sample: logQ-corrected, copies of the target left out."""
+    wanted = _logit(vector, target, table, bias)
+    logits = [wanted]
+    for negative, count in zip(sample, expected_counts, strict=True):
+        if negative != target:
+            logits.append(_logit(vector, negative, table, bias) - math.log(count))
+    return wanted - log_sum_exp(logits)
+
+
+def log_pair_in_batch(vector, target, table, bias, batch_targets, frequencies=None):
+    """Eq. 4 over the distinct targets of the batch, each corrected by its chance to be in it."""
+    logits = {}
+    for other in set(batch_targets):
+        logits[other] = _logit(vector, other, table, bias)
+        if frequencies is not None:
+            chance = 1.0 - (1.0 - frequencies[other]) ** len(batch_targets)
+            logits[other] = logits[other] - math.log(chance)
+    return logits[target] - log_sum_exp(logits.values())
+
+
+def log_pair_over_objects(target_vector, obj, object_table):
+    """The other reading: P(object | target) over all objects, an ordinary classifier."""
+    return log_pair_full(target_vector, obj, object_table)
+
+
+# Group weighting, Eq. 5
+
+
+def dot_similarity(left, right, scale=1.0):
+    return scale * dot(left, right)
+
+
+def negative_kl(left, right, scale=1.0):
+    """-KL(left || right) of two distributions given as probabilities."""
+    return -scale * total(p * (log(p) - log(q)) for p, q in zip(left, right, strict=True))
+
+
+def mixture(weights, vectors):
+    width = len(vectors[0])
+    return [
+        total(weight * vector[column] for weight, vector in zip(weights, vectors, strict=True))
+        for column in range(width)
+    ]
+
+
+def log_group_weights(features, similarity):
+    """log sigmoid S(c, h(x)) with c the softmax-weighted sum of the other objects."""
+    if len(features) == 1:
+        return [0.0]
+    log_weights = []
+    for place, feature in enumerate(features):
+        others = [other for at, other in enumerate(features) if at != place]
+        attention = softmax([similarity(feature, other) for other in others])
+        log_weights.append(log_sigmoid(similarity(mixture(attention, others), feature)))
+    return log_weights
+
+
+def strangers_of(groups, row, n_strangers):
+    """Objects of other groups at even distances, beginning just behind the group itself."""
+    elsewhere = [obj for group in groups[row + 1 :] + groups[:row] for obj in group]
+    return [elsewhere[place * len(elsewhere) // n_strangers] for place in range(n_strangers)]
+
+
+def log_contrastive_weights(features, strangers, similarity):
+    """The authors' form: own context score in a softmax with the scores of strangers."""
+
+    def context_score(feature, own_place):
+        similarities = [constant(similarity(feature, other)) for other in features]
+        if own_place is not None:
+            similarities[own_place] = 0.0
+        return similarity(mixture(softmax(similarities), features), feature)
+
+    others = [context_score(stranger, None) for stranger in strangers]
+    log_weights = []
+    for place, feature in enumerate(features):
+        own = context_score(feature, place)
+        log_weights.append(own - log_sum_exp([own, *others]))
+    return log_weights
+
+
+# Selection
+
+
+def select_max(scores):
+    return max(scores)
+
+
+def select_marginal(scores):
+    return log_sum_exp(scores)
+
+
+def select_tempered(scores, temperature):
+    return temperature * log_sum_exp([score / temperature for score in scores])
+
+
+def select_top_k(scores, k):
+    best = sorted(scores, reverse=True)[:k]
+    return total(best) / len(best)
+
+
+def select_all(scores):
+    return total(scores)
+
+
+# The whole
+
+
+def log_allowed_mass(log_probabilities_of_objects, allowed):
+    """Mean over the objects of a group of the log mass on targets the group may have."""
+    masses = [
+        log_sum_exp([value for value, may in zip(row, allowed, strict=True) if may])
+        for row in log_probabilities_of_objects
+    ]
+    return total(masses) / len(masses)
+
+
+def group_loss(log_pairs, log_weights, select, strength=1.0, log_mass=0.0, absent_strength=0.0):
+    """Eq. 3 with its two options: the strength of weighting and the absent-class term."""
+    scores = [pair + strength * weight for pair, weight in zip(log_pairs, log_weights, strict=True)]
+    return -select(scores) - absent_strength * log_mass
