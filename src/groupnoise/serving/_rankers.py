@@ -1,0 +1,176 @@
+"""What ranks items for a history: matching vectors, or stored neighbours of each item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from groupnoise._typing import FloatArray, IntArray
+from groupnoise.serving._exact import ExactSearch
+from groupnoise.serving._scoring import Float32Array, MatchingVectors
+
+Method = Literal["mm", "mm+"]
+Ranking = tuple[IntArray, Float32Array]
+"""(positions, scores), each of shape (n_histories, n), best first; -1 and -inf where none is."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why items were ranked as they were.
+
+    Attributes
+    ----------
+    shares : float ndarray of shape (n_clicks, n_items)
+        How much of each item's score came from each click; columns sum to one, or to zero where
+        no click speaks for the item.
+    weights : float ndarray of shape (n_clicks,), optional
+        P(click | history), the paper's group weight; None where the ranker has no such notion.
+    """
+
+    shares: FloatArray
+    weights: FloatArray | None
+
+
+class Ranker(Protocol):
+    """Ranks items for non-empty histories of item positions."""
+
+    def rank(
+        self,
+        histories: Sequence[IntArray],
+        n: int,
+        *,
+        method: Method,
+        candidates: IntArray | None = None,
+    ) -> Ranking:
+        """Return the `n` best items per history, among `candidates` (ascending) where given."""
+
+    def explain(self, history: IntArray, positions: IntArray, *, method: Method) -> Explanation:
+        """Return which clicks of one history speak for the items at `positions`."""
+
+
+class VectorRanker:
+    """Ranks by matching scores: MM from the last click, MM+ from all of them.
+
+    Parameters
+    ----------
+    vectors : MatchingVectors
+        The model.
+    """
+
+    def __init__(self, vectors: MatchingVectors) -> None:
+        self.vectors = vectors
+        self._exact = ExactSearch(vectors)
+
+    def rank(
+        self,
+        histories: Sequence[IntArray],
+        n: int,
+        *,
+        method: Method,
+        candidates: IntArray | None = None,
+    ) -> Ranking:
+        """Return the `n` best items per history, exactly."""
+        if method == "mm":
+            clicks = np.array([history[-1] for history in histories], dtype=np.int64)
+            return self._exact.by_last_click(clicks, n, candidates=candidates)
+        positions = np.full((len(histories), n), -1, dtype=np.int64)
+        scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
+        for rows, same_size in by_size(histories):
+            positions[rows], scores[rows] = self._exact.by_all_clicks(
+                same_size, n, candidates=candidates
+            )
+        return positions, scores
+
+    def explain(self, history: IntArray, positions: IntArray, *, method: Method) -> Explanation:
+        """Return the posterior of each click for each item, and the clicks' group weights."""
+        weights = np.exp(self.vectors.log_group_weight(history[None, :])[0])
+        if method == "mm":
+            shares = np.zeros((len(history), len(positions)))
+            shares[-1] = 1.0
+            return Explanation(shares=shares, weights=weights)
+        said = self.vectors.contributions(history, positions)
+        shares = np.exp(said - said.max(axis=0, keepdims=True))
+        return Explanation(shares=shares / shares.sum(axis=0, keepdims=True), weights=weights)
+
+
+class NeighbourRanker:
+    """Ranks by summing the stored neighbours of the clicked items.
+
+    Parameters
+    ----------
+    indptr : int64 ndarray of shape (n_items + 1,)
+        Where the neighbours of each item begin.
+    indices : int32 ndarray of shape (n_pairs,)
+        The neighbours' positions.
+    scores : float32 ndarray of shape (n_pairs,)
+        How strongly the item leads to the neighbour.
+    """
+
+    def __init__(self, indptr: IntArray, indices: IntArray, scores: Float32Array) -> None:
+        self._indptr = indptr
+        self._indices = indices
+        self._scores = scores
+
+    def rank(
+        self,
+        histories: Sequence[IntArray],
+        n: int,
+        *,
+        method: Method,
+        candidates: IntArray | None = None,
+    ) -> Ranking:
+        """Return up to `n` neighbours per history, by the sum over its clicks."""
+        positions = np.full((len(histories), n), -1, dtype=np.int64)
+        scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
+        for row, history in enumerate(histories):
+            clicks = history[-1:] if method == "mm" else history
+            found, total = self._summed(clicks)
+            if candidates is not None:
+                is_candidate = np.isin(found, candidates, assume_unique=True)
+                found, total = found[is_candidate], total[is_candidate]
+            order = np.lexsort((found, -total))[:n]
+            positions[row, : len(order)] = found[order]
+            scores[row, : len(order)] = total[order]
+        return positions, scores
+
+    def explain(self, history: IntArray, positions: IntArray, *, method: Method) -> Explanation:
+        """Return the part of each item's sum that each click brought."""
+        shares = np.zeros((len(history), len(positions)))
+        first = len(history) - 1 if method == "mm" else 0
+        for row in range(first, len(history)):
+            found, total = self._summed(history[row : row + 1])
+            rank = np.minimum(np.searchsorted(found, positions), max(len(found) - 1, 0))
+            if len(found):
+                shares[row] = np.where(found[rank] == positions, total[rank], 0.0)
+        whole = shares.sum(axis=0, keepdims=True)
+        return Explanation(np.divide(shares, whole, out=shares, where=whole > 0), weights=None)
+
+    def _summed(self, clicks: IntArray) -> tuple[IntArray, FloatArray]:
+        spans = [slice(self._indptr[click], self._indptr[click + 1]) for click in clicks]
+        indices = np.concatenate([self._indices[span] for span in spans])
+        scores = np.concatenate([self._scores[span] for span in spans])
+        found, where = np.unique(indices, return_inverse=True)
+        sums = np.bincount(where, weights=scores, minlength=len(found)).astype(np.float64)
+        return found.astype(np.int64), sums
+
+
+def by_size(histories: Sequence[IntArray]) -> list[tuple[IntArray, IntArray]]:
+    """Return, for each size that occurs, the rows of that size and their histories stacked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> for rows, stacked in by_size([np.array([7]), np.array([1, 2]), np.array([9])]):
+    ...     print(rows, stacked.tolist())
+    [0 2] [[7], [9]]
+    [1] [[1, 2]]
+    """
+    sizes = np.array([len(history) for history in histories], dtype=np.int64)
+    stacks = []
+    for size in np.unique(sizes):
+        rows = np.flatnonzero(sizes == size)
+        stacks.append((rows, np.stack([histories[row] for row in rows.tolist()])))
+    return stacks
