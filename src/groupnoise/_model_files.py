@@ -129,3 +129,19 @@ def read_model(
     except (SafetensorError, ValueError, KeyError) as error:
         raise ModelFileError(f"{weights} is not a safetensors file ({error}).") from None
     return manifest, arrays
+
+
+def pack_labels(labels: NDArray[Any]) -> dict[str, Any]:
+    """Return class labels or item ids in a form JSON can hold, with their type."""
+    return {"dtype": labels.dtype.str, "values": labels.tolist()}
+
+
+def unpack_labels(packed: Mapping[str, Any]) -> NDArray[Any]:
+    """Restore what :func:`pack_labels` returned."""
+    try:
+        dtype = np.dtype(packed["dtype"])
+        if dtype.kind not in "biufU":
+            raise TypeError(f"labels of type {dtype}")
+        return np.array(packed["values"], dtype=dtype)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"the manifest holds no readable labels ({error}).") from None

@@ -1,0 +1,16 @@
+"""Estimators: the three settings as presets over one core, under scikit-learn's contract."""
+
+from groupnoise.estimators._base import ObjectScores
+from groupnoise.estimators._load import load_model
+from groupnoise.estimators._mil import MaxMatchingMILClassifier
+from groupnoise.estimators._partial_label import MaxMatchingPartialLabelClassifier
+from groupnoise.estimators._recall import ItemVectors, MaxMatchingRecommender
+
+__all__ = [
+    "ItemVectors",
+    "MaxMatchingMILClassifier",
+    "MaxMatchingPartialLabelClassifier",
+    "MaxMatchingRecommender",
+    "ObjectScores",
+    "load_model",
+]

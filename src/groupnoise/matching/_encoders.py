@@ -74,8 +74,7 @@ class MLPEncoder(nn.Module):
         super().__init__()
         widths = [n_features, *hidden, dim]
         self.layers = nn.ModuleList(
-            LinearEncoder(narrow, wide, generator=generator)
-            for narrow, wide in pairwise(widths)
+            LinearEncoder(narrow, wide, generator=generator) for narrow, wide in pairwise(widths)
         )
         self.dropout = dropout
         self.generator = generator

@@ -70,3 +70,9 @@ class MatchingModel(nn.Module):
         if self.bias is None:
             return None
         return nn.functional.embedding(ids, self.bias, sparse=self.sparse).squeeze(-1)
+
+    def logits(self, vectors: Tensor, ids: Tensor) -> Tensor:
+        """Return the logits of encoded objects (n, dim) with targets (m,), shape (n, m)."""
+        logits = vectors @ self.encode_targets(ids).t()
+        bias = self.target_bias(ids)
+        return logits if bias is None else logits + bias

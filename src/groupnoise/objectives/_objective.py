@@ -22,12 +22,15 @@ class LossOutput(NamedTuple):
         The negative score of each group.
     scores : Tensor of shape (groups, size)
         log P(target | object) + strength * log P(object | group); zero at padding.
+    log_weight : Tensor of shape (groups, size)
+        log P(object | group); zero without a weighting.
     share : Tensor of shape (groups, size)
         The part each object has in its group's score.
     """
 
     per_group: Tensor
     scores: Tensor
+    log_weight: Tensor
     share: Tensor
 
     @property
@@ -71,13 +74,17 @@ class GroupObjective:
         progress : float
             How much of the training is done, for schedules.
         """
-        scores = matching.log_pair
-        if self.weighting is not None and self.weighting_strength != 0.0:
-            log_weight = self.weighting(matching.features, matching.mask)
-            scores = scores + self.weighting_strength * log_weight
+        log_weight = self.log_weight(matching.features, matching.mask)
+        scores = matching.log_pair + self.weighting_strength * log_weight
         log_score, share = self.selection(scores, matching.mask, progress)
         loss = -log_score
         if self.absent_strength and allowed is not None and matching.log_probabilities is not None:
             log_mass = log_allowed_mass(matching.log_probabilities, allowed, matching.mask)
             loss = loss - self.absent_strength * log_mass
-        return LossOutput(loss, scores, share)
+        return LossOutput(loss, scores, log_weight, share)
+
+    def log_weight(self, features: Tensor, mask: Tensor) -> Tensor:
+        """Return log P(object | group), shape (groups, size); zero where it has no say."""
+        if self.weighting is None or self.weighting_strength == 0.0:
+            return features.new_zeros(mask.shape)
+        return self.weighting(features, mask)

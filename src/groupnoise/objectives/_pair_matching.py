@@ -115,9 +115,7 @@ class PairMatching:
         generator: torch.Generator,
     ) -> Tensor:
         ids = self.source.draw(batch.targets, generator).ids
-        logits = vectors @ model.encode_targets(ids).t()
-        bias = model.target_bias(ids)
-        return (logits if bias is None else logits + bias).log_softmax(-1)
+        return model.logits(vectors, ids).log_softmax(-1)
 
     @staticmethod
     def _padded(

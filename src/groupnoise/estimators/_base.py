@@ -1,0 +1,231 @@
+"""What the three estimators share: the objective from parameters, training, and model files."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+
+from groupnoise import __version__
+from groupnoise._checks import check_count, check_positive
+from groupnoise._model_files import read_model, write_model
+from groupnoise._random import generator_from
+from groupnoise._typing import FloatArray, IntArray
+from groupnoise.exceptions import ModelFileError, ParameterError
+from groupnoise.groups import Groups
+from groupnoise.matching import IdentityEncoder, LinearEncoder, MatchingModel, MLPEncoder
+from groupnoise.objectives import (
+    GroupObjective,
+    LossOutput,
+    PairMatching,
+    make_selection,
+    make_weighting,
+)
+from groupnoise.training import TrainingPlan, train
+
+Validate = Callable[[Any], float]
+"""Scores an estimator after an epoch; larger is better."""
+
+
+class ObjectScores(NamedTuple):
+    """Which object of each group matched, and how every object scored.
+
+    Attributes
+    ----------
+    chosen : int64 ndarray of shape (n_groups,)
+        Place inside its group of the object that matches best.
+    scores : ndarray of shape (n_objects,)
+        Matching score of every object, groups one after the other.
+    log_weight : ndarray of shape (n_objects,)
+        log P(object | group), before it is multiplied by the weighting strength.
+    share : ndarray of shape (n_objects,)
+        The part of each object in its group; sums to one over a group under soft selection.
+    offsets : int64 ndarray of shape (n_groups + 1,)
+        Where each group begins.
+    """
+
+    chosen: IntArray
+    scores: FloatArray
+    log_weight: FloatArray
+    share: FloatArray
+    offsets: IntArray
+
+
+class MatchingEstimator(BaseEstimator):
+    """Base of the estimators; holds no parameter of its own."""
+
+    model_: MatchingModel
+
+    def _objective(self) -> GroupObjective:
+        check_positive("weighting_strength", self.weighting_strength, allow_zero=True)
+        check_positive("similarity_scale", self.similarity_scale)
+        return GroupObjective(
+            make_selection(self.selection, temperature=self.temperature, k=self.top_k),
+            make_weighting(self.weighting, similarity=self.similarity, scale=self.similarity_scale),
+            self.weighting_strength,
+            getattr(self, "absent_strength", 0.0),
+        )
+
+    def _plan(self) -> TrainingPlan:
+        return TrainingPlan(
+            max_epochs=self.max_epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            schedule=self.schedule,
+            patience=self.patience,
+        )
+
+    def _feature_encoder(self, n_features: int, dim: int, generator: torch.Generator) -> nn.Module:
+        """Return the encoder of feature rows that the parameter `encoder` names."""
+        if isinstance(self.encoder, nn.Module):
+            return self.encoder
+        if self.encoder == "identity":
+            return IdentityEncoder()
+        if self.encoder == "linear":
+            return LinearEncoder(n_features, dim, generator=generator)
+        if self.encoder == "mlp":
+            for width in self.hidden:
+                check_count("hidden", width)
+            return MLPEncoder(
+                n_features, self.hidden, dim, dropout=self.dropout, generator=generator
+            )
+        raise ParameterError(
+            f"encoder must be 'identity', 'linear', 'mlp' or a torch module; got {self.encoder!r}."
+        )
+
+    def _train(
+        self,
+        model: MatchingModel,
+        groups: Groups,
+        pair: PairMatching,
+        generator: np.random.Generator,
+        *,
+        allowed: Tensor | None = None,
+        validate: Validate | None = None,
+    ) -> None:
+        """Train and keep `model_` and `history_`; during validation the estimator is usable."""
+        self.model_ = model
+        self.history_ = train(
+            model,
+            groups,
+            pair=pair,
+            objective=self._objective(),
+            plan=self._plan(),
+            generator=generator,
+            allowed=allowed,
+            validate=None if validate is None else lambda: validate(self),
+            on_epoch=self.on_epoch,
+        )
+
+    def _generator(self) -> np.random.Generator:
+        return generator_from(self.random_state)
+
+    def save(self, path: Path | str) -> None:
+        """Write the fitted model to a folder (safetensors and JSON; see the docs on files)."""
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "model_")
+        arrays = {f"model.{k}": v.numpy() for k, v in self.model_.state_dict().items()}
+        fitted, more = self._fitted_state()
+        manifest = {
+            "groupnoise_version": __version__,
+            "parameters": _plain_parameters(self.get_params(deep=False)),
+            "fitted": fitted,
+            "history": list(self.history_),
+        }
+        write_model(path, kind=type(self).__name__, manifest=manifest, arrays={**arrays, **more})
+
+    @classmethod
+    def load(cls, path: Path | str, *, encoder: nn.Module | None = None) -> Any:
+        """Read a model folder; no training data is needed and no code in it is run.
+
+        Parameters
+        ----------
+        path : path
+            What :meth:`save` wrote.
+        encoder : nn.Module, optional
+            The architecture of an encoder of the user's own; its weights come from the file.
+        """
+        from groupnoise.training import History
+
+        manifest, arrays = read_model(path, kind=cls.__name__)
+        try:
+            parameters = dict(manifest["parameters"])
+            known = inspect.signature(cls.__init__).parameters
+            estimator: Any = cls(**{k: v for k, v in parameters.items() if k in known})
+            if parameters.get("encoder") == OWN_ENCODER:
+                if encoder is None:
+                    raise ModelFileError(
+                        f"{path} was trained with an encoder of your own; "
+                        "pass its architecture as load(path, encoder=...)."
+                    )
+                estimator.encoder = encoder
+            estimator._rebuild(manifest["fitted"], arrays)
+            state = {
+                k.removeprefix("model."): torch.from_numpy(v)
+                for k, v in arrays.items()
+                if k.startswith("model.")
+            }
+            estimator.model_.load_state_dict(state)
+            estimator.model_.eval()
+            estimator.history_ = History(manifest.get("history"))
+        except (KeyError, TypeError, RuntimeError, ValueError) as error:
+            if isinstance(error, ModelFileError):
+                raise
+            raise ModelFileError(f"{path} does not hold a whole model: {error}.") from None
+        return estimator
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what beside the weights must be kept: a JSON part and arrays."""
+        raise TypeError(f"{type(self).__name__} cannot be saved.")
+
+    def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Rebuild the untrained model from what :meth:`_fitted_state` returned."""
+        raise TypeError(f"{type(self).__name__} cannot be loaded.")
+
+
+OWN_ENCODER = "<own module>"
+
+
+def _plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that JSON can hold; callables and generators stay behind."""
+    plain: dict[str, Any] = {}
+    for name, value in parameters.items():
+        if isinstance(value, nn.Module):
+            plain[name] = OWN_ENCODER
+        elif isinstance(value, (np.integer, np.floating)):
+            plain[name] = value.item()
+        elif isinstance(value, (list, tuple)):
+            plain[name] = [v.item() if isinstance(v, np.generic) else v for v in value]
+        elif value is None or isinstance(value, (str, int, float, bool)):
+            plain[name] = value
+    return plain
+
+
+def object_scores(outputs: list[tuple[LossOutput, Tensor]]) -> ObjectScores:
+    """Put the outputs of several batches, each with its mask, in one table."""
+    chosen, scores, weights, shares, sizes = [], [], [], [], []
+    for output, mask in outputs:
+        # A mask may have gaps (candidate labels), so a place in the row is not one in the group.
+        rank = torch.cumsum(mask, -1) - 1
+        best = output.scores.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)
+        chosen.append(rank.gather(-1, best).squeeze(-1).numpy())
+        scores.append(output.scores[mask].numpy())
+        weights.append(output.log_weight[mask].numpy())
+        shares.append(output.share[mask].numpy())
+        sizes.append(mask.sum(-1).numpy())
+    return ObjectScores(
+        np.concatenate(chosen),
+        np.concatenate(scores),
+        np.concatenate(weights),
+        np.concatenate(shares),
+        np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
+    )

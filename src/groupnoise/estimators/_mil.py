@@ -1,0 +1,319 @@
+"""MaxMatchingMILClassifier: bags with labels in, labels of single instances out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from groupnoise._bags import read_bag_labels, read_bags
+from groupnoise._checks import check_count, check_features, check_fraction, check_positive
+from groupnoise._model_files import pack_labels, unpack_labels
+from groupnoise._random import RandomState, torch_generator
+from groupnoise._scaling import Scaler
+from groupnoise._typing import FloatArray, ProgressCallback
+from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
+from groupnoise.exceptions import DataError
+from groupnoise.groups import GroupBatch, Groups, batch_rows, collate
+from groupnoise.matching import EmbeddingEncoder, FullCandidates, MatchingModel, Similarity
+from groupnoise.objectives import Matching, PairMatching, Selection, Weighting
+
+EVALUATION_BATCH = 256
+
+
+class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
+    """Classify single instances after learning from labelled bags.
+
+    Objects are instances, targets are bag labels; f is the encoder, g a vector per class, h the
+    class probabilities and S the negative KL divergence (the paper's Table 1, first row). A bag
+    with several labels gives one group per label.
+
+    Parameters
+    ----------
+    encoder : {"identity", "linear", "mlp"} or nn.Module
+        f. "identity" makes the classifier linear, as in the paper. A module of your own maps
+        (n, ...) to (n, dim).
+    hidden : sequence of int
+        Hidden widths of "mlp".
+    dim : int
+        Width of the vectors; "identity" takes that of the features.
+    dropout : float
+        Dropout of "mlp".
+    scaling : {"standard", "l2", "none"}
+        Scaling of the features, learned from the training bags.
+    background : bool
+        Whether instances may match a background target that no bag is asked for.
+    absent_strength : float
+        Strength of the absent-class term; needs bags that list all their labels.
+    selection, temperature, top_k
+        How a bag's score comes from its instances; see
+        :func:`groupnoise.objectives.make_selection`.
+    weighting, weighting_strength, similarity, similarity_scale
+        Group weighting; see :func:`groupnoise.objectives.make_weighting`.
+    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience
+        See :class:`groupnoise.training.TrainingPlan`.
+    on_epoch : callable, optional
+        Called with a record after each epoch.
+    random_state : int, generator or None
+        Decides all randomness.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    n_features_in_ : int
+        Width of the instances.
+    model_ : MatchingModel
+        The trained encoders.
+    history_ : History
+        One record per epoch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bags = [np.array([[0.0, 1.0], [5.0, 5.0]]), np.array([[1.0, 0.0], [5.0, 5.0]])] * 8
+    >>> model = MaxMatchingMILClassifier(max_epochs=20, learning_rate=0.1, random_state=0)
+    >>> model.fit(bags, ["a", "b"] * 8).predict([[0.0, 1.0], [1.0, 0.0]]).tolist()
+    ['a', 'b']
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: str | nn.Module = "identity",
+        hidden: Sequence[int] = (128,),
+        dim: int = 64,
+        dropout: float = 0.0,
+        scaling: str = "standard",
+        background: bool = False,
+        absent_strength: float = 0.0,
+        selection: str | Selection = "marginal",
+        temperature: float | Sequence[float] = (1.0, 0.3),
+        top_k: int = 2,
+        weighting: str | Weighting | None = "sigmoid",
+        weighting_strength: float = 1.0,
+        similarity: str | Similarity = "neg_kl",
+        similarity_scale: float = 1.0,
+        max_epochs: int = 50,
+        batch_size: int = 32,
+        learning_rate: float = 1e-2,
+        weight_decay: float = 0.0,
+        schedule: str = "constant",
+        patience: int | None = None,
+        on_epoch: ProgressCallback | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.encoder = encoder
+        self.hidden = hidden
+        self.dim = dim
+        self.dropout = dropout
+        self.scaling = scaling
+        self.background = background
+        self.absent_strength = absent_strength
+        self.selection = selection
+        self.temperature = temperature
+        self.top_k = top_k
+        self.weighting = weighting
+        self.weighting_strength = weighting_strength
+        self.similarity = similarity
+        self.similarity_scale = similarity_scale
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.patience = patience
+        self.on_epoch = on_epoch
+        self.random_state = random_state
+
+    @classmethod
+    def paper(cls, **overrides: Any) -> MaxMatchingMILClassifier:
+        """Return the paper's settings: linear, max selection, lambda 1, Adam for 50 epochs."""
+        return cls(**{"selection": "max", "max_epochs": 50, **overrides})
+
+    def fit(
+        self,
+        bags: Any,
+        y: Any,
+        *,
+        groups: ArrayLike | None = None,
+        validate: Validate | None = None,
+    ) -> MaxMatchingMILClassifier:
+        """Learn from bags and their labels.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            One array of shape (size, n_features) per bag; an array (n_bags, size, n_features);
+            or flat rows (n_rows, n_features) with `groups`.
+        y : array-like
+            One label per bag, a set of labels per bag, or a 0/1 matrix (n_bags, n_classes).
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+        validate : callable, optional
+            Called with this estimator after each epoch; the best epoch's weights are kept.
+        """
+        check_positive("absent_strength", self.absent_strength, allow_zero=True)
+        check_fraction("dropout", self.dropout)
+        check_count("dim", self.dim)
+        instances = read_bags(bags, groups)
+        labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
+        unlabelled = np.flatnonzero(~labels.any(axis=1))
+        if len(unlabelled):
+            raise DataError(
+                f"{len(unlabelled)} bags have no label, first at row {unlabelled[0]}; "
+                "drop them, or give them a label such as 'none'."
+            )
+        self.n_features_in_ = instances.objects.shape[1]
+        self.scaler_ = Scaler(self.scaling).fit(instances.objects)
+        bag, label = np.nonzero(labels)  # one group per (bag, label)
+        scaled = Groups(self.scaler_(instances.objects), instances.offsets)
+        training = scaled.subset(bag)
+        training.targets = label.astype(np.int64)
+        allowed = labels[bag]
+        if self.background:
+            allowed = np.hstack([allowed, np.ones((len(bag), 1), dtype=bool)])
+        generator = self._generator()
+        self._train(
+            self._build_model(torch_generator(generator)),
+            training,
+            self._pair(),
+            generator,
+            allowed=torch.from_numpy(allowed),
+            validate=validate,
+        )
+        return self
+
+    def _build_model(self, generator: torch.Generator) -> MatchingModel:
+        dim = self.n_features_in_ if self.encoder == "identity" else self.dim
+        encoder = self._feature_encoder(self.n_features_in_, dim, generator)
+        n_targets = len(self.classes_) + bool(self.background)
+        table = EmbeddingEncoder(n_targets, dim, std=0.01, generator=generator)
+        return MatchingModel(encoder, table, n_targets=n_targets, has_bias=True)
+
+    def _pair(self) -> PairMatching:
+        n_targets = len(self.classes_) + bool(self.background)
+        return PairMatching(FullCandidates(n_targets), with_probabilities=True)
+
+    def _log_probabilities(self, instances: NDArray[Any]) -> Tensor:
+        """Return log P(target | instance) of scaled instances, background last."""
+        with torch.no_grad():
+            vectors = self.model_.encode_objects(torch.from_numpy(instances))
+            ids = torch.arange(self.model_.n_targets)
+            return self.model_.logits(vectors, ids).log_softmax(-1)
+
+    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
+        """Return log P(class | instance), shape (n_rows, n_classes); background left out."""
+        check_is_fitted(self, "model_")
+        rows = self.scaler_(check_features("X", X, width=self.n_features_in_))
+        log_all = self._log_probabilities(rows)[:, : len(self.classes_)]
+        result: FloatArray = log_all.log_softmax(-1).numpy()
+        return result
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Return P(class | instance), shape (n_rows, n_classes); rows sum to one."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of each instance, shape (n_rows,)."""
+        labels: NDArray[Any] = self.classes_[self.predict_log_proba(X).argmax(axis=1)]
+        return labels
+
+    def background_proba(self, X: ArrayLike) -> FloatArray:
+        """Return P(background | instance), shape (n_rows,); zero without a background target."""
+        check_is_fitted(self, "model_")
+        rows = self.scaler_(check_features("X", X, width=self.n_features_in_))
+        outside: FloatArray = (
+            self._log_probabilities(rows)[:, len(self.classes_) :].exp().sum(-1).numpy()
+        )
+        return outside
+
+    def bag_scores(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
+        """Return the score of each class for each bag, shape (n_bags, n_classes)."""
+        objective = self._objective()
+        parts = []
+        for batch in self._batches(bags, groups):
+            matching = self._match(batch, 0)
+            log_weight = objective.log_weight(matching.features, batch.mask)
+            scores = matching.features[..., : len(self.classes_)]
+            scores = scores + objective.weighting_strength * log_weight.unsqueeze(-1)
+            mask = batch.mask.unsqueeze(1).expand(-1, scores.shape[-1], -1)
+            parts.append(objective.selection(scores.transpose(1, 2), mask).log_score)
+        result: FloatArray = torch.cat(parts).numpy()
+        return result
+
+    def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the best label of each bag, shape (n_bags,)."""
+        labels: NDArray[Any] = self.classes_[self.bag_scores(bags, groups=groups).argmax(axis=1)]
+        return labels
+
+    def select(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> ObjectScores:
+        """Return which instance carries the label of each bag, and how all of them score.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            As in :meth:`fit`.
+        y : array-like of shape (n_bags,)
+            One label per bag; call once per label for bags with several.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+        """
+        objective = self._objective()
+        batches = list(self._batches(bags, groups))
+        n_bags = sum(len(batch) for batch in batches)
+        labels, _ = read_bag_labels(y, n_bags, self.classes_, groups=groups)
+        several = np.flatnonzero(labels.sum(axis=1) != 1)
+        if len(several):
+            raise DataError(
+                f"select needs one label per bag; bag {several[0]} has "
+                f"{labels[several[0]].sum()}. Call it once per label."
+            )
+        column = torch.from_numpy(labels.argmax(axis=1))
+        outputs = []
+        for batch in batches:
+            matching = self._match(batch, column[batch.rows])
+            outputs.append((objective(matching), batch.mask))
+        return object_scores(outputs)
+
+    def _batches(self, bags: Any, groups: ArrayLike | None) -> Iterator[GroupBatch]:
+        check_is_fitted(self, "model_")
+        instances = read_bags(bags, groups, width=self.n_features_in_)
+        scaled = Groups(
+            self.scaler_(instances.objects),
+            instances.offsets,
+            np.zeros(len(instances), dtype=np.int64),
+        )
+        for rows in batch_rows(scaled.sizes, EVALUATION_BATCH, None):
+            yield collate(scaled, rows)
+
+    def _match(self, batch: GroupBatch, column: Tensor | int) -> Matching:
+        """Return the matching of a batch with one target column per group."""
+        n_groups, size = batch.mask.shape
+        log_all = self._log_probabilities(batch.objects.flatten(0, 1).numpy())
+        features = log_all.view(n_groups, size, -1)
+        wanted = torch.as_tensor(column).expand(n_groups).view(-1, 1, 1).expand(-1, size, 1)
+        log_pair = features.gather(-1, wanted).squeeze(-1)
+        return Matching(log_pair, batch.mask, features, features)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy on single instances with known labels."""
+        from sklearn.metrics import accuracy_score
+
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        fitted = {"classes": pack_labels(self.classes_), "n_features_in": self.n_features_in_}
+        return fitted, self.scaler_.arrays()
+
+    def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.classes_ = unpack_labels(fitted["classes"])
+        self.n_features_in_ = int(fitted["n_features_in"])
+        self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
+        self.model_ = self._build_model(torch.Generator().manual_seed(0))

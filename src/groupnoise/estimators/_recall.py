@@ -1,0 +1,357 @@
+"""MaxMatchingRecommender: click histories in, ranked next items out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from groupnoise._catalogue import Catalogue, ItemHistories
+from groupnoise._checks import check_choice, check_count
+from groupnoise._random import RandomState, torch_generator
+from groupnoise._typing import FloatArray, IntArray, ProgressCallback
+from groupnoise.baselines.recall._base import ItemToItemRecommender
+from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
+from groupnoise.exceptions import DataError
+from groupnoise.groups import Groups, batch_rows, collate, sliding_windows
+from groupnoise.matching import (
+    CandidateSource,
+    EmbeddingEncoder,
+    FullCandidates,
+    InBatchCandidates,
+    MatchingModel,
+    SampledCandidates,
+    Similarity,
+    log_normaliser,
+    masked_logsumexp,
+)
+from groupnoise.objectives import PairMatching, Selection, Weighting
+
+EVALUATION_BATCH = 512
+
+
+class ItemVectors(NamedTuple):
+    """What a recall service needs of a model.
+
+    Attributes
+    ----------
+    query : float32 ndarray of shape (n_items, dim)
+        f of every item.
+    target : float32 ndarray of shape (n_items, dim)
+        g of every item.
+    bias : float32 ndarray of shape (n_items,)
+        Bias of every item as a target.
+    """
+
+    query: NDArray[np.float32]
+    target: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+
+class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
+    """Recommend next items after learning from click histories.
+
+    Objects are clicked items, the target is the next one; f and g are vectors per item, h = f and
+    S the dot product (the paper's Table 1, third row).
+
+    Parameters
+    ----------
+    dim : int
+        Width of the vectors.
+    shared : bool
+        Whether f and g share one table; two tables overfit on small logs.
+    item_bias : bool
+        Whether every item has a bias as a target.
+    window_size : int
+        How many clicks make a group.
+    min_window : int
+        The fewest clicks that make a group; `window_size` keeps full windows alone.
+    scope : {"group", "last"}
+        What a recommendation is made from: all clicks of the group (the paper's MM+), or the
+        last one (MM).
+    candidates : {"sampled", "full", "in_batch"}
+        What pair matching normalises over.
+    n_negatives : int
+        How many items "sampled" draws for a batch.
+    corrected : bool
+        Whether sampled candidates are corrected for how they were drawn (logQ).
+    init_std : float
+        Deviation of the initial vectors.
+    selection, temperature, top_k
+        How a group's score comes from its clicks; see
+        :func:`groupnoise.objectives.make_selection`.
+    weighting, weighting_strength, similarity, similarity_scale
+        Group weighting; see :func:`groupnoise.objectives.make_weighting`.
+    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience
+        See :class:`groupnoise.training.TrainingPlan`.
+    on_epoch : callable, optional
+        Called with a record after each epoch.
+    random_state : int, generator or None
+        Decides all randomness.
+
+    Attributes
+    ----------
+    items_ : ndarray of shape (n_items,)
+        The id of each item index.
+    popularity_ : ndarray of shape (n_items,)
+        How often each item was a target.
+    model_ : MatchingModel
+        The trained tables.
+    history_ : History
+        One record per epoch.
+
+    Examples
+    --------
+    >>> histories = [["tea", "milk", "jam", "bread"], ["nail", "hammer", "saw", "nail"]] * 20
+    >>> model = MaxMatchingRecommender(dim=8, max_epochs=10, candidates="full", random_state=0)
+    >>> ids, _ = model.fit(histories).recommend([["tea", "milk"]], top=1)
+    >>> ids.tolist()
+    [['jam']]
+    """
+
+    def __init__(
+        self,
+        *,
+        dim: int = 128,
+        shared: bool = True,
+        item_bias: bool = True,
+        window_size: int = 5,
+        min_window: int = 1,
+        scope: str = "group",
+        candidates: str = "sampled",
+        n_negatives: int = 1024,
+        corrected: bool = False,
+        init_std: float = 0.05,
+        selection: str | Selection = "marginal",
+        temperature: float | Sequence[float] = (1.0, 0.3),
+        top_k: int = 2,
+        weighting: str | Weighting | None = "sigmoid",
+        weighting_strength: float = 1.0,
+        similarity: str | Similarity = "dot",
+        similarity_scale: float = 1.0,
+        max_epochs: int = 10,
+        batch_size: int = 512,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        schedule: str = "constant",
+        patience: int | None = None,
+        on_epoch: ProgressCallback | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.dim = dim
+        self.shared = shared
+        self.item_bias = item_bias
+        self.window_size = window_size
+        self.min_window = min_window
+        self.scope = scope
+        self.candidates = candidates
+        self.n_negatives = n_negatives
+        self.corrected = corrected
+        self.init_std = init_std
+        self.selection = selection
+        self.temperature = temperature
+        self.top_k = top_k
+        self.weighting = weighting
+        self.weighting_strength = weighting_strength
+        self.similarity = similarity
+        self.similarity_scale = similarity_scale
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.patience = patience
+        self.on_epoch = on_epoch
+        self.random_state = random_state
+
+    @classmethod
+    def paper(cls, **overrides: Any) -> MaxMatchingRecommender:
+        """Return the paper's settings: max selection, lambda 1, full windows of five."""
+        return cls(**{"selection": "max", "min_window": 5, **overrides})
+
+    def fit(
+        self,
+        histories: ItemHistories | Groups,
+        y: object = None,
+        *,
+        item_ids: Any = None,
+        validate: Validate | None = None,
+    ) -> MaxMatchingRecommender:
+        """Learn from click histories.
+
+        Parameters
+        ----------
+        histories : sequence of sequences of item ids, or Groups
+            Each user's clicks in time order. Groups hold item indices: without targets each is a
+            whole history, with targets each is a window whose next click is known.
+        y : ignored
+            Present for scikit-learn.
+        item_ids : array-like of shape (n_items,), optional
+            The whole catalogue; by default every item that occurs.
+        validate : callable, optional
+            Called with this estimator after each epoch; the best epoch's weights are kept.
+        """
+        self._check_parameters()
+        training = self._read_training(histories, item_ids)
+        if training.targets is None:
+            training = sliding_windows(training, self.window_size, self.min_window).groups
+        targets = np.asarray(training.targets)
+        self.popularity_ = np.bincount(targets, minlength=self.n_items_).astype(np.float64)
+        generator = self._generator()
+        model = self._build_model(torch_generator(generator))
+        pair = PairMatching(self._source())
+        self._train(model, training, pair, generator, validate=validate)
+        return self
+
+    def _check_parameters(self) -> None:
+        check_count("dim", self.dim)
+        check_count("window_size", self.window_size)
+        check_choice("scope", self.scope, ("group", "last"))
+        check_choice("candidates", self.candidates, ("sampled", "full", "in_batch"))
+
+    def _build_model(self, generator: torch.Generator) -> MatchingModel:
+        # An exact softmax touches every row anyway; otherwise update only those looked up.
+        sparse = self.candidates != "full"
+
+        def table() -> EmbeddingEncoder:
+            return EmbeddingEncoder(
+                self.n_items_, self.dim, std=self.init_std, sparse=sparse, generator=generator
+            )
+
+        objects = table()
+        return MatchingModel(
+            objects,
+            objects if self.shared else table(),
+            n_targets=self.n_items_,
+            has_bias=self.item_bias,
+            sparse=sparse,
+        )
+
+    def _source(self) -> CandidateSource:
+        if self.candidates == "full":
+            return FullCandidates(self.n_items_)
+        if self.candidates == "sampled":
+            return SampledCandidates(self.n_items_, self.n_negatives, corrected=self.corrected)
+        shares = torch.from_numpy(self.popularity_ / self.popularity_.sum())
+        return InBatchCandidates(shares if self.corrected else None)
+
+    def _score_all(self, histories: Groups) -> FloatArray:
+        objects, mask = self._recent(histories)
+        with torch.no_grad():
+            vectors, log_weight = self._weighted(objects, mask)
+            everything = torch.arange(self.n_items_)
+            log_pair = self.model_.logits(vectors.flatten(0, 1), everything).log_softmax(-1)
+            terms = log_pair.view(*mask.shape, -1) + log_weight.unsqueeze(-1)
+            scores: FloatArray = _mixed(terms, mask).numpy()
+        return scores
+
+    def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
+        objects, mask = self._recent(histories)
+        with torch.no_grad():
+            vectors, log_weight = self._weighted(objects, mask)
+            log_weight = log_weight - self._levels(objects)
+            wanted = torch.from_numpy(np.maximum(items, 0))
+            targets = self.model_.encode_targets(wanted.flatten()).view(*wanted.shape, -1)
+            logits = vectors @ targets.transpose(1, 2)  # (groups, size, n_candidates)
+            if self.item_bias:
+                bias = self.model_.target_bias(wanted)
+                logits = logits + bias.unsqueeze(1)  # type: ignore[union-attr]
+            scores: FloatArray = _mixed(logits + log_weight.unsqueeze(-1), mask).numpy()
+        return scores
+
+    def _recent(self, histories: Groups) -> tuple[Tensor, Tensor]:
+        """Return the clicks a recommendation is made from, padded, and their mask."""
+        size = 1 if self.scope == "last" else self.window_size
+        taken = np.minimum(histories.sizes, size)
+        place = np.arange(taken.max())
+        index = histories.offsets[1:, None] - taken[:, None] + place
+        mask = place < taken[:, None]
+        clicks = histories.objects[np.minimum(index, histories.offsets[1:, None] - 1)]
+        return torch.from_numpy(clicks.astype(np.int64)), torch.from_numpy(mask)
+
+    def _weighted(self, objects: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Return f of the clicks and their log weight times lambda."""
+        objective = self._objective()
+        vectors = self.model_.encode_objects(objects)
+        return vectors, objective.weighting_strength * objective.log_weight(vectors, mask)
+
+    def _levels(self, objects: Tensor) -> Tensor:
+        """Return the log denominator of each click over the whole catalogue."""
+        distinct, place = torch.unique(objects, return_inverse=True)
+        everything = torch.arange(self.n_items_)
+        level = log_normaliser(
+            self.model_.encode_objects(distinct),
+            self.model_.encode_targets(everything),
+            self.model_.target_bias(everything),
+        )
+        return level[place]
+
+    def _item_similarity(self, indices: IntArray) -> FloatArray:
+        with torch.no_grad():
+            vectors = self.model_.encode_objects(torch.from_numpy(indices))
+            similarity: FloatArray = self.model_.logits(
+                vectors, torch.arange(self.n_items_)
+            ).numpy()
+        return similarity
+
+    def select(self, histories: ItemHistories | Groups, targets: Any = None) -> ObjectScores:
+        """Return which click matches the next item best, and how all clicks score.
+
+        Parameters
+        ----------
+        histories : sequence of sequences of item ids, or Groups of item indices
+            The clicks; groups may carry their targets.
+        targets : array-like of shape (n_histories,), optional
+            The next item of each history: an id, or an index for groups without targets.
+        """
+        groups = self._with_targets(histories, targets)
+        objective = self._objective()
+        pair = PairMatching(FullCandidates(self.n_items_))
+        outputs = []
+        with torch.no_grad():
+            for rows in batch_rows(groups.sizes, EVALUATION_BATCH, None):
+                batch = collate(groups, rows)
+                matching = pair(self.model_, batch, torch.Generator())
+                outputs.append((objective(matching), batch.mask))
+        return object_scores(outputs)
+
+    def _with_targets(self, histories: ItemHistories | Groups, targets: Any) -> Groups:
+        indexed = self.catalogue_.index(histories)
+        if isinstance(histories, Groups):
+            wanted = histories.targets if targets is None else np.asarray(targets)
+        else:
+            wanted = None if targets is None else self.catalogue_.indices_of(targets)
+        if wanted is None:
+            raise DataError("select needs the next item of each history; pass targets.")
+        unknown = np.flatnonzero((wanted < 0) | (wanted >= self.n_items_))
+        if len(unknown):
+            raise DataError(f"the target of history {unknown[0]} is not in the catalogue.")
+        return Groups(indexed.items, indexed.offsets, wanted)
+
+    def item_vectors(self) -> ItemVectors:
+        """Return the vectors and biases of all items, for export to a recall service."""
+        ids = torch.arange(self.n_items_)
+        with torch.no_grad():
+            bias = self.model_.target_bias(ids)
+            return ItemVectors(
+                self.model_.encode_objects(ids).numpy(),
+                self.model_.encode_targets(ids).numpy(),
+                np.zeros(self.n_items_, dtype=np.float32) if bias is None else bias.numpy(),
+            )
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {}, {**self.catalogue_.to_arrays(), "popularity": self.popularity_}
+
+    def _rebuild(self, fitted: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.catalogue_ = Catalogue.from_arrays(arrays)
+        self.popularity_ = arrays["popularity"]
+        self.model_ = self._build_model(torch.Generator().manual_seed(0))
+
+
+def _mixed(terms: Tensor, mask: Tensor) -> Tensor:
+    """Return the log-sum-exp over the clicks: (groups, size, n) to (groups, n)."""
+    return masked_logsumexp(terms.transpose(1, 2), mask.unsqueeze(1).expand(-1, terms.shape[2], -1))
