@@ -68,6 +68,13 @@ def read_label_sets(
     return indicator, found
 
 
+def holds_plain_labels(values: Any) -> bool:
+    """Tell plain labels, one per row, from sets of labels and matrices."""
+    if sparse.issparse(values) or _as_matrix(values) is not None:
+        return False
+    return not any(isinstance(row, _COLLECTIONS) for row in values)
+
+
 def _refuse_single_class(indicator: BoolArray, classes: NDArray[Any], name: str) -> None:
     seen = classes[indicator.any(axis=0)]
     if len(seen) == 0:

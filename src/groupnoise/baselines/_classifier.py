@@ -1,0 +1,117 @@
+"""What every classifier baseline shares: checked rows, and model folders without pickles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from groupnoise._checks import check_features
+from groupnoise._model_files import read_model, write_model
+from groupnoise._typing import FloatArray
+from groupnoise.exceptions import ModelFileError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class SavedClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that checks its rows and saves itself as arrays and JSON.
+
+    A subclass lists its fitted arrays in `_fitted_arrays`, or, if its state is of another kind,
+    overrides `_arrays` and `_restore`.
+    """
+
+    _fitted_arrays: ClassVar[tuple[str, ...]] = ()
+
+    classes_: NDArray[Any]
+    n_features_in_: int
+
+    def save(self, folder: Path | str) -> None:
+        """Save the fitted classifier as a model folder.
+
+        Parameters
+        ----------
+        folder : path
+            Created if needed; a model already there is replaced atomically.
+        """
+        check_is_fitted(self, "classes_")
+        names = getattr(self, "feature_names_in_", None)
+        write_model(
+            folder,
+            kind=type(self).__name__,
+            manifest={
+                "parameters": {
+                    name: _as_json(value) for name, value in self.get_params(deep=False).items()
+                },
+                "classes": self.classes_.tolist(),
+                "n_features_in": int(self.n_features_in_),
+                "feature_names_in": None if names is None else names.tolist(),
+            },
+            arrays=self._arrays(),
+        )
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Self:
+        """Load what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        folder : path
+            A model folder of this very class.
+
+        Raises
+        ------
+        ModelFileError
+            If the folder is missing, altered or holds another kind of model.
+        """
+        manifest, arrays = read_model(folder, kind=cls.__name__)
+        try:
+            model = cls(**{name: _from_json(v) for name, v in manifest["parameters"].items()})
+            model.classes_ = np.asarray(manifest["classes"])
+            model.n_features_in_ = int(manifest["n_features_in"])
+            if manifest["feature_names_in"] is not None:
+                model.feature_names_in_ = np.asarray(manifest["feature_names_in"], dtype=object)
+            model._restore(arrays)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ModelFileError(
+                f"{folder} does not describe a whole {cls.__name__} ({error}); refit the model."
+            ) from None
+        return model
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {name: np.asarray(getattr(self, name)) for name in self._fitted_arrays}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        for name in self._fitted_arrays:
+            setattr(self, name, arrays[name])
+
+    def _rows_to_fit(self, X: Any) -> FloatArray:
+        """Return checked training rows and remember their width and column names."""
+        rows = check_features("X", X)
+        validate_data(self, X, "no_validation", reset=True, skip_check_array=True)
+        return rows.astype(np.float64, copy=False)
+
+    def _rows_to_predict(self, X: Any) -> FloatArray:
+        """Return checked rows of the width seen in `fit`."""
+        check_is_fitted(self, "classes_")
+        rows = check_features("X", X, width=self.n_features_in_)
+        validate_data(self, X, "no_validation", reset=False, skip_check_array=True)
+        return rows.astype(np.float64, copy=False)
+
+
+def _as_json(value: Any) -> Any:
+    """Return a parameter as JSON holds it; a generator cannot be kept and becomes None."""
+    if isinstance(value, (np.random.Generator, np.random.RandomState)):
+        return None
+    if isinstance(value, np.generic):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _from_json(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

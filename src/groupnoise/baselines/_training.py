@@ -1,0 +1,108 @@
+"""The one torch loop of the neural baselines: Adam, mini-batches, the best epoch kept."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from groupnoise._checks import check_choice, check_count, check_fraction, check_positive
+from groupnoise._typing import ProgressCallback
+from groupnoise.exceptions import TrainingError
+
+
+@contextmanager
+def seeded(generator: np.random.Generator) -> Iterator[None]:
+    """Let torch draw from a seed of `generator` inside the block, and as before after it.
+
+    Dropout reads torch's global generator and takes no other, so the global state is set aside
+    rather than seeded.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(generator.integers(2**62)))
+        yield
+
+
+def build_network(
+    n_features: int, n_outputs: int, *, encoder: str, hidden: int | Sequence[int], dropout: float
+) -> nn.Sequential:
+    """Return a linear map, or a perceptron with ReLU and dropout after each hidden layer."""
+    check_choice("encoder", encoder, ("linear", "mlp"))
+    check_fraction("dropout", dropout)
+    widths = [hidden] if isinstance(hidden, (int, np.integer)) else list(hidden)
+    for width in widths:
+        check_count("hidden", width)
+    if encoder == "linear":
+        widths = []
+    layers: list[nn.Module] = []
+    for before, after in pairwise([n_features, *widths]):
+        layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
+    layers.append(nn.Linear(widths[-1] if widths else n_features, n_outputs))
+    return nn.Sequential(*layers)
+
+
+def train(
+    network: nn.Module,
+    batch_loss: Callable[[Tensor], Tensor],
+    n_rows: int,
+    *,
+    max_epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    weight_decay: float,
+    validation: Callable[[], float] | None = None,
+    progress: ProgressCallback | None = None,
+) -> None:
+    """Minimise a loss over random batches of rows, in place.
+
+    Parameters
+    ----------
+    network : Module
+        What is trained.
+    batch_loss : callable
+        From the row numbers of a batch to its mean loss, a scalar that leads back to `network`.
+    n_rows : int
+        How many rows there are.
+    max_epochs, batch_size, learning_rate, weight_decay : number
+        Adam's; weight decay is added to the gradient.
+    validation : callable, optional
+        Scores the network, in evaluation mode, after each epoch; the state of the epoch that
+        scored best (the earliest of several) is restored at the end.
+    progress : callable, optional
+        Called with one record per epoch.
+    """
+    check_count("max_epochs", max_epochs)
+    check_count("batch_size", batch_size)
+    check_positive("learning_rate", learning_rate)
+    check_positive("weight_decay", weight_decay, allow_zero=True)
+    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    best_score, best_state = -np.inf, None
+    for epoch in range(1, max_epochs + 1):
+        network.train()
+        total = 0.0
+        for rows in torch.randperm(n_rows).split(batch_size):
+            loss = batch_loss(rows)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(rows)
+        if not np.isfinite(total):
+            raise TrainingError(
+                f"the loss is no longer finite in epoch {epoch}; scale the features or lower "
+                "learning_rate."
+            )
+        network.eval()
+        record = {"epoch": epoch, "loss": total / n_rows}
+        if validation is not None:
+            record["validation"] = score = validation()
+            if score > best_score:
+                best_score, best_state = score, copy.deepcopy(network.state_dict())
+        if progress is not None:
+            progress(record)
+    if best_state is not None:
+        network.load_state_dict(best_state)

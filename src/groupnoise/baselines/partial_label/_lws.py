@@ -1,0 +1,96 @@
+"""LWS: a leveraged, weighted binary loss per label."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from groupnoise._checks import check_positive
+from groupnoise._random import RandomState
+from groupnoise._typing import BoolArray, FloatArray
+from groupnoise.baselines.partial_label._neural import (
+    NeuralPartialLabelClassifier,
+    candidate_log_softmax,
+)
+
+
+class LWSClassifier(NeuralPartialLabelClassifier):
+    r"""Leveraged weighted loss with the sigmoid loss :math:`\psi(z) = 1 / (1 + e^z)`.
+
+    .. math::
+        \ell(x, S) = \sum_{y \in S} w_y \psi(g_y(x)) + \beta \sum_{y \notin S} w_y \psi(-g_y(x))
+
+    Both sums have weights of their own: the softmax of the logits inside the candidates, and
+    outside them, refreshed without gradient whenever the row was in a batch.
+
+    Parameters
+    ----------
+    leverage : float, default=2.0
+        The factor beta; 0 leaves the other labels out.
+    encoder : {"linear", "mlp"}, default="mlp"
+        The network from features to logits.
+    hidden, dropout : int and float
+        Width of, and dropout after, the hidden layer of the perceptron.
+    max_epochs, batch_size, learning_rate, weight_decay : number
+        Of Adam.
+    random_state : int, generator or None
+        Decides the first weights, the batches and the dropout.
+
+    References
+    ----------
+    H. Wen et al., "Leveraged weighted loss for partial label learning", ICML 2021.
+
+    Examples
+    --------
+    >>> model = LWSClassifier(encoder="linear", learning_rate=0.1, random_state=0)
+    >>> model = model.fit([[-1.0], [-2.0], [1.0], [2.0]], [{0}, {0, 1}, {1}, {0, 1}])
+    >>> model.predict([[-3.0], [3.0]]).tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        *,
+        leverage: float = 2.0,
+        encoder: str = "mlp",
+        hidden: int | tuple[int, ...] = 300,
+        dropout: float = 0.5,
+        max_epochs: int = 60,
+        batch_size: int = 64,
+        learning_rate: float = 3e-3,
+        weight_decay: float = 1e-5,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(
+            encoder=encoder,
+            hidden=hidden,
+            dropout=dropout,
+            max_epochs=max_epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            random_state=random_state,
+        )
+        self.leverage = leverage
+
+    def _training_data(self, X: object, candidates: object) -> tuple[FloatArray, BoolArray]:
+        check_positive("leverage", self.leverage, allow_zero=True)
+        return super()._training_data(X, candidates)
+
+    def _row_loss(self, logits: Tensor, candidates: Tensor, label_weights: Tensor) -> Tensor:
+        return leveraged_loss(logits, candidates, label_weights, self.leverage)
+
+    def _label_weights(self, logits: Tensor, candidates: Tensor) -> Tensor:
+        inside = candidate_log_softmax(logits, candidates).exp()
+        # A row of which every label is a candidate has no label outside: 0/0 becomes 0.
+        outside = candidate_log_softmax(logits, ~candidates).exp().nan_to_num(0.0)
+        return torch.where(candidates, inside, outside)
+
+
+def leveraged_loss(
+    logits: Tensor, candidates: Tensor, label_weights: Tensor, leverage: float
+) -> Tensor:
+    """Return the leveraged weighted loss of each row, shape (n_rows,)."""
+    inside = torch.sigmoid(-logits)  # psi(g)
+    outside = leverage * torch.sigmoid(logits)  # beta psi(-g)
+    return (label_weights * torch.where(candidates, inside, outside)).sum(dim=1)
