@@ -6,6 +6,8 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.datasets._candidates import add_candidates, replace_candidates
+    from groupnoise.datasets._click_filters import keep_core, merge_repeats
+    from groupnoise.datasets._click_splits import split_clicks
     from groupnoise.datasets._containers import (
         BagDataset,
         ClickDataset,
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from groupnoise.datasets._splits_rows import split_rows
     from groupnoise.datasets._stray_clicks import add_stray_clicks
     from groupnoise.datasets._subsets import subset_bags, subset_rows
+    from groupnoise.datasets._windows import cut_windows
     from groupnoise.datasets._witnesses import set_witness_rate
+    from groupnoise.datasets.readers import read_bags, read_candidates, read_clicks, read_table
 
 _HERE = "groupnoise.datasets"
 
@@ -35,14 +39,22 @@ __getattr__, __dir__ = lazy_names(
         "Windows": f"{_HERE}._containers",
         "add_candidates": f"{_HERE}._candidates",
         "add_stray_clicks": f"{_HERE}._stray_clicks",
+        "cut_windows": f"{_HERE}._windows",
         "draw_letter_words": f"{_HERE}._letter_words",
+        "keep_core": f"{_HERE}._click_filters",
         "load_digit_bags": f"{_HERE}._digits",
         "load_digit_candidates": f"{_HERE}._digits",
         "make_shop": f"{_HERE}._shop",
         "make_sival_like": f"{_HERE}._sival_like",
+        "merge_repeats": f"{_HERE}._click_filters",
+        "read_bags": f"{_HERE}.readers",
+        "read_candidates": f"{_HERE}.readers",
+        "read_clicks": f"{_HERE}.readers",
+        "read_table": f"{_HERE}.readers",
         "replace_candidates": f"{_HERE}._candidates",
         "set_witness_rate": f"{_HERE}._witnesses",
         "single_label": f"{_HERE}._containers",
+        "split_clicks": f"{_HERE}._click_splits",
         "split_rows": f"{_HERE}._splits_rows",
         "subset_bags": f"{_HERE}._subsets",
         "subset_rows": f"{_HERE}._subsets",
@@ -58,14 +70,22 @@ __all__ = [
     "Windows",
     "add_candidates",
     "add_stray_clicks",
+    "cut_windows",
     "draw_letter_words",
+    "keep_core",
     "load_digit_bags",
     "load_digit_candidates",
     "make_shop",
     "make_sival_like",
+    "merge_repeats",
+    "read_bags",
+    "read_candidates",
+    "read_clicks",
+    "read_table",
     "replace_candidates",
     "set_witness_rate",
     "single_label",
+    "split_clicks",
     "split_rows",
     "subset_bags",
     "subset_rows",

@@ -1,0 +1,209 @@
+"""What the cells of a column mean: numbers, moments, ids or feature rows; first bad cell named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise._typing import FloatArray, IntArray
+from groupnoise.datasets.readers._polars import pl
+from groupnoise.datasets.readers._tables import Table
+from groupnoise.exceptions import DataError
+
+# Written as an id would be written back, so that '007' and '7' stay two ids.
+_WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"
+_LONGEST_ID = 1000
+
+
+def read_numbers(table: Table, column: str) -> FloatArray:
+    """Return a column as finite numbers, shape (n_rows,)."""
+    cells = _flat_column(table, column)
+    refuse_empty_cells(table, column, cells)
+    text = cells.str.strip_chars() if cells.dtype == pl.String else cells
+    numbers = text.cast(pl.Float64, strict=False)
+    _refuse_cells(
+        table, column, cells, numbers.is_null(), "is not a number", "correct or drop that row"
+    )
+    _refuse_cells(
+        table, column, cells, ~numbers.is_finite(), "is not finite", "impute or drop that row"
+    )
+    values: FloatArray = numbers.to_numpy()
+    return values
+
+
+def read_moments(table: Table, column: str) -> NDArray[Any]:
+    """Return a column of times, shape (n_rows,): numbers as they are, dates as seconds."""
+    cells = _flat_column(table, column)
+    refuse_empty_cells(table, column, cells)
+    if cells.dtype == pl.String and cells.head(1).cast(pl.Float64, strict=False).null_count():
+        moments = _parse_dates(table, column, cells)
+    elif cells.dtype.is_temporal():
+        moments = cells
+    elif cells.dtype.is_integer():
+        return np.asarray(cells.to_numpy(), dtype=np.int64)
+    else:
+        return read_numbers(table, column)
+    seconds: NDArray[Any] = moments.cast(pl.Datetime("us")).to_physical().to_numpy() / 1e6
+    return seconds
+
+
+def read_ids(table: Table, column: str) -> tuple[NDArray[Any], IntArray]:
+    """Return the sorted ids of a column and, for each row, which of them it holds.
+
+    Returns
+    -------
+    ids : ndarray of shape (n_ids,)
+        Whole numbers if all cells are such, text otherwise.
+    codes : int64 ndarray of shape (n_rows,)
+        Positions in `ids`.
+    """
+    cells = _flat_column(table, column)
+    refuse_empty_cells(table, column, cells)
+    cells = as_id_cells(table, column, cells)
+    vocabulary = cells.unique().sort()
+    codes = number_cells(cells, vocabulary)
+    return ids_as_array(vocabulary), codes
+
+
+def number_cells(cells: pl.Series, vocabulary: pl.Series) -> IntArray:
+    """Return the position in `vocabulary` of every cell, -1 where it is not there."""
+    numbered = pl.DataFrame({"id": vocabulary}).with_row_index("code")
+    found = pl.DataFrame({"id": cells}).join(
+        numbered, on="id", how="left", maintain_order="left", nulls_equal=True
+    )
+    codes: IntArray = found["code"].cast(pl.Int64).fill_null(-1).to_numpy()
+    return codes
+
+
+def ids_as_array(vocabulary: pl.Series) -> NDArray[Any]:
+    """Return ids as an int64 or text array."""
+    if vocabulary.dtype.is_integer():
+        return np.asarray(vocabulary.to_numpy(), dtype=np.int64)
+    return np.array(vocabulary.to_list(), dtype=np.str_)
+
+
+def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
+    """Return ids as Int64 cells if all of them are whole numbers, as text cells otherwise."""
+    whole: pl.Series
+    if cells.dtype.is_integer() and cells.dtype != pl.UInt64:
+        whole = cells.cast(pl.Int64)
+        return whole
+    if cells.dtype.is_float():
+        _refuse_cells(
+            table, column, cells, ~(cells == cells.round(0)), "is not a whole number",
+            "ids must be text or whole numbers",
+        )  # fmt: skip
+        whole = cells.cast(pl.Int64)
+        return whole
+    text: pl.Series = cells.cast(pl.String)
+    if text.str.contains(_WHOLE_NUMBER).all():
+        whole = text.cast(pl.Int64)
+        return whole
+    is_odd = (text.str.len_chars() > _LONGEST_ID) | text.str.contains("\x00", literal=True)
+    _refuse_cells(
+        table, column, text, is_odd, "cannot be an id",
+        f"ids have at most {_LONGEST_ID} characters and no NUL; look for a quotation mark that "
+        "is never closed",
+    )  # fmt: skip
+    return text
+
+
+def read_features(table: Table, columns: Sequence[str]) -> FloatArray:
+    """Return feature rows from numeric columns, or from one column of lists.
+
+    Returns
+    -------
+    features : float ndarray of shape (n_rows, n_features)
+        float32 if the source was, float64 otherwise.
+    """
+    if len(columns) == 1 and isinstance(table.frame.schema[columns[0]], (pl.List, pl.Array)):
+        return _rows_of_lists(table, columns[0])
+    features = np.column_stack([read_numbers(table, column) for column in columns])
+    if all(table.frame.schema[column] == pl.Float32 for column in columns):
+        return features.astype(np.float32)
+    return features
+
+
+def is_mostly_numeric(table: Table, column: str) -> bool:
+    """Tell whether at least half of the filled cells of a column are numbers."""
+    cells = table.frame[column]
+    if cells.dtype.is_numeric() or cells.dtype == pl.Boolean:
+        return True
+    if cells.dtype != pl.String:
+        return False
+    numbers = cells.str.strip_chars().cast(pl.Float64, strict=False)
+    n_filled = len(cells) - cells.null_count()
+    return n_filled > 0 and bool(2 * (len(cells) - numbers.null_count()) >= n_filled)
+
+
+def refuse_empty_cells(table: Table, column: str, cells: pl.Series) -> None:
+    """Refuse a column with empty cells, naming the first."""
+    if cells.null_count():
+        row = int(cells.is_null().arg_true()[0])
+        raise DataError(
+            f"{table.place(row)}: column {column!r} is empty there and in "
+            f"{cells.null_count() - 1} other rows; fill it or drop these rows."
+        )
+
+
+def _flat_column(table: Table, column: str) -> pl.Series:
+    cells = table.frame[column]
+    if cells.dtype.is_nested() or cells.dtype in (pl.Binary, pl.Object):
+        raise DataError(
+            f"{table.name}: column {column!r} holds {cells.dtype} cells where one value per row "
+            "is needed."
+        )
+    return cells
+
+
+def _refuse_cells(
+    table: Table, column: str, cells: pl.Series, is_bad: pl.Series, fault: str, remedy: str
+) -> None:
+    rows = is_bad.arg_true()
+    if len(rows):
+        row = int(rows[0])
+        shown = str(cells[row])
+        shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
+        others = f" ({len(rows)} such cells)" if len(rows) > 1 else ""
+        raise DataError(
+            f"{table.place(row)}: column {column!r} holds {shown!r}, which {fault}{others}; "
+            f"{remedy}."
+        )
+
+
+def _parse_dates(table: Table, column: str, cells: pl.Series) -> pl.Series:
+    try:
+        dates: pl.Series = cells.str.to_datetime(strict=False, time_unit="us")
+    except pl.exceptions.PolarsError:  # no date format fits even the first cells
+        dates = pl.Series([None] * len(cells), dtype=pl.Datetime("us"))
+    _refuse_cells(
+        table, column, cells, dates.is_null(), "is neither a number nor a date like the others",
+        "write all times as seconds or as YYYY-MM-DD HH:MM:SS",
+    )  # fmt: skip
+    return dates
+
+
+def _rows_of_lists(table: Table, column: str) -> FloatArray:
+    cells = table.frame[column]
+    refuse_empty_cells(table, column, cells)
+    lists = cells.cast(pl.List(pl.Float64), strict=False)
+    widths = lists.list.len().to_numpy()
+    odd = np.flatnonzero(widths != widths[0])
+    if len(odd):
+        raise DataError(
+            f"{table.place(int(odd[0]))}: column {column!r} holds {widths[odd[0]]} features where "
+            f"the first row has {widths[0]}; rows must share one width."
+        )
+    flat = lists.explode().to_numpy() if widths[0] else np.empty(0)
+    features: FloatArray = np.asarray(flat, dtype=np.float64).reshape(len(cells), int(widths[0]))
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if len(bad) or features.shape[1] == 0:
+        row = int(bad[0]) if len(bad) else 0
+        raise DataError(
+            f"{table.place(row)}: column {column!r} needs a list of finite numbers; "
+            "impute or drop that row."
+        )
+    return features

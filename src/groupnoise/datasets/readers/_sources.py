@@ -1,0 +1,167 @@
+"""Which files a source names, of which format, and how their bytes are read."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from groupnoise._checks import check_choice, require
+from groupnoise.exceptions import DataError, MissingDataError
+
+Report = Callable[[str], None]
+"""Called with one sentence for each guess a reader makes; the library itself never prints."""
+
+FORMAT_OF_SUFFIX = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".npz": "npz",
+    ".mat": "mat",
+    ".txt": "text",
+}
+FORMATS = tuple(dict.fromkeys(FORMAT_OF_SUFFIX.values()))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files of one format that together make one table.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        The files, in the order of their names.
+    format : str
+        One of `FORMATS`.
+    filesystem : pyarrow filesystem, optional
+        Where the files lie when that is not the local disk.
+    """
+
+    paths: tuple[str, ...]
+    format: str
+    filesystem: Any = None
+
+    @property
+    def name(self) -> str:
+        """What to call the data: the first file's name without its suffixes."""
+        return PurePosixPath(self.paths[0]).name.split(".")[0]
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return the content of one file, decompressed; a file without any is refused."""
+        try:
+            if self.filesystem is None:
+                content = Path(path).read_bytes()
+            else:
+                with self.filesystem.open_input_stream(path, compression=None) as stream:
+                    content = stream.read()
+            if path.endswith(".gz") and content:
+                content = gzip.decompress(content)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise DataError(
+                f"{path} is not a whole gzip file: it is cut off or damaged; fetch it again."
+            ) from None
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+        if not content.strip():
+            raise DataError(f"{path} is empty; give a file with at least one row.")
+        return bytes(content)
+
+
+def find_source(source: str | Path, *, format: str | None = None, filesystem: Any = None) -> Source:
+    """Return the files that a path, folder, glob or address stands for.
+
+    Parameters
+    ----------
+    source : str or Path
+        A file, a folder of files of one format, a glob, or an address such as
+        `s3://bucket/clicks/`.
+    format : str, optional
+        One of `FORMATS`; by default the suffix decides, with or without `.gz`.
+    filesystem : pyarrow filesystem, optional
+        Where `source` lies; by default the local disk, or what an address names.
+    """
+    if format is not None:
+        check_choice("format", format, FORMATS)
+    place = str(source)
+    if filesystem is None and "://" in place:
+        filesystem, place = _open_address(place)
+    if filesystem is not None:
+        paths = _list_remote(filesystem, place)
+    else:
+        paths = _list_local(place)
+    if format is None:
+        paths, format = _one_format(place, paths)
+    return Source(tuple(paths), format, filesystem)
+
+
+def _open_address(address: str) -> tuple[Any, str]:
+    fs = require("pyarrow.fs", extra="data")
+    try:
+        filesystem, path = fs.FileSystem.from_uri(address)
+    except (ValueError, OSError) as error:
+        raise DataError(
+            f"{address} cannot be opened: {error}; pass `filesystem=` for kinds that pyarrow "
+            "does not know by address."
+        ) from None
+    return filesystem, path
+
+
+def _list_remote(filesystem: Any, place: str) -> list[str]:
+    fs = require("pyarrow.fs", extra="data")
+    info = filesystem.get_file_info(place)
+    if info.type == fs.FileType.NotFound:
+        raise MissingDataError(f"there is no {place} there; check the address.")
+    if info.type == fs.FileType.File:
+        return [place]
+    files = filesystem.get_file_info(fs.FileSelector(place, recursive=True))
+    return sorted(file.path for file in files if file.type == fs.FileType.File)
+
+
+def _list_local(place: str) -> list[str]:
+    path = Path(place)
+    try:
+        if path.is_file():
+            return [place]
+        if path.is_dir():
+            list(path.iterdir())  # rglob passes over a folder it may not read without a word
+            return sorted(str(file) for file in path.rglob("*") if file.is_file())
+    except PermissionError:
+        raise DataError(
+            f"{place} may not be read by this user; change its permissions or copy it."
+        ) from None
+    found = sorted(name for name in glob.glob(place, recursive=True) if Path(name).is_file())
+    if not found:
+        raise MissingDataError(f"there is no file {place}; check the path.")
+    return found
+
+
+def _one_format(place: str, paths: list[str]) -> tuple[list[str], str]:
+    """Keep the files whose suffix is known, and refuse a mixture."""
+    formats = {path: FORMAT_OF_SUFFIX.get(_suffix(path)) for path in paths}
+    known = {path: format for path, format in formats.items() if format is not None}
+    if not known:
+        raise DataError(
+            f"{place} has no suffix that says its format ({', '.join(FORMAT_OF_SUFFIX)}, "
+            "also with .gz); rename it or give the format."
+        )
+    if len(set(known.values())) > 1:
+        raise DataError(
+            f"{place} holds files of several formats ({', '.join(sorted(set(known.values())))}); "
+            "name the files of one format with a glob."
+        )
+    return list(known), next(iter(known.values()))
+
+
+def _suffix(path: str) -> str:
+    return PurePosixPath(path.removesuffix(".gz")).suffix.lower()

@@ -1,0 +1,206 @@
+"""One table from delimited text, Parquet, Arrow, JSON lines or a data frame, rows accounted for."""
+
+from __future__ import annotations
+
+import io
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupnoise._typing import IntArray
+from groupnoise.datasets.readers._columns import KNOWN_NAMES
+from groupnoise.datasets.readers._delimited import decode, open_delimited, parse_delimited
+from groupnoise.datasets.readers._frames import as_polars
+from groupnoise.datasets.readers._polars import pl
+from groupnoise.datasets.readers._sources import Report, Source, find_source
+from groupnoise.exceptions import DataError, ParameterError
+
+TABLE_FORMATS = ("csv", "tsv", "parquet", "arrow", "jsonl")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with named columns, and where each row came from.
+
+    Attributes
+    ----------
+    frame : polars.DataFrame
+        The rows. Cells of delimited text are all text: what a column means is decided by its use.
+    name : str
+        What to call the data.
+    place : callable
+        Given a row number, says file and line (or row) for an error message.
+    """
+
+    frame: pl.DataFrame
+    name: str
+    place: Callable[[int], str] = field(repr=False)
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def take(self, rows: IntArray) -> Table:
+        """Return the rows at `rows`, which keep their places."""
+        place = self.place
+        return Table(self.frame[rows], self.name, lambda row: place(int(rows[row])))
+
+
+def read_table(
+    source: Any,
+    *,
+    format: str | None = None,
+    filesystem: Any = None,
+    separator: str | None = None,
+    header: bool | None = None,
+    report: Report | None = None,
+) -> Table:
+    """Read a table from a file, a folder, a glob, an address or a data frame.
+
+    Parameters
+    ----------
+    source : str, Path, or frame
+        CSV and TSV (also gzipped), Parquet, Arrow and JSON lines; or a frame of pandas, polars or
+        pyarrow.
+    format : str, optional
+        'csv', 'tsv', 'parquet', 'arrow' or 'jsonl'; by default the suffix decides.
+    filesystem : pyarrow filesystem, optional
+        Where the files lie when that is not the local disk.
+    separator : str, optional
+        What stands between cells of delimited text; guessed from the first line.
+    header : bool, optional
+        Whether delimited text begins with column names; guessed from the first line.
+    report : callable, optional
+        Told of each guess, one sentence at a time.
+
+    Returns
+    -------
+    table : Table
+        All rows of all files.
+    """
+    tell = report or _say_nothing
+    if not isinstance(source, (str, Path, Source)):
+        frame = as_polars(source)
+        return _checked(Table(frame, "frame", lambda row: f"row {row}"))
+    files = source
+    if not isinstance(files, Source):
+        files = find_source(files, format=format, filesystem=filesystem)
+    if files.format not in TABLE_FORMATS:
+        raise ParameterError(f"{files.paths[0]} is {files.format}, which is not read as a table.")
+    if separator is not None and len(separator) != 1:
+        raise ParameterError(f"separator must be one character; got {separator!r}.")
+    if separator is None and files.format == "tsv":
+        separator = "\t"
+
+    def read_one(path: str) -> Table:
+        content = files.read_bytes(path)
+        if files.format in ("csv", "tsv"):
+            return _read_delimited(path, content, separator, header, tell)
+        if files.format == "jsonl":
+            return _read_json_lines(path, content)
+        return _read_binary(path, content, files.format)
+
+    return _checked(join_tables([read_one(path) for path in files.paths], files.name))
+
+
+def _say_nothing(sentence: str) -> None:
+    """Drop a report nobody asked for."""
+
+
+def _read_delimited(
+    path: str, content: bytes, separator: str | None, header: bool | None, report: Report
+) -> Table:
+    document = open_delimited(
+        path,
+        content,
+        separator=separator,
+        header=header,
+        known_names=KNOWN_NAMES,
+        report=report,
+    )
+    frame = parse_delimited(document)
+    # A blank line parses as a row of nulls; the numbers of the others are kept to name lines.
+    is_filled = ~frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
+    records: IntArray = np.flatnonzero(is_filled)
+    return Table(
+        frame.filter(is_filled),
+        path,
+        lambda row: f"{path}, line {document.line_of(int(records[row]))}",
+    )
+
+
+def _read_json_lines(path: str, content: bytes) -> Table:
+    lines = decode(path, content).split("\n")
+    numbers = [number for number, line in enumerate(lines, start=1) if line.strip()]
+    for number in numbers:
+        try:
+            is_object = isinstance(json.loads(lines[number - 1]), dict)
+        except ValueError as error:
+            raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from None
+        if not is_object:
+            raise DataError(f"{path}, line {number}: a JSON object is needed on every line.")
+    try:
+        frame = pl.read_ndjson(
+            io.BytesIO("\n".join(lines[number - 1] for number in numbers).encode()),
+            infer_schema_length=None,
+        )
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).split("\n", 1)[0]
+        raise DataError(
+            f"{path}: its lines do not share one set of columns with one type each ({reason})."
+        ) from None
+    return Table(frame, path, lambda row: f"{path}, line {numbers[row]}")
+
+
+def _read_binary(path: str, content: bytes, format: str) -> Table:
+    read = pl.read_parquet if format == "parquet" else pl.read_ipc
+    try:
+        frame = read(io.BytesIO(content))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).split("\n", 1)[0]
+        kind = "Parquet" if format == "parquet" else "Arrow"
+        raise DataError(
+            f"{path} is not a whole {kind} file: it is cut off or damaged ({reason}); "
+            "fetch or write it again."
+        ) from None
+    return Table(frame, path, lambda row: f"{path}, row {row}")
+
+
+def join_tables(tables: Sequence[Table], name: str) -> Table:
+    """Put the rows of several files under each other, in order."""
+    first = tables[0]
+    for table in tables[1:]:
+        if set(table.frame.columns) != set(first.frame.columns):
+            odd = sorted(set(table.frame.columns) ^ set(first.frame.columns))
+            raise DataError(
+                f"{table.name} and {first.name} have different columns ({', '.join(odd)}); "
+                "files read together must share theirs."
+            )
+    try:
+        frame = pl.concat(
+            [table.frame.select(first.frame.columns) for table in tables], how="vertical_relaxed"
+        )
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).split("\n", 1)[0]
+        raise DataError(
+            f"the files beside {first.name} hold columns of different types ({reason}); "
+            "write them with one schema."
+        ) from None
+    ends = list(accumulate(len(table) for table in tables))
+
+    def place(row: int) -> str:
+        file = bisect_right(ends, row)
+        return tables[file].place(row - (ends[file] - len(tables[file])))
+
+    return Table(frame, name, place)
+
+
+def _checked(table: Table) -> Table:
+    if len(table) == 0:
+        raise DataError(f"{table.name} has columns but 0 rows; at least one is needed.")
+    return table

@@ -1,0 +1,71 @@
+"""Whitespace text of click histories: `user item` lines, or `user item item ...` lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from groupnoise.datasets.readers._delimited import decode
+from groupnoise.datasets.readers._polars import pl
+from groupnoise.datasets.readers._sources import Report, Source
+from groupnoise.datasets.readers._tables import Table, join_tables
+from groupnoise.exceptions import DataError
+
+
+def read_history_text(source: Source, report: Report) -> Table:
+    """Return one row per click with the columns `user` and `item`, in the order of the files.
+
+    A file whose lines all hold two words has one click per line (the SASRec form). Otherwise a
+    line is a user followed by all items of that user, and a user may have one line only.
+    """
+    return join_tables(
+        [_read_one(path, source.read_bytes(path), report) for path in source.paths], source.name
+    )
+
+
+def _read_one(path: str, content: bytes, report: Report) -> Table:
+    users: list[str] = []
+    items: list[str] = []
+    lines: list[int] = []
+    line_of_user: dict[str, int] = {}
+    repeated: tuple[int, str] | None = None
+    has_long_lines = False
+    for number, words in _lines_of_words(path, content):
+        user, *clicked = words
+        if user in line_of_user and repeated is None:
+            repeated = (number, user)
+        line_of_user.setdefault(user, number)
+        has_long_lines = has_long_lines or len(clicked) > 1
+        users.extend([user] * len(clicked))
+        items.extend(clicked)
+        lines.extend([number] * len(clicked))
+    if has_long_lines:
+        report(f"read {path} as one line per user: the user, then all items in order")
+        if repeated is not None:
+            number, user = repeated
+            raise DataError(
+                f"{path}, line {number}: user {user!r} already has line {line_of_user[user]}; "
+                "give each user one line, or write one `user item` pair per line throughout."
+            )
+    else:
+        report(f"read {path} as one click per line: the user, then the item")
+    frame = pl.DataFrame(
+        {"user": users, "item": items}, schema={"user": pl.String, "item": pl.String}
+    )
+    return Table(frame, path, partial(_place, path, lines))
+
+
+def _place(path: str, lines: list[int], row: int) -> str:
+    return f"{path}, line {lines[row]}"
+
+
+def _lines_of_words(path: str, content: bytes) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(decode(path, content).split("\n"), start=1):
+        words = line.split()
+        if len(words) == 1:
+            raise DataError(
+                f"{path}, line {number}: {words[0][:40]!r} stands alone; a line needs a user and "
+                "at least one item, apart by blanks."
+            )
+        if words:
+            yield number, words
