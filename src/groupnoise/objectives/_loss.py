@@ -119,6 +119,8 @@ class GroupLoss(nn.Module):
     ) -> LossOutput:
         """Return the loss of each group with the scores and shares of its objects."""
         mask = _checked(logits, targets, mask)
+        # Padding may hold anything, even NaN; a zero there can leak into nothing.
+        logits = logits.masked_fill(~mask.unsqueeze(-1), 0.0)
         log_probabilities = logits.log_softmax(-1)
         wanted = targets.view(-1, 1, 1).expand(-1, logits.shape[1], 1)
         log_pair = log_probabilities.gather(-1, wanted).squeeze(-1).masked_fill(~mask, 0.0)
@@ -127,7 +129,6 @@ class GroupLoss(nn.Module):
             features = log_probabilities
         elif features is None:
             features = logits
-        # Padding may hold anything, even NaN; a zero there can leak into nothing.
         features = features.masked_fill(~mask.unsqueeze(-1), 0.0)
         matching = Matching(log_pair, mask, features, log_probabilities)
         return self.objective(matching, allowed=allowed, progress=progress)
