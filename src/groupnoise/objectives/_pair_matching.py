@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from groupnoise.exceptions import ParameterError
 from groupnoise.groups import GroupBatch
 from groupnoise.matching import Candidates, CandidateSource, MatchingModel, log_normaliser
 
@@ -103,6 +104,11 @@ class PairMatching:
     ) -> Tensor:
         targets = model.encode_targets(batch.targets)  # (groups, dim)
         drawn = self.source.draw(objects, generator)
+        if not drawn.holds_wanted or drawn.log_expected_count is not None:
+            raise ParameterError(
+                'normalize="objects" takes all objects or those of the batch as candidates; '
+                'a sample and its correction belong to normalize="targets".'
+            )
         level = log_normaliser(targets, model.encode_objects(drawn.ids))  # (groups,)
         # The bias of a target is the same for every object and cancels.
         return (vectors * targets[group]).sum(-1) - level[group]
@@ -115,6 +121,11 @@ class PairMatching:
         generator: torch.Generator,
     ) -> Tensor:
         ids = self.source.draw(batch.targets, generator).ids
+        if len(ids) != model.n_targets:
+            raise ParameterError(
+                f"probabilities need all {model.n_targets} targets as candidates; the source drew "
+                f"{len(ids)}. Use FullCandidates."
+            )
         return model.logits(vectors, ids).log_softmax(-1)
 
     @staticmethod

@@ -6,11 +6,13 @@ import torch
 
 import reference
 from builders import id_batch, offsets_of, table_model
+from groupnoise.exceptions import ParameterError
 from groupnoise.groups import Groups, collate
 from groupnoise.matching import (
     EmbeddingEncoder,
     FullCandidates,
     IdentityEncoder,
+    InBatchCandidates,
     MatchingModel,
     SampledCandidates,
 )
@@ -111,3 +113,34 @@ def test_probabilities_sum_to_one_and_hold_the_pair():
     )
     plain = PairMatching(FullCandidates(5))(model, batch, generator())
     torch.testing.assert_close(plain.log_pair, matching.log_pair)
+
+
+def test_normalising_over_objects_of_the_batch_is_a_softmax_over_them():
+    model = table_model(n_objects=6, n_targets=5)
+    batch = id_batch([3, 1, 2], n_ids=6, n_targets=5)
+    present = batch.objects[batch.mask].unique()
+    pair = PairMatching(InBatchCandidates(), normalize="objects")
+    log_pair = pair(model, batch, generator()).log_pair
+    targets = model.encode_targets(batch.targets)
+    level = (targets @ model.encode_objects(present).t()).logsumexp(-1, keepdim=True)
+    logit = (model.encode_objects(batch.objects) * targets.unsqueeze(1)).sum(-1)
+    torch.testing.assert_close(log_pair[batch.mask], (logit - level)[batch.mask])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [SampledCandidates(6, 3), InBatchCandidates(torch.full((6,), 0.2))],
+    ids=["sampled", "corrected"],
+)
+def test_a_sample_of_objects_is_refused(source):
+    model = table_model(n_objects=6, n_targets=5)
+    batch = id_batch([3, 1, 2], n_ids=6, n_targets=5)
+    with pytest.raises(ParameterError, match='belong to normalize="targets"'):
+        PairMatching(source, normalize="objects")(model, batch, generator())
+
+
+def test_probabilities_over_less_than_all_targets_are_refused():
+    model = table_model(n_objects=6, n_targets=5)
+    batch = id_batch([3, 1, 2], n_ids=6, n_targets=5)
+    with pytest.raises(ParameterError, match="Use FullCandidates"):
+        PairMatching(InBatchCandidates(), with_probabilities=True)(model, batch, generator())
