@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from groupnoise.datasets._amil import load_amil
     from groupnoise.datasets._candidates import add_candidates, replace_candidates
     from groupnoise.datasets._click_filters import keep_core, merge_repeats
     from groupnoise.datasets._click_splits import split_clicks
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     )
     from groupnoise.datasets._digits import load_digit_bags, load_digit_candidates
     from groupnoise.datasets._letter_words import draw_letter_words, words_of
+    from groupnoise.datasets._locations import check_dataset, data_directories, locate_dataset
+    from groupnoise.datasets._named import Dataset, load_dataset
+    from groupnoise.datasets._registry import DataFile, DatasetEntry, find_dataset, list_datasets
     from groupnoise.datasets._shop import make_shop
     from groupnoise.datasets._sival_like import make_sival_like
     from groupnoise.datasets._splits_rows import split_rows
@@ -34,16 +38,26 @@ __getattr__, __dir__ = lazy_names(
     {
         "BagDataset": f"{_HERE}._containers",
         "ClickDataset": f"{_HERE}._containers",
+        "DataFile": f"{_HERE}._registry",
+        "Dataset": f"{_HERE}._named",
+        "DatasetEntry": f"{_HERE}._registry",
         "PartialLabelDataset": f"{_HERE}._containers",
         "WindowSplit": f"{_HERE}._containers",
         "Windows": f"{_HERE}._containers",
         "add_candidates": f"{_HERE}._candidates",
         "add_stray_clicks": f"{_HERE}._stray_clicks",
+        "check_dataset": f"{_HERE}._locations",
         "cut_windows": f"{_HERE}._windows",
+        "data_directories": f"{_HERE}._locations",
         "draw_letter_words": f"{_HERE}._letter_words",
+        "find_dataset": f"{_HERE}._registry",
         "keep_core": f"{_HERE}._click_filters",
+        "list_datasets": f"{_HERE}._registry",
+        "load_amil": f"{_HERE}._amil",
+        "load_dataset": f"{_HERE}._named",
         "load_digit_bags": f"{_HERE}._digits",
         "load_digit_candidates": f"{_HERE}._digits",
+        "locate_dataset": f"{_HERE}._locations",
         "make_shop": f"{_HERE}._shop",
         "make_sival_like": f"{_HERE}._sival_like",
         "merge_repeats": f"{_HERE}._click_filters",
@@ -65,16 +79,26 @@ __getattr__, __dir__ = lazy_names(
 __all__ = [
     "BagDataset",
     "ClickDataset",
+    "DataFile",
+    "Dataset",
+    "DatasetEntry",
     "PartialLabelDataset",
     "WindowSplit",
     "Windows",
     "add_candidates",
     "add_stray_clicks",
+    "check_dataset",
     "cut_windows",
+    "data_directories",
     "draw_letter_words",
+    "find_dataset",
     "keep_core",
+    "list_datasets",
+    "load_amil",
+    "load_dataset",
     "load_digit_bags",
     "load_digit_candidates",
+    "locate_dataset",
     "make_shop",
     "make_sival_like",
     "merge_repeats",
