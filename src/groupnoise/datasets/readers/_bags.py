@@ -71,7 +71,7 @@ def read_bags(
     tell = report or (lambda sentence: None)
     if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):
         tell(f"read {source} as AMIL: one .names and one .data file per class")
-        return load_amil(source, name=name or Path(source).name)
+        return load_amil(name=name or Path(source).name, folder=source)
     data = read_input(source, report=tell, **table_options)
     if isinstance(data, NamedArrays):
         return _bags_from_arrays(data, name or data.name, group, label, features, truth, tell)

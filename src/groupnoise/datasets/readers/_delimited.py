@@ -102,7 +102,7 @@ def open_delimited(
 def parse_delimited(document: DelimitedText) -> pl.DataFrame:
     """Return all cells as text, one row per record; an empty cell is null."""
     try:
-        return pl.read_csv(
+        frame = pl.read_csv(
             io.BytesIO(document.text.encode()),
             separator=document.separator,
             has_header=document.has_header,
@@ -110,6 +110,9 @@ def parse_delimited(document: DelimitedText) -> pl.DataFrame:
         )
     except pl.exceptions.PolarsError as error:
         raise DataError(_explain(document, error)) from None
+    if not document.has_header:  # polars has counted from 0 and from 1
+        frame.columns = [f"column_{number + 1}" for number in range(frame.width)]
+    return frame
 
 
 def _is_number(cell: str) -> bool:

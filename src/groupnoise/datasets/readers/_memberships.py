@@ -107,14 +107,12 @@ def _single_labels(
     refuse_empty_cells(table, column, cells)
     if cells.dtype == pl.String:
         separator = separator or _guess_separator(cells, column, report)
-        lists = cells.str.split(separator) if separator else cells.cast(pl.List(pl.String))
-    elif isinstance(cells.dtype, (pl.List, pl.Array)):
-        lists = cells.cast(pl.List(cells.dtype.inner))
+        cells = cells.str.split(separator) if separator else cells
+    flat = pl.DataFrame({"row": np.arange(len(cells)), "label": cells})
+    if isinstance(cells.dtype, (pl.List, pl.Array)):
+        flat = flat.explode("label")
     elif cells.dtype.is_nested():
         raise DataError(f"{table.name}: column {column!r} holds {cells.dtype}, not labels.")
-    else:
-        lists = cells.reshape((-1, 1)).cast(pl.List(cells.dtype))
-    flat = pl.DataFrame({"row": np.arange(len(cells)), "label": lists}).explode("label")
     if flat["label"].dtype == pl.String:
         flat = flat.with_columns(pl.col("label").str.strip_chars())
         flat = flat.filter(pl.col("label") != "")
