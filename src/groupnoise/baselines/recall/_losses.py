@@ -1,0 +1,63 @@
+"""What the neural recommenders minimise: one value per example, the caller averages."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def binary_loss(positive: Tensor, negatives: Tensor, is_negative: Tensor) -> Tensor:
+    r"""Return :math:`-\log\sigma(s_y) - \sum_j \log\sigma(-s_j)`, shape (n,).
+
+    Parameters
+    ----------
+    positive : Tensor of shape (n,)
+        Logit of each target.
+    negatives : Tensor of shape (n, n_negatives)
+        Logits of the items drawn against it.
+    is_negative : bool Tensor of shape (n, n_negatives)
+        False where the draw hit the target itself, which then does not count.
+    """
+    against = F.softplus(negatives).masked_fill(~is_negative, 0.0)
+    return F.softplus(-positive) + against.sum(-1)
+
+
+def hinge_loss(
+    positive: Tensor, negatives: Tensor, is_negative: Tensor, *, margin: float
+) -> Tensor:
+    r"""Return :math:`\sum_j [m - s_y + s_j]_+`, shape (n,); parameters as in `binary_loss`."""
+    violation = F.relu(margin - positive.unsqueeze(-1) + negatives)
+    return violation.masked_fill(~is_negative, 0.0).sum(-1)
+
+
+def sampled_softmax_loss(
+    queries: Tensor, table: Tensor, targets: Tensor, negatives: Tensor
+) -> Tensor:
+    r"""Return the cross-entropy of the target against uniformly drawn items, shape (n,).
+
+    A drawn item stands for :math:`|Y| / m` items of the catalogue, so the logarithm of that is
+    added to its logit; the sum over draws then estimates the full normaliser without bias.
+
+    Parameters
+    ----------
+    queries : Tensor of shape (n, dim)
+    table : Tensor of shape (n_items, dim)
+        Item vectors; a logit is an inner product.
+    targets : int64 Tensor of shape (n,)
+    negatives : int64 Tensor of shape (n_negatives,)
+        Items drawn once for the whole batch; a draw that equals the target is left out.
+    """
+    positive = (queries * table[targets]).sum(-1, keepdim=True)  # (n, 1)
+    weight = torch.log(torch.tensor(len(table) / len(negatives), dtype=queries.dtype))
+    drawn = queries @ table[negatives].T + weight  # (n, n_negatives)
+    drawn = drawn.masked_fill(negatives == targets.unsqueeze(-1), -torch.inf)
+    return torch.logsumexp(torch.cat([positive, drawn], dim=-1), dim=-1) - positive.squeeze(-1)
+
+
+def draw_negatives(
+    targets: Tensor, n_items: int, n_negatives: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Draw items uniformly for each target; return them and whether they differ from it."""
+    drawn = torch.randint(n_items, (len(targets), n_negatives), generator=generator)
+    return drawn, drawn != targets.unsqueeze(-1)
