@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         single_label,
     )
     from groupnoise.datasets._digits import load_digit_bags, load_digit_candidates
+    from groupnoise.datasets._download import fetch_dataset
     from groupnoise.datasets._letter_words import draw_letter_words, words_of
     from groupnoise.datasets._locations import check_dataset, data_directories, locate_dataset
     from groupnoise.datasets._named import Dataset, load_dataset
@@ -50,6 +51,7 @@ __getattr__, __dir__ = lazy_names(
         "cut_windows": f"{_HERE}._windows",
         "data_directories": f"{_HERE}._locations",
         "draw_letter_words": f"{_HERE}._letter_words",
+        "fetch_dataset": f"{_HERE}._download",
         "find_dataset": f"{_HERE}._registry",
         "keep_core": f"{_HERE}._click_filters",
         "list_datasets": f"{_HERE}._registry",
@@ -91,6 +93,7 @@ __all__ = [
     "cut_windows",
     "data_directories",
     "draw_letter_words",
+    "fetch_dataset",
     "find_dataset",
     "keep_core",
     "list_datasets",

@@ -78,7 +78,11 @@ def locate_dataset(
     for file in entry.files:
         path = locate_file(file, data_dir)
         if path is None and not file.optional:
-            raise MissingDataError(_how_to_get(entry, file, data_dir))
+            command = f"run `groupnoise data fetch {entry.name}`, or "
+            raise MissingDataError(
+                f"{entry.title} is not here: {command if entry.can_be_fetched else ''}"
+                f"{how_to_get(entry, file, data_dir)}."
+            )
         if path is not None and verify and is_altered(file, path):
             raise DataError(
                 f"{path} is not the {entry.title} that is known here: its SHA-256 differs; "
@@ -117,7 +121,6 @@ def _from_environment() -> Path | None:
     return Path(value) if value else None
 
 
-def _how_to_get(entry: DatasetEntry, file: DataFile, data_dir: str | Path | None) -> str:
-    target = storage_directory(data_dir) / file.path
-    by_command = f"run `groupnoise data fetch {entry.name}`, or " if entry.can_be_fetched else ""
-    return f"{entry.title} is not here: {by_command}get it ({entry.origin}) and put it at {target}."
+def how_to_get(entry: DatasetEntry, file: DataFile, data_dir: str | Path | None) -> str:
+    """Say in half a sentence from where to get a file, and where to put it."""
+    return f"get it ({entry.origin}) and put it at {storage_directory(data_dir) / file.path}"
