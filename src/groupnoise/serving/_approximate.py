@@ -1,7 +1,7 @@
 """Approximate search with faiss: built on export, measured on the model's own vectors.
 
-The index only nominates candidates; every one of them is scored exactly, so an approximate
-ranking can miss an item but never misplace one.
+The index keeps the vectors whole, so its scores are exact: an approximate ranking can miss an item
+but never misplace one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from groupnoise.serving._rankers import Explanation, Method, Ranking, VectorRank
 from groupnoise.serving._scoring import Float32Array, MatchingVectors, log_sum_exp
 
 MEASURED_QUERIES = 1000
-NOMINATIONS_PER_ITEM = 4
-EFFORTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+LISTS_PER_ROOT = 6.5
+NOMINEES_PER_ITEM = 4
+"""How many items each click nominates in MM+ for every item asked for."""
+EFFORTS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,7 @@ class IndexSpec:
     Attributes
     ----------
     kind : {"ivf", "hnsw"}
-        Inverted lists with packed codes, or a navigable graph.
+        Inverted lists, or a navigable graph.
     least_recall : float
         The share of the exact top `at` it must find; an index that cannot is refused.
     at : int
@@ -57,26 +59,27 @@ class FaissIndex:
     kind: str
     effort: int
 
-    def nominate(self, rows: Float32Array, n: int) -> IntArray:
-        """Return up to `n` likely positions per row, -1 where fewer were found."""
+    def search(self, rows: Float32Array, n: int) -> Ranking:
+        """Return up to `n` items per row with their inner products, -1 where fewer were found."""
         faiss = require("faiss", extra="recall")
         if self.kind == "ivf":
             parameters = faiss.SearchParametersIVF(nprobe=self.effort)
         else:
             parameters = faiss.SearchParametersHNSW(efSearch=max(self.effort, n))
-        _, positions = self.index.search(np.ascontiguousarray(rows), n, params=parameters)
-        return np.asarray(positions, dtype=np.int64)
+        scores, positions = self.index.search(rows, n, params=parameters)
+        scores[positions < 0] = -np.inf
+        return positions, scores
 
 
 class ApproximateRanker:
-    """Ranks what a faiss index nominates; filtered requests go to exact search.
+    """Ranks what a faiss index finds; filtered requests go to exact search.
 
     Parameters
     ----------
     exact : VectorRanker
-        Scores the nominees, answers filtered requests, and explains.
+        Answers filtered requests, and explains.
     index : FaissIndex
-        Nominates.
+        Finds likely items for each click.
     """
 
     def __init__(self, exact: VectorRanker, index: FaissIndex) -> None:
@@ -91,23 +94,22 @@ class ApproximateRanker:
         method: Method,
         candidates: IntArray | None = None,
     ) -> Ranking:
-        """Return the `n` best nominees per history."""
+        """Return the best items found per history; MM+ ranks the union over its clicks."""
         if candidates is not None:
-            # An index cannot tell how many of its nominees a filter will leave.
+            # An index cannot tell how much of what it finds a filter will leave.
             return self._exact.rank(histories, n, method=method, candidates=candidates)
         vectors = self._exact.vectors
-        wanted = min(NOMINATIONS_PER_ITEM * n, len(vectors.targets))
-        clicked = [history[-1:] if method == "mm" else history for history in histories]
-        rows = vectors.query_rows(np.concatenate(clicked))
-        nominees = self._index.nominate(rows, wanted)
         if method == "mm":
-            return _rescored(vectors, np.concatenate(clicked), rows, nominees, n)
+            clicks = np.array([history[-1] for history in histories], dtype=np.int64)
+            positions, scores = self._index.search(vectors.query_rows(clicks), n)
+            return positions, scores - vectors.log_normaliser[clicks, None]
+        n_nominees = min(NOMINEES_PER_ITEM * n, len(vectors.targets))
+        nominees, _ = self._index.search(vectors.query_rows(np.concatenate(histories)), n_nominees)
+        ends = np.cumsum([len(history) for history in histories])
         positions = np.full((len(histories), n), -1, dtype=np.int64)
         scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
-        begin = 0
-        for row, history in enumerate(histories):
-            union = np.unique(nominees[begin : begin + len(history)])
-            begin += len(history)
+        for row, (history, end) in enumerate(zip(histories, ends, strict=True)):
+            union = np.unique(nominees[end - len(history) : end])
             union = union[union >= 0]
             total = log_sum_exp(vectors.contributions(history, union), axis=0)
             best = np.lexsort((union, -total))[:n]
@@ -143,9 +145,10 @@ def build_index(
     index.train(targets)
     index.add(targets)
     recall = 0.0
+    exact = _exact_sample(vectors, spec.at)
     for effort in EFFORTS:
         candidate = FaissIndex(index, spec.kind, effort)
-        recall = _recall_at(vectors, candidate, spec.at)
+        recall = _recall_at(vectors, candidate, exact)
         if recall >= spec.least_recall:
             description = {
                 "kind": spec.kind,
@@ -182,29 +185,27 @@ def load_index(
 def _empty_index(faiss: Any, kind: str, n_items: int, width: int) -> Any:
     if kind == "hnsw":
         return faiss.IndexHNSWFlat(width, 32, faiss.METRIC_INNER_PRODUCT)
-    n_lists = int(max(1, min(4 * np.sqrt(n_items), n_items // 40)))
-    return faiss.index_factory(width, f"IVF{n_lists},Flat", faiss.METRIC_INNER_PRODUCT)
+    # Many short lists and spherical centres find most per inner product computed.
+    n_lists = int(max(1, min(LISTS_PER_ROOT * np.sqrt(n_items), n_items // 20)))
+    index = faiss.index_factory(width, f"IVF{n_lists},Flat", faiss.METRIC_INNER_PRODUCT)
+    index.cp.spherical = True
+    index.cp.min_points_per_centroid = 1  # faiss would print a warning to standard error
+    return index
 
 
-def _recall_at(vectors: MatchingVectors, index: FaissIndex, at: int) -> float:
-    """Return the share of the exact top `at` the index finds, over evenly spaced items."""
-    n_items = len(vectors.targets)
-    sample = np.linspace(0, n_items - 1, min(MEASURED_QUERIES, n_items)).astype(np.int64)
-    exact, _ = ExactSearch(vectors).by_last_click(sample, at)
-    rows = vectors.query_rows(sample)
-    nominees = index.nominate(rows, NOMINATIONS_PER_ITEM * at)
-    found, _ = _rescored(vectors, sample, rows, nominees, at)
-    hits = [len(np.intersect1d(a, b)) for a, b in zip(exact, found, strict=True)]
-    return float(np.mean(hits) / at)
+def _measured_clicks(n_items: int) -> IntArray:
+    return np.linspace(0, n_items - 1, min(MEASURED_QUERIES, n_items)).astype(np.int64)
 
 
-def _rescored(
-    vectors: MatchingVectors, clicks: IntArray, rows: Float32Array, nominees: IntArray, n: int
-) -> Ranking:
-    """Score nominees exactly, shape (n_rows, n_nominees), and return the `n` best of each row."""
-    scores = np.einsum("rd,rnd->rn", rows, vectors.targets[nominees])
-    scores[nominees < 0] = -np.inf
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
-    positions = np.take_along_axis(nominees, order, axis=1)
-    best = np.take_along_axis(scores, order, axis=1)
-    return positions, best - vectors.log_normaliser[clicks, None]
+def _exact_sample(vectors: MatchingVectors, at: int) -> IntArray:
+    """Return the exact top `at` of evenly spaced items, shape (n_measured, at)."""
+    positions, _ = ExactSearch(vectors).by_last_click(_measured_clicks(len(vectors.targets)), at)
+    return positions
+
+
+def _recall_at(vectors: MatchingVectors, index: FaissIndex, exact: IntArray) -> float:
+    """Return the share of the exact top the index finds."""
+    clicks = _measured_clicks(len(vectors.targets))
+    found, _ = index.search(vectors.query_rows(clicks), exact.shape[1])
+    hits = (exact[:, :, None] == found[:, None, :]).any(axis=2)
+    return float(hits.mean())

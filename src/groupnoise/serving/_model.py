@@ -40,6 +40,15 @@ class Recalled:
     from_popularity: BoolArray
     unknown: list[list[Any]]
 
+    def rows(self, begin: int, end: int) -> Recalled:
+        """Return the answer to the histories from `begin` up to `end`."""
+        return Recalled(
+            positions=self.positions[begin:end],
+            scores=self.scores[begin:end],
+            from_popularity=self.from_popularity[begin:end],
+            unknown=self.unknown[begin:end],
+        )
+
     def row(self, number: int) -> tuple[IntArray, Float32Array]:
         """Return (positions, scores) of one history without the empty places."""
         is_item = self.positions[number] >= 0

@@ -93,8 +93,8 @@ def log_group_weight(features: Float32Array, *, scale: float = 1.0) -> Float32Ar
     --------
     >>> import numpy as np
     >>> two_alike_one_opposite = np.array([[[2.0], [2.0], [-2.0]]], dtype=np.float32)
-    >>> np.exp(log_group_weight(two_alike_one_opposite)).round(2).tolist()
-    [[0.98, 0.98, 0.02]]
+    >>> print(np.exp(log_group_weight(two_alike_one_opposite)).round(2))
+    [[0.98 0.98 0.02]]
     """
     n_groups, size, _ = features.shape
     if size == 1:

@@ -1,0 +1,81 @@
+"""Every refusal as one JSON shape: a code for programs, a sentence for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from groupnoise.exceptions import GroupNoiseError, UnknownTargetError
+
+
+class Refusal(Exception):
+    """A request that will not be answered.
+
+    Parameters
+    ----------
+    status : int
+        The HTTP status.
+    code : str
+        A stable word for programs.
+    message : str
+        One sentence that says what to change.
+    limit : float, optional
+        The limit that was exceeded.
+    """
+
+    def __init__(self, status: int, code: str, message: str, *, limit: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.limit = limit
+
+    def response(self, request_id: str) -> JSONResponse:
+        """Return the refusal as the one shape all errors share."""
+        headers = {"Retry-After": "1"} if self.status == 429 else {}
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.limit is not None:
+            error["limit"] = self.limit
+        error["request_id"] = request_id
+        return JSONResponse({"error": error}, status_code=self.status, headers=headers)
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Make the app answer every kind of error in the shape of :class:`Refusal`."""
+
+    @app.exception_handler(Refusal)
+    async def on_refusal(request: Request, error: Refusal) -> JSONResponse:
+        return error.response(request.state.request_id)
+
+    @app.exception_handler(RequestValidationError)
+    async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+        sentence = f"{where}: {first['msg']}."
+        return Refusal(422, "invalid_request", sentence).response(request.state.request_id)
+
+    @app.exception_handler(GroupNoiseError)
+    async def on_library_error(request: Request, error: GroupNoiseError) -> JSONResponse:
+        is_unknown = isinstance(error, UnknownTargetError)
+        refusal = Refusal(
+            404 if is_unknown else 422,
+            "unknown_item" if is_unknown else "invalid_request",
+            str(error),
+        )
+        return refusal.response(request.state.request_id)
+
+    @app.exception_handler(HTTPException)
+    async def on_http(request: Request, error: HTTPException) -> JSONResponse:
+        codes = {404: "not_found", 405: "method_not_allowed"}
+        refusal = Refusal(
+            error.status_code, codes.get(error.status_code, "refused"), str(error.detail)
+        )
+        response = refusal.response(request.state.request_id)
+        response.headers.update(error.headers or {})
+        return response

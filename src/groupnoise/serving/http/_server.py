@@ -1,0 +1,79 @@
+"""Running the service: a socket, structured logs, signals, and an orderly end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from groupnoise.exceptions import GroupNoiseError
+from groupnoise.serving.http._app import guarded_app
+from groupnoise.serving.http._logs import configure_logs, log
+from groupnoise.serving.http._service import RecallService
+from groupnoise.serving.http._settings import ServiceSettings
+
+
+def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None = None) -> None:
+    """Answer requests until SIGTERM or SIGINT; SIGHUP reloads the artifacts.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        What to serve and where.
+    on_ready : callable, optional
+        Called with the address once the models are loaded and the socket listens.
+    """
+    configure_logs()
+    # A reload signal that comes before the service listens for it must not end the process.
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    service = RecallService(settings)
+    config = uvicorn.Config(
+        guarded_app(service),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=round(settings.grace_seconds),
+    )
+    server = _Server(config, service, on_ready)
+    try:
+        listening = config.bind_socket()
+    except SystemExit:
+        raise GroupNoiseError(
+            f"port {settings.port} on {settings.host} cannot be listened on; is it in use?"
+        ) from None
+    host, port = listening.getsockname()[:2]
+    server.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    server.run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready, and stops being ready when told to end."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: RecallService,
+        on_ready: Callable[[str], None] | None,
+    ) -> None:
+        super().__init__(config)
+        self._service = service
+        self._on_ready = on_ready
+        self.address = ""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            log("ready", address=self.address, version=self._service.model().version)
+            if self._on_ready is not None:
+                self._on_ready(self.address)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._service.is_ready = False
+        log("stopping", signal=signal.Signals(sig).name)
+        super().handle_exit(sig, frame)
