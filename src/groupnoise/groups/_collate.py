@@ -23,6 +23,10 @@ def collate(groups: Groups, rows: NDArray[np.integer[Any]]) -> GroupBatch:
     """
     if groups.targets is None:
         raise DataError("these groups have no targets; a batch for training needs them.")
+    if groups.targets.dtype.kind not in "fiub":
+        raise DataError(
+            f"targets must be integer ids or feature rows; got dtype {groups.targets.dtype}."
+        )
     starts, sizes = groups.offsets[rows], groups.offsets[rows + 1] - groups.offsets[rows]
     position = np.arange(sizes.max())
     index = starts[:, None] + np.minimum(position, sizes[:, None] - 1)  # (groups, size)

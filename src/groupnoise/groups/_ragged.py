@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence, Set
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,14 +40,14 @@ class Groups:
     def __init__(
         self, objects: NDArray[Any], offsets: ArrayLike, targets: NDArray[Any] | None = None
     ) -> None:
-        self.objects = objects if isinstance(objects, np.ndarray) else np.asarray(objects)
+        self.objects = _as_rows("objects", objects)
         if self.objects.dtype.kind not in "fiub":
             raise DataError(
                 f"objects must be numeric features or integer ids; got dtype {self.objects.dtype}."
             )
         self.offsets = _checked_offsets(offsets, len(self.objects))
         check_finite("objects", self.objects)
-        self.targets = None if targets is None else np.asarray(targets)
+        self.targets = _as_targets(targets)
         if self.targets is not None:
             if len(self.targets) != len(self):
                 raise DataError(
@@ -58,14 +58,14 @@ class Groups:
 
     @classmethod
     def from_lists(cls, groups: Iterable[ArrayLike], targets: ArrayLike | None = None) -> Groups:
-        """Build from one array-like of objects per group (feature rows, or plain ids)."""
-        try:
-            parts = [np.asarray(group) for group in groups]
-        except ValueError as error:
-            raise DataError(f"a group holds rows of unequal width: {error}.") from None
+        """Build from one array-like, or set of ids, per group (feature rows, or plain ids)."""
+        parts = [
+            _as_rows(f"group {row}", sorted(group) if isinstance(group, Set) else group)
+            for row, group in enumerate(groups)
+        ]
         if not parts:
             raise DataError("0 groups were given; at least one is needed.")
-        _refuse_empty(np.array([len(part) if part.ndim else 1 for part in parts]))
+        _refuse_empty(np.array([len(part) for part in parts]))
         widths = {part.shape[1:] for part in parts}
         if len(widths) > 1:
             row = next(i for i, part in enumerate(parts) if part.shape[1:] != parts[0].shape[1:])
@@ -79,7 +79,7 @@ class Groups:
     @classmethod
     def from_array(cls, array: ArrayLike, targets: ArrayLike | None = None) -> Groups:
         """Build from a dense array of shape (n_groups, size, ...): groups of equal size."""
-        dense = np.asarray(array)
+        dense = _as_rows("a dense array", array)
         if dense.ndim < 2:
             raise DataError(f"a dense array needs shape (groups, size, ...); got {dense.shape}.")
         n_groups, size = dense.shape[:2]
@@ -112,7 +112,7 @@ class Groups:
         ids : ndarray of shape (n_groups,)
             The id of each group.
         """
-        rows = np.asarray(objects)
+        rows = _as_rows("objects", objects)
         keys = np.asarray(groups)
         if keys.ndim != 1 or len(keys) != len(rows):
             raise DataError(
@@ -132,10 +132,11 @@ class Groups:
         per_group = _as_targets(targets)
         if per_group is not None and len(per_group) == len(rows) != len(ids):
             per_row, per_group = per_group, per_group[first[by_appearance]]
-            differs = np.flatnonzero(per_row != per_group[group_of_row])
+            unequal = per_row != per_group[group_of_row]
+            differs = np.flatnonzero(unequal.reshape(len(rows), -1).any(axis=1))
             if len(differs):
                 raise DataError(
-                    f"group {ids[group_of_row[differs[0]]]!r} has rows with different targets, "
+                    f"group {ids[group_of_row[differs[0]]]} has rows with different targets, "
                     f"first at row {differs[0]}; a group is tied to one target."
                 )
         return cls(rows[order], offsets, per_group), ids
@@ -149,7 +150,8 @@ class Groups:
         from scipy import sparse
 
         if sparse.issparse(indicator):
-            table = indicator.tocsr().copy()
+            table = sparse.csr_array(indicator, copy=True)
+            table.sum_duplicates()
             table.eliminate_zeros()
             table.sort_indices()
             check_finite("indicator", table.data)
@@ -173,7 +175,15 @@ class Groups:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, row: int) -> NDArray[Any]:
+    @overload
+    def __getitem__(self, row: int) -> NDArray[Any]: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Groups: ...
+
+    def __getitem__(self, row: int | slice) -> NDArray[Any] | Groups:
+        if isinstance(row, slice):
+            return self.subset(row)
         if not -len(self) <= row < len(self):
             raise IndexError(f"group {row} does not exist; there are {len(self)}.")
         row %= len(self)
@@ -200,9 +210,14 @@ class Groups:
         """The row of the group each object belongs to, shape (n_objects,)."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
-    def subset(self, rows: ArrayLike) -> Groups:
+    def subset(self, rows: ArrayLike | slice) -> Groups:
         """Return the groups at `rows` (indices, a boolean mask or a slice), in that order."""
-        picked = np.arange(len(self))[rows if isinstance(rows, slice) else np.asarray(rows)]
+        picked = np.arange(len(self))
+        if isinstance(rows, slice):
+            picked = picked[rows]
+        else:
+            # An empty list would become an array of floats, which cannot index.
+            picked = picked[np.asarray(rows, dtype=None if np.size(rows) else np.int64)]
         if len(picked) == 0:
             raise DataError("a subset of 0 groups was asked for; at least one is needed.")
         starts, sizes = self.offsets[picked], self.sizes[picked]
@@ -219,6 +234,9 @@ class Groups:
         with_targets = {part.targets is not None for part in parts}
         if len(with_targets) > 1:
             raise DataError("some parts have targets and some have none.")
+        widths = {part.objects.shape[1:] for part in parts}
+        if len(widths) > 1:
+            raise DataError(f"objects must share one width; the parts have {sorted(widths)}.")
         sizes = np.concatenate([part.sizes for part in parts])
         return Groups(
             np.concatenate([part.objects for part in parts]),
@@ -230,7 +248,17 @@ class Groups:
 
 
 def _as_targets(targets: ArrayLike | None) -> NDArray[Any] | None:
-    return None if targets is None else np.asarray(targets)
+    return None if targets is None else _as_rows("targets", targets)
+
+
+def _as_rows(name: str, values: ArrayLike) -> NDArray[Any]:
+    try:
+        rows = values if isinstance(values, np.ndarray) else np.asarray(values)
+    except ValueError:
+        raise DataError(f"{name} must hold rows of one width; some differ.") from None
+    if rows.ndim == 0:
+        raise DataError(f"{name} must be a list or an array; got the single value {values!r}.")
+    return rows
 
 
 def _refuse_empty(sizes: NDArray[np.integer[Any]]) -> None:
@@ -243,7 +271,7 @@ def _refuse_empty(sizes: NDArray[np.integer[Any]]) -> None:
 
 
 def _checked_offsets(offsets: ArrayLike, n_objects: int) -> IntArray:
-    values = np.asarray(offsets)
+    values = _as_rows("offsets", offsets)
     if values.ndim != 1 or len(values) < 1 or values.dtype.kind not in "iu":
         raise DataError(
             f"offsets must be a row of whole numbers; got dtype {values.dtype}, "
