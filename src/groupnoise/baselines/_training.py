@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from groupnoise._checks import check_choice, check_count, check_fraction, check_positive
+from groupnoise._checks import check_count, check_positive
 from groupnoise._typing import ProgressCallback
 from groupnoise.exceptions import TrainingError
 
@@ -26,24 +25,6 @@ def seeded(generator: np.random.Generator) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator.integers(2**62)))
         yield
-
-
-def build_network(
-    n_features: int, n_outputs: int, *, encoder: str, hidden: int | Sequence[int], dropout: float
-) -> nn.Sequential:
-    """Return a linear map, or a perceptron with ReLU and dropout after each hidden layer."""
-    check_choice("encoder", encoder, ("linear", "mlp"))
-    check_fraction("dropout", dropout)
-    widths = [hidden] if isinstance(hidden, (int, np.integer)) else list(hidden)
-    for width in widths:
-        check_count("hidden", width)
-    if encoder == "linear":
-        widths = []
-    layers: list[nn.Module] = []
-    for before, after in pairwise([n_features, *widths]):
-        layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
-    layers.append(nn.Linear(widths[-1] if widths else n_features, n_outputs))
-    return nn.Sequential(*layers)
 
 
 def train(

@@ -8,6 +8,7 @@ from torch import Tensor
 from groupnoise._checks import check_positive
 from groupnoise._random import RandomState
 from groupnoise._typing import BoolArray, FloatArray
+from groupnoise.baselines._network import HiddenWidths
 from groupnoise.baselines.partial_label._neural import (
     NeuralPartialLabelClassifier,
     candidate_log_softmax,
@@ -53,7 +54,7 @@ class LWSClassifier(NeuralPartialLabelClassifier):
         *,
         leverage: float = 2.0,
         encoder: str = "mlp",
-        hidden: int | tuple[int, ...] = 300,
+        hidden: HiddenWidths = 300,
         dropout: float = 0.5,
         max_epochs: int = 60,
         batch_size: int = 64,

@@ -6,21 +6,25 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from groupnoise._random import RandomState, generator_from
 from groupnoise._typing import BoolArray, FloatArray, ProgressCallback
-from groupnoise.baselines._training import build_network, seeded, train
+from groupnoise.baselines._network import (
+    HiddenWidths,
+    NetworkClassifier,
+    as_features,
+    build_network,
+)
+from groupnoise.baselines._training import seeded, train
 from groupnoise.baselines.partial_label._base import PartialLabelClassifier
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class NeuralPartialLabelClassifier(PartialLabelClassifier):
+class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
     """A linear map or a perceptron trained by Adam on a loss of logits and candidates.
 
     Scale the features first, for example with :class:`sklearn.preprocessing.StandardScaler`.
@@ -50,13 +54,11 @@ class NeuralPartialLabelClassifier(PartialLabelClassifier):
         The trained network.
     """
 
-    network_: nn.Sequential
-
     def __init__(
         self,
         *,
         encoder: str = "mlp",
-        hidden: int | tuple[int, ...] = 300,
+        hidden: HiddenWidths = 300,
         dropout: float = 0.5,
         max_epochs: int = 60,
         batch_size: int = 64,
@@ -119,7 +121,7 @@ class NeuralPartialLabelClassifier(PartialLabelClassifier):
         validation: Callable[[], float] | None = None,
         progress: ProgressCallback | None = None,
     ) -> None:
-        features = torch.from_numpy(rows.astype(np.float32))
+        features = as_features(rows)
         allowed = torch.from_numpy(candidates)
         with seeded(generator_from(self.random_state)):
             self.network_ = self._build()
@@ -154,18 +156,7 @@ class NeuralPartialLabelClassifier(PartialLabelClassifier):
         )
 
     def _class_scores(self, rows: FloatArray) -> FloatArray:
-        with torch.inference_mode():
-            logits = self.network_(torch.from_numpy(rows.astype(np.float32)))
-        return np.asarray(logits.double().numpy())
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {name: tensor.numpy() for name, tensor in self.network_.state_dict().items()}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        with torch.random.fork_rng(devices=[]):  # the first weights are drawn, then replaced
-            self.network_ = self._build()
-        self.network_.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in arrays.items()})
-        self.network_.eval()
+        return self._logits(rows)
 
 
 def candidate_log_softmax(logits: Tensor, candidates: Tensor) -> Tensor:

@@ -1,0 +1,160 @@
+"""The contract of multiple-instance baselines: labelled bags in, labels of instances out."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from groupnoise._bags import read_bag_labels, read_bags
+from groupnoise._typing import BoolArray, FloatArray
+from groupnoise.baselines._classifier import SavedClassifier
+from groupnoise.groups import Groups
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class BagClassifier(SavedClassifier):
+    """Fits on labels of bags and predicts labels of single instances, and of bags.
+
+    A subclass solves binary problems, "does the bag hold an instance of this class?", one per
+    column: one problem for two classes, whose second is the positive one; one for each class
+    (one-vs-rest) for more classes or for bags with several labels.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, in the order of all columns.
+    n_features_in_ : int
+        The number of features of an instance seen in `fit`.
+    is_multi_label_ : bool ndarray of shape ()
+        True if a bag came with several labels, or with none.
+    """
+
+    _fitted_arrays: ClassVar[tuple[str, ...]] = ("is_multi_label_",)
+
+    is_multi_label_: NDArray[np.bool_]
+
+    @abstractmethod
+    def _learn(self, bags: Groups, answers: BoolArray) -> None:
+        """Fit to bags and the answers of the binary problems, (n_bags, n_problems)."""
+
+    @abstractmethod
+    def _instance_probabilities(self, rows: FloatArray) -> FloatArray:
+        """Return the probability of yes for each instance, (n_rows, n_problems)."""
+
+    @abstractmethod
+    def _bag_probabilities(self, bags: Groups) -> FloatArray:
+        """Return the probability of yes for each bag, (n_bags, n_problems)."""
+
+    def _instance_relevance(self, bags: Groups) -> FloatArray:
+        """Return how much each instance speaks for each class of its bag, (n_rows, n_classes)."""
+        return self._per_class(self._instance_probabilities(bags.objects))
+
+    def fit(self, bags: Any, y: Any, *, groups: Any = None) -> Self:
+        """Fit to bags of which only the labels as a whole are known.
+
+        Parameters
+        ----------
+        bags : Groups, sequence of arrays, or array
+            One array of shape (size, n_features) per bag; a dense array (n_bags, size,
+            n_features); or flat rows with `groups`. Flat rows alone are bags of one.
+        y : array-like or sequence
+            One label per bag; or sets of labels, or a 0/1 matrix (n_bags, n_classes).
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row; `y` then has an entry per bag, in order of first
+            appearance, or per row.
+
+        Returns
+        -------
+        self
+        """
+        found = read_bags(bags, groups)
+        labels, self.classes_ = read_bag_labels(y, len(found), groups=groups)
+        named = bags if hasattr(bags, "columns") else found.objects
+        validate_data(self, named, "no_validation", reset=True, skip_check_array=True)
+        self.is_multi_label_ = np.array((labels.sum(axis=1) != 1).any())
+        self._learn(found, labels[:, -self._n_problems :])
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label of each instance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Instances, not bags; for bags see :meth:`predict_bags`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_rows,)
+        """
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return class probabilities of each instance, shape (n_rows, n_classes).
+
+        One-vs-rest probabilities are normalised to sum to one; all zeros become even.
+        """
+        scores = self._per_class(self._instance_probabilities(self._rows_to_predict(X)))
+        total = scores.sum(axis=1, keepdims=True)
+        even = np.full_like(scores, 1 / scores.shape[1])
+        return np.asarray(np.divide(scores, total, out=even, where=total > 0))
+
+    def predict_bags(self, bags: Any, *, groups: Any = None) -> NDArray[Any]:
+        """Return the label of each bag.
+
+        Parameters
+        ----------
+        bags, groups
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        labels : ndarray
+            Labels of shape (n_bags,); or, if fitted on bags with several labels, a boolean
+            matrix of shape (n_bags, n_classes).
+        """
+        scores = self.bag_scores(bags, groups=groups)
+        if self.is_multi_label_:
+            return np.asarray(scores > 0.5)
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
+
+    def bag_scores(self, bags: Any, *, groups: Any = None) -> FloatArray:
+        """Return the probability of each class in each bag, shape (n_bags, n_classes).
+
+        The columns of several classes are separate answers and need not sum to one.
+        """
+        return self._per_class(self._bag_probabilities(self._bags_to_predict(bags, groups)))
+
+    def instance_scores(self, bags: Any, *, groups: Any = None) -> FloatArray:
+        """Return how much each instance speaks for each class of its bag.
+
+        Parameters
+        ----------
+        bags, groups
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_instances, n_classes)
+            The instances of the first bag, then of the second, and so on.
+        """
+        return self._instance_relevance(self._bags_to_predict(bags, groups))
+
+    @property
+    def _n_problems(self) -> int:
+        n_classes = len(self.classes_)
+        return 1 if n_classes == 2 and not self.is_multi_label_ else n_classes
+
+    def _per_class(self, answers: FloatArray) -> FloatArray:
+        """Return one column per class from the answers to the binary problems."""
+        return np.hstack([1 - answers, answers]) if answers.shape[1] == 1 else answers
+
+    def _bags_to_predict(self, bags: Any, groups: Any) -> Groups:
+        check_is_fitted(self, "classes_")
+        return read_bags(bags, groups, width=self.n_features_in_)

@@ -1,0 +1,126 @@
+"""mi-Net: a deep network scores instances, pooling makes the score of the bag."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from groupnoise._checks import check_choice
+from groupnoise._random import RandomState
+from groupnoise._typing import BoolArray, FloatArray
+from groupnoise.baselines._network import HiddenWidths
+from groupnoise.baselines.mil._neural import NeuralBagClassifier
+from groupnoise.baselines.mil._segments import bag_max, bag_mean
+from groupnoise.groups import Groups
+
+POOLINGS = ("max", "mean", "log_mean_exp")
+
+
+class MiNetClassifier(NeuralBagClassifier):
+    r"""Multiple-instance network in instance space.
+
+    .. math:: o_{ij} = \sigma(g(x_{ij})), \qquad o_i = \mathrm{pool}_j\, o_{ij}, \qquad
+        \ell = -y_i \log o_i - (1 - y_i) \log (1 - o_i)
+
+    Trained with Adam where the authors took SGD with momentum, and on batches of bags where they
+    took one bag at a time.
+
+    Parameters
+    ----------
+    pooling : {"max", "mean", "log_mean_exp"}, default="max"
+        How instance probabilities become the bag's.
+    encoder : {"linear", "mlp"}, default="mlp"
+        The network g.
+    hidden : int or tuple of int, default=(256, 128, 64)
+        Widths of the hidden layers.
+    dropout : float, default=0.5
+        After each hidden layer.
+    max_epochs, batch_size, learning_rate, weight_decay : number
+        Of Adam; the batch counts bags.
+    random_state : int, generator or None
+        Decides the first weights, the batches and the dropout.
+
+    References
+    ----------
+    X. Wang, Y. Yan, P. Tang, X. Bai and W. Liu, "Revisiting multiple instance neural networks",
+    Pattern Recognition 74, 2018.
+
+    Examples
+    --------
+    >>> bags = [[[0.1], [5.0]], [[0.1], [0.0]], [[5.1], [0.2]], [[0.3], [0.0]]]
+    >>> model = MiNetClassifier(encoder="linear", learning_rate=0.1, random_state=0)
+    >>> model.fit(bags, ["owl", "none", "owl", "none"]).predict([[0.0], [6.0]]).tolist()
+    ['none', 'owl']
+    """
+
+    def __init__(
+        self,
+        *,
+        pooling: str = "max",
+        encoder: str = "mlp",
+        hidden: HiddenWidths = (256, 128, 64),
+        dropout: float = 0.5,
+        max_epochs: int = 50,
+        batch_size: int = 8,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 1e-4,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(
+            encoder=encoder,
+            hidden=hidden,
+            dropout=dropout,
+            max_epochs=max_epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            random_state=random_state,
+        )
+        self.pooling = pooling
+
+    def _learn(self, bags: Groups, answers: BoolArray) -> None:
+        check_choice("pooling", self.pooling, POOLINGS)
+        super()._learn(bags, answers)
+
+    def _batch_loss(self, rows: Tensor, bag_of: Tensor, answers: Tensor) -> Tensor:
+        return minet_loss(self.network_(rows), bag_of, answers, self.pooling)
+
+    def _bag_probabilities(self, bags: Groups) -> FloatArray:
+        probabilities = torch.from_numpy(self._instance_probabilities(bags.objects))
+        bag_of = torch.from_numpy(bags.group_of_object)
+        return np.asarray(pool(probabilities, bag_of, len(bags), self.pooling).numpy())
+
+
+def pool(probabilities: Tensor, bag_of: Tensor, n_bags: int, pooling: str) -> Tensor:
+    """Return the probability of each bag, shape (n_bags, n_problems)."""
+    if pooling == "max":
+        return bag_max(probabilities, bag_of, n_bags)
+    if pooling == "mean":
+        return bag_mean(probabilities, bag_of, n_bags)
+    return bag_mean(probabilities.exp(), bag_of, n_bags).log()
+
+
+def minet_loss(logits: Tensor, bag_of: Tensor, answers: Tensor, pooling: str) -> Tensor:
+    """Return the mean binary cross-entropy of the bags, summed over the problems.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n_instances, n_problems)
+        Of the instances.
+    bag_of : int64 Tensor of shape (n_instances,)
+        The bag of each instance.
+    answers : Tensor of shape (n_bags, n_problems)
+        1 for yes, 0 for no.
+    pooling : {"max", "mean", "log_mean_exp"}
+        How instance probabilities become the bag's.
+    """
+    n_bags = len(answers)
+    if pooling == "max":  # the sigmoid is monotone: pooling logits is the same, and never saturates
+        pooled = bag_max(logits, bag_of, n_bags)
+        losses = F.binary_cross_entropy_with_logits(pooled, answers, reduction="none")
+    else:
+        pooled = pool(logits.sigmoid(), bag_of, n_bags, pooling).clamp(0.0, 1.0)
+        losses = F.binary_cross_entropy(pooled, answers, reduction="none")
+    return losses.sum(dim=1).mean()
