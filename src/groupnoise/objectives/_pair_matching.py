@@ -27,7 +27,8 @@ class Matching(NamedTuple):
     mask : bool Tensor of shape (groups, size)
         True where an object is real.
     features : Tensor of shape (groups, size, dim)
-        h of group weighting: vectors f(x), or log-probabilities over all targets.
+        h of group weighting: vectors f(x), or log-probabilities over all targets. What stands at
+        padding has no meaning.
     log_probabilities : Tensor of shape (groups, size, n_targets), optional
         Present when they were asked for.
     """
@@ -61,49 +62,39 @@ class PairMatching:
         self, model: MatchingModel, batch: GroupBatch, generator: torch.Generator
     ) -> Matching:
         """Match the objects of a batch with its targets."""
-        flat = batch.objects[batch.mask]  # (n_real, ...)
-        group = batch.mask.nonzero()[:, 0]  # (n_real,)
-        distinct, place = _distinct(flat)
-        vectors = model.encode_objects(distinct)  # (n_distinct, dim)
+        objects = _encode_objects(model, batch)
         if self.normalize == "objects":
-            log_pair = self._over_objects(model, batch, flat, group, vectors[place], generator)
-            return self._padded(batch, log_pair, vectors[place], None)
+            log_pair = self._over_objects(model, batch, objects, generator)
+            return _padded(batch, log_pair, objects.vectors, objects.place)
         if self.with_probabilities:
-            log_all = self._log_probabilities(model, vectors, batch, generator)[place]
-            log_pair = log_all.gather(-1, batch.targets[group].unsqueeze(-1)).squeeze(-1)
-            return self._padded(batch, log_pair, log_all, log_all)
-        log_pair = self._over_targets(model, batch, vectors, place, group, generator)
-        return self._padded(batch, log_pair, vectors[place], None)
+            log_all = self._log_probabilities(model, objects.vectors, batch, generator)
+            log_pair = log_all[objects.place, batch.targets[objects.group]]
+            matching = _padded(batch, log_pair, log_all, objects.place)
+            return matching._replace(log_probabilities=matching.features)
+        log_pair = self._over_targets(model, batch, objects, generator)
+        return _padded(batch, log_pair, objects.vectors, objects.place)
 
     def _over_targets(
-        self,
-        model: MatchingModel,
-        batch: GroupBatch,
-        vectors: Tensor,
-        place: Tensor,
-        group: Tensor,
-        generator: torch.Generator,
+        self, model: MatchingModel, batch: GroupBatch, objects: _Objects, generator: torch.Generator
     ) -> Tensor:
         drawn = self.source.draw(batch.targets, generator)
         wanted, candidates = _encode_targets(model, drawn, batch.targets)
-        logit = (vectors[place] * wanted.vectors[group]).sum(-1) + wanted.offset[group]
+        logit = objects.dot(wanted.vectors) + wanted.offset[objects.group]
         if drawn.holds_wanted:
-            return logit - log_normaliser(vectors, candidates.vectors, candidates.offset)[place]
-        query, source, excluded = _queries(place, batch.targets[group], drawn.ids)
-        others = log_normaliser(vectors[source], candidates.vectors, candidates.offset, excluded)
+            level = log_normaliser(objects.vectors, candidates.vectors, candidates.offset)
+            return logit - level[objects.place]
+        query, source, excluded = _queries(
+            objects.place, len(objects.vectors), batch.targets[objects.group], drawn.ids
+        )
+        queries = objects.vectors.index_select(0, source)
+        others = log_normaliser(queries, candidates.vectors, candidates.offset, excluded)
         return logit - torch.logaddexp(logit, others[query])
 
     def _over_objects(
-        self,
-        model: MatchingModel,
-        batch: GroupBatch,
-        objects: Tensor,
-        group: Tensor,
-        vectors: Tensor,
-        generator: torch.Generator,
+        self, model: MatchingModel, batch: GroupBatch, objects: _Objects, generator: torch.Generator
     ) -> Tensor:
         targets = model.encode_targets(batch.targets)  # (groups, dim)
-        drawn = self.source.draw(objects, generator)
+        drawn = self.source.draw(objects.inputs, generator)
         if not drawn.holds_wanted or drawn.log_expected_count is not None:
             raise ParameterError(
                 'normalize="objects" takes all objects or those of the batch as candidates; '
@@ -111,7 +102,7 @@ class PairMatching:
             )
         level = log_normaliser(targets, model.encode_objects(drawn.ids))  # (groups,)
         # The bias of a target is the same for every object and cancels.
-        return (vectors * targets[group]).sum(-1) - level[group]
+        return objects.dot(targets) - level[objects.group]
 
     def _log_probabilities(
         self,
@@ -128,18 +119,52 @@ class PairMatching:
             )
         return model.logits(vectors, ids).log_softmax(-1)
 
-    @staticmethod
-    def _padded(
-        batch: GroupBatch, log_pair: Tensor, features: Tensor, log_all: Tensor | None
-    ) -> Matching:
-        padded = features.new_zeros(*batch.mask.shape, features.shape[-1])
-        padded = padded.masked_scatter(batch.mask.unsqueeze(-1), features)
-        return Matching(
-            log_pair=log_pair.new_zeros(batch.mask.shape).masked_scatter(batch.mask, log_pair),
-            mask=batch.mask,
-            features=padded,
-            log_probabilities=None if log_all is None else padded,
-        )
+
+class _Objects(NamedTuple):
+    """The real objects of a batch, each distinct one encoded once.
+
+    Attributes
+    ----------
+    inputs : Tensor of shape (n_distinct, ...)
+        Distinct ids; feature rows stay as given.
+    vectors : Tensor of shape (n_distinct, dim)
+        f of them.
+    place : int64 Tensor of shape (n_real,)
+        Which distinct one each real object is.
+    group : int64 Tensor of shape (n_real,)
+        Which group it belongs to.
+    """
+
+    inputs: Tensor
+    vectors: Tensor
+    place: Tensor
+    group: Tensor
+
+    def dot(self, targets: Tensor) -> Tensor:
+        """Return f(x) . g(y) of each real object with its group's target, shape (n_real,)."""
+        own = self.vectors.index_select(0, self.place)
+        return (own * targets.index_select(0, self.group)).sum(-1)
+
+
+def _encode_objects(model: MatchingModel, batch: GroupBatch) -> _Objects:
+    inputs = batch.objects[batch.mask]  # (n_real, ...)
+    if inputs.is_floating_point() or inputs.dim() > 1:
+        place = torch.arange(len(inputs), device=inputs.device)
+    else:
+        inputs, place = torch.unique(inputs, return_inverse=True)
+    group = batch.mask.nonzero()[:, 0]
+    return _Objects(inputs, model.encode_objects(inputs), place, group)
+
+
+def _padded(batch: GroupBatch, log_pair: Tensor, table: Tensor, place: Tensor) -> Matching:
+    """Lay the values of real objects out by group; what stands at padding is never read."""
+    slot = place.new_zeros(batch.mask.shape).masked_scatter(batch.mask, place)
+    return Matching(
+        log_pair=log_pair.new_zeros(batch.mask.shape).masked_scatter(batch.mask, log_pair),
+        mask=batch.mask,
+        features=table.index_select(0, slot.flatten()).view(*slot.shape, -1),
+        log_probabilities=None,
+    )
 
 
 class _Encoded(NamedTuple):
@@ -173,16 +198,8 @@ def _encode_targets(
     )
 
 
-def _distinct(objects: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the distinct ids and where each object finds its own; feature rows stay as given."""
-    if objects.is_floating_point() or objects.dim() > 1:
-        return objects, torch.arange(len(objects))
-    ids, place = torch.unique(objects, return_inverse=True)
-    return ids, place
-
-
 def _queries(
-    place: Tensor, wanted: Tensor, sample: Tensor
+    place: Tensor, n_distinct: int, wanted: Tensor, sample: Tensor
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
     """Decide which denominators are needed when a sampled negative may equal the target.
 
@@ -198,12 +215,12 @@ def _queries(
     excluded : pair of Tensors or None
         (denominator, sampled column) pairs to leave out.
     """
+    plain = torch.arange(n_distinct, device=place.device)
     collides = torch.isin(wanted, sample)
     if not collides.any():
-        used, query = torch.unique(place, return_inverse=True)
-        return query, used, None
-    key = torch.stack([place, torch.where(collides, wanted, -1)], dim=1)
-    pairs, query = torch.unique(key, dim=0, return_inverse=True)
-    hit = (pairs[:, 1:] == sample) & (pairs[:, 1:] >= 0)  # (n_queries, n_sample)
-    row, column = hit.nonzero(as_tuple=True)
-    return query, pairs[:, 0], (row, column)
+        return place, plain, None
+    n_wanted = int(wanted.max()) + 1
+    keys, which = torch.unique(place[collides] * n_wanted + wanted[collides], return_inverse=True)
+    query = place.masked_scatter(collides, n_distinct + which)
+    row, column = (keys.unsqueeze(-1) % n_wanted == sample).nonzero(as_tuple=True)
+    return query, torch.cat([plain, keys // n_wanted]), (row + n_distinct, column)
