@@ -7,7 +7,7 @@ at which a new model becomes visible; a crash before it leaves the old model who
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from groupnoise.exceptions import ModelFileError
 FORMAT = "groupnoise-model"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+STAGED = "weights.partial"
+WEIGHTS_PATTERN = "weights-*.safetensors"
 
 
 def write_model(
@@ -42,28 +44,46 @@ def write_model(
     arrays : mapping of str to ndarray
         Weights and other numeric state.
     """
-    from safetensors.numpy import save_file
-
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file; give a folder to save the model in.")
     folder.mkdir(parents=True, exist_ok=True)
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    with atomic_path(folder / "weights.partial") as temporary:
-        save_file(contiguous, str(temporary))
-        checksum = sha256_of(temporary)
-    weights = folder / f"weights-{checksum[:16]}.safetensors"
-    (folder / "weights.partial").replace(weights)
-    header = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "kind": kind,
-        "weights": {"file": weights.name, "sha256": checksum},
-    }
-    write_json(folder / MANIFEST, {**header, **manifest})
-    for stale in folder.glob("weights-*.safetensors"):
-        if stale != weights:
-            stale.unlink(missing_ok=True)
+    before = set(folder.glob(WEIGHTS_PATTERN))
+    try:
+        weights, checksum = _write_weights(folder, arrays)
+        header = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "kind": kind,
+            "weights": {"file": weights.name, "sha256": checksum},
+        }
+        write_json(folder / MANIFEST, {**header, **manifest})
+    except BaseException:
+        _remove(set(folder.glob(WEIGHTS_PATTERN)) - before)
+        raise
+    abandoned = [*folder.glob(f"{STAGED}.tmp-*"), *folder.glob(f"{MANIFEST}.tmp-*")]
+    _remove({*before, *abandoned} - {weights})  # the old model, and what a killed save left
+
+
+def _write_weights(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[Path, str]:
+    """Write the arrays to a file named by its content; return its path and checksum."""
+    from safetensors.numpy import save_file
+
+    staged = folder / STAGED
+    try:
+        with atomic_path(staged) as temporary:
+            # safetensors writes the memory as it lies, so it must lie in C order.
+            in_order = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+            save_file(in_order, str(temporary))
+            checksum = sha256_of(temporary)
+        return staged.replace(folder / f"weights-{checksum[:16]}.safetensors"), checksum
+    finally:
+        staged.unlink(missing_ok=True)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:
