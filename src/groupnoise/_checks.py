@@ -72,12 +72,14 @@ def check_features(name: str, values: Any, *, width: int | None = None) -> NDArr
     """
     try:
         matrix = np.asarray(values)
-        if matrix.dtype.kind not in "fiub":
+        if matrix.dtype.kind not in "fiubc":
             matrix = matrix.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"{name} must be numeric with rows of one width, one row per object; {error}."
         ) from None
+    if matrix.dtype.kind == "c":
+        raise DataError(f"Complex data not supported; {name} must hold real numbers.")
     if matrix.ndim != 2:
         raise DataError(
             f"{name} must have two dimensions (rows, features); got shape {matrix.shape}. "
