@@ -17,10 +17,22 @@ if TYPE_CHECKING:
         WindowSplit,
         single_label,
     )
+    from groupnoise.datasets._describe import Description, describe
+    from groupnoise.datasets._describe_page import (
+        description_page,
+        format_fact,
+        write_description,
+    )
     from groupnoise.datasets._digits import load_digit_bags, load_digit_candidates
     from groupnoise.datasets._download import fetch_dataset
+    from groupnoise.datasets._histograms import Histogram
     from groupnoise.datasets._letter_words import draw_letter_words, words_of
-    from groupnoise.datasets._locations import check_dataset, data_directories, locate_dataset
+    from groupnoise.datasets._locations import (
+        check_dataset,
+        data_directories,
+        locate_dataset,
+        locate_file,
+    )
     from groupnoise.datasets._named import Dataset, load_dataset
     from groupnoise.datasets._registry import DataFile, DatasetEntry, find_dataset, list_datasets
     from groupnoise.datasets._shop import make_shop
@@ -42,6 +54,8 @@ __getattr__, __dir__ = lazy_names(
         "DataFile": f"{_HERE}._registry",
         "Dataset": f"{_HERE}._named",
         "DatasetEntry": f"{_HERE}._registry",
+        "Description": f"{_HERE}._describe",
+        "Histogram": f"{_HERE}._histograms",
         "PartialLabelDataset": f"{_HERE}._containers",
         "WindowSplit": f"{_HERE}._containers",
         "Windows": f"{_HERE}._containers",
@@ -50,9 +64,12 @@ __getattr__, __dir__ = lazy_names(
         "check_dataset": f"{_HERE}._locations",
         "cut_windows": f"{_HERE}._windows",
         "data_directories": f"{_HERE}._locations",
+        "describe": f"{_HERE}._describe",
+        "description_page": f"{_HERE}._describe_page",
         "draw_letter_words": f"{_HERE}._letter_words",
         "fetch_dataset": f"{_HERE}._download",
         "find_dataset": f"{_HERE}._registry",
+        "format_fact": f"{_HERE}._describe_page",
         "keep_core": f"{_HERE}._click_filters",
         "list_datasets": f"{_HERE}._registry",
         "load_amil": f"{_HERE}._amil",
@@ -60,6 +77,7 @@ __getattr__, __dir__ = lazy_names(
         "load_digit_bags": f"{_HERE}._digits",
         "load_digit_candidates": f"{_HERE}._digits",
         "locate_dataset": f"{_HERE}._locations",
+        "locate_file": f"{_HERE}._locations",
         "make_shop": f"{_HERE}._shop",
         "make_sival_like": f"{_HERE}._sival_like",
         "merge_repeats": f"{_HERE}._click_filters",
@@ -75,6 +93,7 @@ __getattr__, __dir__ = lazy_names(
         "subset_bags": f"{_HERE}._subsets",
         "subset_rows": f"{_HERE}._subsets",
         "words_of": f"{_HERE}._letter_words",
+        "write_description": f"{_HERE}._describe_page",
     },
 )
 
@@ -84,6 +103,8 @@ __all__ = [
     "DataFile",
     "Dataset",
     "DatasetEntry",
+    "Description",
+    "Histogram",
     "PartialLabelDataset",
     "WindowSplit",
     "Windows",
@@ -92,9 +113,12 @@ __all__ = [
     "check_dataset",
     "cut_windows",
     "data_directories",
+    "describe",
+    "description_page",
     "draw_letter_words",
     "fetch_dataset",
     "find_dataset",
+    "format_fact",
     "keep_core",
     "list_datasets",
     "load_amil",
@@ -102,6 +126,7 @@ __all__ = [
     "load_digit_bags",
     "load_digit_candidates",
     "locate_dataset",
+    "locate_file",
     "make_shop",
     "make_sival_like",
     "merge_repeats",
@@ -117,4 +142,5 @@ __all__ = [
     "subset_bags",
     "subset_rows",
     "words_of",
+    "write_description",
 ]

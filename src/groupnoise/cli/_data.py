@@ -1,0 +1,170 @@
+"""groupnoise data: the named data sets, where they lie, and what they hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from groupnoise.exceptions import MissingDataError
+
+if TYPE_CHECKING:
+    from groupnoise.datasets import Dataset, DatasetEntry
+
+SETTINGS = ("mil", "pll", "rs")
+
+data_app = typer.Typer(help="Named data sets: list, describe, find, fetch and check them.")
+
+Name = Annotated[str, typer.Argument(help="A name from `groupnoise data list`.")]
+DataDir = Annotated[
+    Optional[Path],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+    typer.Option("--data-dir", help="Searched before GROUPNOISE_DATA and the usual places."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead.")]
+
+
+@data_app.command("list")
+def list_command(
+    setting: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Only sets of this setting: mil, pll or rs."),
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the data sets known by name, and whether they are here."""
+    from groupnoise._checks import check_choice
+    from groupnoise.datasets import list_datasets
+
+    if setting is not None:
+        check_choice("--setting", setting, SETTINGS)
+    rows = [
+        {
+            "name": entry.name,
+            "setting": entry.setting,
+            "here": _availability(entry, data_dir),
+            "shape": entry.shape,
+        }
+        for entry in list_datasets()
+        if setting in (None, entry.setting)
+    ]
+    _show_rows(rows, as_json)
+
+
+@data_app.command("describe")
+def describe_command(
+    name: Annotated[
+        str, typer.Argument(help="A name from `groupnoise data list`, or a file with --setting.")
+    ],
+    setting: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Read a file of your own as mil, pll or rs; columns are guessed."),
+    ] = None,
+    data_dir: DataDir = None,
+    html: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Also write a page with plots to this file."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a data set holds and what is odd about it."""
+    from groupnoise.cli._data_tables import show_description
+    from groupnoise.datasets import describe, find_dataset, load_dataset, write_description
+
+    if setting is None:
+        entry = find_dataset(name)
+        dataset = load_dataset(name, data_dir=data_dir)
+    else:
+        entry = None
+        dataset = _read_file(name, setting)
+    description = describe(dataset)
+    if html is not None:
+        write_description(html, description, entry)
+    if as_json:
+        typer.echo(json.dumps(description.as_dict(), indent=2))
+        return
+    show_description(description, entry)
+    if html is not None:
+        typer.echo(f"wrote {html}")
+
+
+@data_app.command("path")
+def path_command(name: Name, data_dir: DataDir = None) -> None:
+    """Print where the files of a data set lie, one path per line."""
+    from groupnoise.datasets import find_dataset, locate_dataset
+
+    entry = find_dataset(name)
+    if not entry.files:
+        raise MissingDataError(f"{entry.title} has no file: {entry.origin}.")
+    for path in locate_dataset(entry, data_dir, verify=False):
+        if path is not None:
+            typer.echo(path)
+
+
+@data_app.command("fetch")
+def fetch_command(name: Name, data_dir: DataDir = None) -> None:
+    """Download a data set, verify it, and print where it lies."""
+    from groupnoise.cli._data_tables import transfer_bars
+    from groupnoise.datasets import fetch_dataset
+
+    with transfer_bars() as progress:
+        paths = fetch_dataset(name, data_dir=data_dir, progress=progress)
+    for path in paths:
+        typer.echo(path)
+
+
+@data_app.command("check")
+def check_command(
+    names: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(help="Names to check; all if none is given."),
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Verify the checksums of the data sets that are here; exit code 1 if one was altered."""
+    from groupnoise.datasets import check_dataset, find_dataset, list_datasets
+
+    entries = [find_dataset(name) for name in names] if names else list_datasets()
+    rows = [{"name": entry.name, "status": check_dataset(entry, data_dir)} for entry in entries]
+    _show_rows(rows, as_json)
+    if any(row["status"] == "altered" for row in rows):
+        raise typer.Exit(1)
+
+
+def _read_file(path: str, setting: str) -> Dataset:
+    """Read a user's own file; what was guessed goes to the error stream."""
+    from groupnoise._checks import check_choice
+    from groupnoise.datasets.readers import read_bags, read_candidates, read_clicks
+
+    check_choice("--setting", setting, SETTINGS)
+    readers: dict[str, Callable[..., Dataset]] = {
+        "mil": read_bags,
+        "pll": read_candidates,
+        "rs": read_clicks,
+    }
+    return readers[setting](path, report=partial(typer.echo, err=True))
+
+
+def _availability(entry: DatasetEntry, data_dir: Path | None) -> str:
+    """Tell how to come by a set, without reading its files."""
+    from groupnoise.datasets import locate_file
+
+    if not entry.files:
+        return "shipped"
+    if all(file.optional or locate_file(file, data_dir) for file in entry.files):
+        return "yes"
+    return "fetch" if entry.can_be_fetched else "no"
+
+
+def _show_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    from groupnoise.cli._data_tables import show_rows
+
+    show_rows(rows)
