@@ -103,15 +103,16 @@ class ApproximateRanker:
             clicks = np.array([history[-1] for history in histories], dtype=np.int64)
             positions, scores = self._index.search(vectors.query_rows(clicks), n)
             return positions, scores - vectors.log_normaliser[clicks, None]
+        groups = [vectors.group_of(history) for history in histories]
         n_nominees = min(NOMINEES_PER_ITEM * n, len(vectors.targets))
-        nominees, _ = self._index.search(vectors.query_rows(np.concatenate(histories)), n_nominees)
-        ends = np.cumsum([len(history) for history in histories])
+        nominees, _ = self._index.search(vectors.query_rows(np.concatenate(groups)), n_nominees)
+        ends = np.cumsum([len(group) for group in groups])
         positions = np.full((len(histories), n), -1, dtype=np.int64)
         scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
-        for row, (history, end) in enumerate(zip(histories, ends, strict=True)):
-            union = np.unique(nominees[end - len(history) : end])
+        for row, (group, end) in enumerate(zip(groups, ends, strict=True)):
+            union = np.unique(nominees[end - len(group) : end])
             union = union[union >= 0]
-            total = log_sum_exp(vectors.contributions(history, union), axis=0)
+            total = log_sum_exp(vectors.contributions(group, union), axis=0)
             best = np.lexsort((union, -total))[:n]
             positions[row, : len(best)], scores[row, : len(best)] = union[best], total[best]
         return positions, scores

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise._checks import check_features, check_finite
+from groupnoise._checks import check_count, check_features, check_finite
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.serving._approximate import ApproximateRanker, IndexSpec, build_index, load_index
 from groupnoise.serving._items import ItemTable, pack_items
@@ -53,8 +53,9 @@ def write_artifact(
     card : mapping, optional
         What readers should know: name, data, metrics, date. Anything JSON can hold.
     scoring : mapping, optional
-        `weighting_strength` (1), `similarity_scale` (1) and `log_normaliser`, an ndarray of shape
-        (n_items,) computed here, in blocks, where it is absent or None.
+        `weighting_strength` (1), `similarity_scale` (1), `window_size` (None: MM+ looks at every
+        click) and `log_normaliser`, an ndarray of shape (n_items,) computed here, in blocks, where
+        it is absent or None.
     index : IndexSpec, optional
         Also build a faiss index; refused where its measured recall is below what the spec asks.
 
@@ -93,6 +94,7 @@ def write_artifact(
         "scoring": {
             "weighting_strength": vectors.weighting_strength,
             "similarity_scale": vectors.similarity_scale,
+            "window_size": vectors.window_size,
         },
     }
     if index is not None:
@@ -169,10 +171,25 @@ def open_artifact(
     return RecallModel(items=items, ranker=ranker, manifest=manifest)
 
 
+def add_index(folder: Path | str, spec: IndexSpec) -> dict[str, Any]:
+    """Build a faiss index for an artifact of vectors already written; return its description.
+
+    Refused, and the artifact left as it was, where the measured recall is below what `spec` asks.
+    """
+    manifest = read_manifest(folder)
+    arrays = read_arrays(folder, manifest, memory_map=False)
+    if manifest.get("kind") != "vectors":
+        raise DataError(f"{folder} holds no vectors, so it cannot have an index.")
+    index, description = build_index(_stored_vectors(manifest, arrays), spec)
+    manifest["index"] = description
+    write_folder(folder, manifest=manifest, arrays={**arrays, "index": index})
+    return description
+
+
 def _matching_vectors(
     queries: Any, targets: Any, bias: Any, rules: Mapping[str, Any]
 ) -> MatchingVectors:
-    unknown = set(rules) - {"weighting_strength", "similarity_scale"}
+    unknown = set(rules) - {"weighting_strength", "similarity_scale", "window_size"}
     if unknown:
         raise DataError(f"scoring has no setting {sorted(unknown)[0]!r}.")
     is_shared = queries is targets or np.array_equal(queries, targets)
@@ -196,7 +213,16 @@ def _matching_vectors(
         log_normaliser=np.zeros(n_items, dtype=np.float32),
         weighting_strength=float(rules.get("weighting_strength", 1.0)),
         similarity_scale=float(rules.get("similarity_scale", 1.0)),
+        window_size=_window_size(rules),
     )
+
+
+def _window_size(rules: Mapping[str, Any]) -> int | None:
+    size = rules.get("window_size")
+    if size is None:
+        return None
+    check_count("window_size", size)
+    return int(size)
 
 
 def _write(
@@ -224,18 +250,24 @@ def _ranker(
         return NeighbourRanker(arrays["indptr"], arrays["indices"], arrays["scores"])
     if kind != "vectors":
         raise ModelFileError(f"this release reads no artifact of kind {kind!r}; upgrade it.")
+    exact = VectorRanker(_stored_vectors(manifest, arrays))
+    if "index" not in arrays:
+        return exact
+    return ApproximateRanker(
+        exact, load_index(arrays["index"], manifest["index"], least_recall=least_recall)
+    )
+
+
+def _stored_vectors(
+    manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> MatchingVectors:
     targets = arrays["target_vectors"]
     rules = manifest["scoring"]
-    vectors = MatchingVectors(
+    return MatchingVectors(
         targets=targets,
         queries=arrays.get("query_vectors", targets),
         log_normaliser=arrays["log_normaliser"],
         weighting_strength=float(rules["weighting_strength"]),
         similarity_scale=float(rules["similarity_scale"]),
-    )
-    exact = VectorRanker(vectors)
-    if "index" not in arrays:
-        return exact
-    return ApproximateRanker(
-        exact, load_index(arrays["index"], manifest["index"], least_recall=least_recall)
+        window_size=_window_size(rules),
     )

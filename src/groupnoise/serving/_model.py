@@ -16,7 +16,7 @@ from groupnoise.serving._rankers import Method, Ranker, Ranking
 from groupnoise.serving._scoring import Float32Array
 
 NOISE_BELOW = 0.5
-"""A click whose group weight lies below this counts as noise: the other clicks point away."""
+"""A click counts as noise where the others agree with it less than this part of the most agreed."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,9 @@ class RecallModel:
         explanation = self.ranker.explain(known, positions, method=method)
         weights: list[float | None] = [None] * len(known)
         if explanation.weights is not None:
-            weights = [float(weight) for weight in explanation.weights]
+            weights = [
+                None if np.isnan(weight) else float(weight) for weight in explanation.weights
+            ]
         clicks = [
             Click(item, weight, None if weight is None else weight < NOISE_BELOW)
             for item, weight in zip(self.items.ids_of(known), weights, strict=True)

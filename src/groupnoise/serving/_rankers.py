@@ -27,7 +27,8 @@ class Explanation:
         How much of each item's score came from each click; columns sum to one, or to zero where
         no click speaks for the item.
     weights : float ndarray of shape (n_clicks,), optional
-        P(click | history), the paper's group weight; None where the ranker has no such notion.
+        P(click | history), the paper's group weight, NaN for clicks too old to be looked at; None
+        where the ranker has no such notion.
     """
 
     shares: FloatArray
@@ -78,7 +79,8 @@ class VectorRanker:
             return self._exact.by_last_click(clicks, n, candidates=candidates)
         positions = np.full((len(histories), n), -1, dtype=np.int64)
         scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
-        for rows, same_size in by_size(histories):
+        groups = [self.vectors.group_of(history) for history in histories]
+        for rows, same_size in by_size(groups):
             positions[rows], scores[rows] = self._exact.by_all_clicks(
                 same_size, n, candidates=candidates
             )
@@ -86,14 +88,17 @@ class VectorRanker:
 
     def explain(self, history: IntArray, positions: IntArray, *, method: Method) -> Explanation:
         """Return the posterior of each click for each item, and the clicks' group weights."""
-        weights = np.exp(self.vectors.log_group_weight(history[None, :])[0])
+        group = self.vectors.group_of(history)
+        weights = np.full(len(history), np.nan)
+        weights[-len(group) :] = np.exp(self.vectors.log_group_weight(group[None, :])[0])
+        shares = np.zeros((len(history), len(positions)))
         if method == "mm":
-            shares = np.zeros((len(history), len(positions)))
             shares[-1] = 1.0
             return Explanation(shares=shares, weights=weights)
-        said = self.vectors.contributions(history, positions)
-        shares = np.exp(said - said.max(axis=0, keepdims=True))
-        return Explanation(shares=shares / shares.sum(axis=0, keepdims=True), weights=weights)
+        said = self.vectors.contributions(group, positions)
+        said = np.exp(said - said.max(axis=0, keepdims=True))
+        shares[-len(group) :] = said / said.sum(axis=0, keepdims=True)
+        return Explanation(shares=shares, weights=weights)
 
 
 class NeighbourRanker:

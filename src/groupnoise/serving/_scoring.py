@@ -35,6 +35,8 @@ class MatchingVectors:
         How much the group weight counts in MM+ (lambda); 1 is the paper.
     similarity_scale : float
         Multiplies the dot product inside the group weight.
+    window_size : int, optional
+        How many of the latest clicks MM+ looks at, as in training; None means all.
     """
 
     targets: Float32Array
@@ -42,6 +44,11 @@ class MatchingVectors:
     log_normaliser: Float32Array
     weighting_strength: float = 1.0
     similarity_scale: float = 1.0
+    window_size: int | None = None
+
+    def group_of(self, history: IntArray) -> IntArray:
+        """Return the clicks of a history that MM+ looks at."""
+        return history if self.window_size is None else history[-self.window_size :]
 
     @property
     def dimension(self) -> int:

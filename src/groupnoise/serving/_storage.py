@@ -43,7 +43,7 @@ def write_folder(
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     header = {"format": FORMAT, "format_version": FORMAT_VERSION, "version": digest[:12]}
-    write_json(folder / MANIFEST, {**header, **manifest, "files": files})
+    write_json(folder / MANIFEST, {**manifest, **header, "files": files})
     _remove_stale(folder, keep={entry["file"] for entry in files.values()})
     return digest[:12]
 

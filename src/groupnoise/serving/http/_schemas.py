@@ -52,6 +52,9 @@ class RankedItem(BaseModel):
     title: str | None
     category: str | None
     matched: Match | None = None
+    shares: Annotated[
+        list[float] | None, Field(description="Part of the score each click brought, in order.")
+    ] = None
 
 
 class WeighedClick(BaseModel):

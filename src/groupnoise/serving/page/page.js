@@ -1,1 +1,406 @@
-x
+"use strict";
+/* The recall page. State lives in `state`; every change of it ends in refresh() or a render. */
+
+const state = { clicks: [], models: null, answers: {}, opened: null, order: 0 };
+const $ = (id) => document.getElementById(id);
+
+/* ---------- small tools ---------- */
+
+function make(tag, properties = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "part") node.style.setProperty("--part", `${Math.round(100 * value)}%`);
+    else if (name in node && name !== "list") node[name] = value;
+    else node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+const nameOf = (item) => item.title || String(item.item);
+const percent = (share) => `${Math.round(100 * share)} %`;
+const sameItem = (a, b) => String(a) === String(b);
+
+class ServiceError extends Error {
+  constructor(status, message) { super(message); this.status = status; }
+}
+
+async function ask(path, body) {
+  const headers = {};
+  const token = sessionStorage.getItem("token");
+  if (token) headers.Authorization = `Bearer ${token}`;
+  const options = { headers };
+  if (body) {
+    options.method = "POST";
+    options.body = JSON.stringify(body);
+    headers["Content-Type"] = "application/json";
+  }
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new ServiceError(0, "The service does not answer.");
+  }
+  const answer = await response.json().catch(() => null);
+  if (response.ok && answer) return answer;
+  throw new ServiceError(response.status, answer?.error?.message ?? `The service answered ${response.status}.`);
+}
+
+/* ---------- errors ---------- */
+
+function showError(error) {
+  if (!(error instanceof ServiceError)) throw error;
+  if (error.status === 401) {
+    $("token-form").hidden = false;
+    $("token").focus();
+    return;
+  }
+  const sentence = error.message.charAt(0).toUpperCase() + error.message.slice(1);
+  $("banner").replaceChildren(
+    make("span", {}, sentence),
+    make("button", { type: "button", onclick: start }, "Try again"),
+  );
+  $("banner").hidden = false;
+}
+
+/* ---------- clicks ---------- */
+
+function addClick(item) {
+  state.clicks.push(item);
+  refresh();
+}
+
+function removeClick(index) {
+  state.clicks.splice(index, 1);
+  refresh();
+  const buttons = $("clicks").querySelectorAll(".remove");
+  (buttons[Math.min(index, buttons.length - 1)] ?? $("search")).focus();
+}
+
+function renderClicks() {
+  const weighed = state.answers.main?.clicks ?? [];
+  $("clear").hidden = state.clicks.length === 0;
+  $("clicks").replaceChildren(...state.clicks.map((click, index) => {
+    const known = weighed.find((entry) => sameItem(entry.item, click.item));
+    const isNoise = Boolean(known?.is_noise);
+    return make("li", { className: `click${isNoise ? " is-noise" : ""}`, "data-item": String(click.item) },
+      make("span", {},
+        make("span", { className: "title" }, nameOf(click)),
+        click.category ? make("span", { className: "category" }, click.category) : null),
+      make("button", {
+        type: "button", className: "quiet remove", onclick: () => removeClick(index),
+        "aria-label": `Remove ${nameOf(click)}`,
+      }, "×"),
+      known && known.weight !== null ? weightBar(known.weight, isNoise) : null);
+  }));
+  const unknown = state.answers.main?.unknown ?? [];
+  $("clicks-note").textContent = state.clicks.length === 0
+    ? "Pick what a visitor clicked, oldest first. Until then you see what is popular."
+    : unknown.length ? `Not known to the model: ${unknown.join(", ")}.` : "";
+}
+
+function weightBar(weight, isNoise) {
+  const word = isNoise ? "counts as noise" : "weight in the group";
+  return make("span", { className: "weight" },
+    make("span", { className: "word" }, word),
+    make("span", { className: "bar", "aria-hidden": "true" }, make("i", { part: weight })),
+    make("span", {}, weight.toFixed(2)));
+}
+
+function highlightMatch(item) {
+  for (const node of $("clicks").children) {
+    node.classList.toggle("is-matched", item !== null && sameItem(node.dataset.item, item));
+  }
+}
+
+/* ---------- results ---------- */
+
+function renderLists() {
+  const names = Object.keys(state.answers);
+  const inMain = new Set((state.answers.main?.items ?? []).map((item) => String(item.item)));
+  const inOther = new Set((state.answers.compare?.items ?? []).map((item) => String(item.item)));
+  $("lists").replaceChildren(...names.map((name) => {
+    const answer = state.answers[name];
+    const items = answer.items.map((item, index) => resultRow(name, answer, item, index,
+      inMain.has(String(item.item)) && inOther.has(String(item.item))));
+    const card = state.models[name].card;
+    return make("section", { className: "panel list", id: `list-${name}`, "aria-label": modelName(name) },
+      make("div", { className: "heading" }, make("h2", {}, modelName(name))),
+      make("p", { className: "about" }, answer.source === "popularity"
+        ? "No known click yet: the most popular items."
+        : card.summary ?? ""),
+      items.length
+        ? make("ol", {}, ...items)
+        : make("p", { className: "empty" }, "Nothing passes these filters."));
+  }));
+}
+
+function resultRow(name, answer, item, index, isShared) {
+  const key = `${name}:${item.item}`;
+  const isOpen = state.opened === key;
+  const matched = item.matched?.item ?? null;
+  const row = make("li", { className: `item${isShared ? " shared" : ""}` });
+  const button = make("button", {
+    type: "button", "aria-expanded": String(isOpen),
+    onclick: () => { state.opened = isOpen ? null : key; renderLists(); focusRow(name, index); },
+    onmouseenter: () => highlightMatch(matched),
+    onmouseleave: () => highlightMatch(null),
+    onfocus: () => highlightMatch(matched),
+    onblur: () => highlightMatch(null),
+  },
+    make("span", { className: "rank" }, String(index + 1)),
+    make("span", {},
+      make("span", { className: "title" }, nameOf(item)),
+      item.category ? make("span", { className: "category" }, item.category) : null),
+    make("span", { className: "score", title: "score" }, formatScore(item.score)));
+  row.append(button);
+  if (isOpen) row.append(whyPanel(answer, item));
+  return row;
+}
+
+function focusRow(name, index) {
+  const rows = document.querySelectorAll(`#list-${name} .item > button`);
+  rows[index]?.focus();
+}
+
+const formatScore = (score) => Math.abs(score) >= 1000 ? score.toFixed(0) : score.toFixed(2);
+
+function whyPanel(answer, item) {
+  const panel = make("div", { className: "why" });
+  const match = item.matched;
+  const clicks = answer.clicks ?? [];
+  const cause = match && clicks.find((click) => sameItem(click.item, match.item));
+  if (cause) {
+    panel.append(make("p", {}, "Matched by ", make("strong", {}, nameOf(cause)),
+      `, which brings ${percent(match.share)} of the score.`));
+    panel.append(...shareRows(clicks, item.shares ?? []));
+  } else {
+    panel.append(make("p", {}, "No click speaks for it: it is shown because it is popular."));
+  }
+  panel.append(make("button", {
+    type: "button", className: "add",
+    onclick: () => addClick({ item: item.item, title: item.title, category: item.category }),
+  }, "Click this item too"));
+  return panel;
+}
+
+function shareRows(clicks, shares) {
+  if (clicks.length < 2) return [];
+  return clicks.map((click, index) => make("div", { className: `share${click.is_noise ? " is-noise" : ""}` },
+    make("span", { className: "name", title: nameOf(click) }, nameOf(click)),
+    make("span", { className: "bar", "aria-hidden": "true" }, make("i", { part: shares[index] ?? 0 })),
+    make("span", { className: "number" }, percent(shares[index] ?? 0))));
+}
+
+/* ---------- model cards ---------- */
+
+const modelName = (name) => state.models[name].card.name ?? (name === "main" ? "Model" : "Second model");
+
+function renderCards() {
+  const names = ["main", "compare"].filter((name) => state.models[name]);
+  $("cards").replaceChildren(...names.map((name) => modelCard(modelName(name), state.models[name])));
+}
+
+function modelCard(title, model) {
+  const { name, summary, example, metrics = {}, ...facts } = model.card;
+  const rows = [
+    ...Object.entries(facts),
+    ...Object.entries(metrics),
+    ["items", model.n_items.toLocaleString("en")],
+    ["search", model.index ? `${model.index.kind}, recall ${model.index.recall} at ${model.index.at}` : "exact"],
+    ["version", model.version],
+    ["exported", model.created?.slice(0, 16).replace("T", " ")],
+  ];
+  return make("article", { className: "panel card" },
+    make("h3", {}, title),
+    summary ? make("p", {}, summary) : null,
+    make("dl", {}, ...rows.filter(([, value]) => value !== undefined && value !== null).flatMap(
+      ([term, value]) => [make("dt", {}, term.replaceAll("_", " ")), make("dd", {}, readable(value))])));
+}
+
+function readable(value) {
+  if (typeof value === "number" && !Number.isInteger(value)) return value.toPrecision(3);
+  if (Array.isArray(value)) return value.map(readable).join(", ");
+  if (typeof value === "object") return Object.entries(value).map(([k, v]) => `${k} ${readable(v)}`).join(", ");
+  return String(value);
+}
+
+/* ---------- asking ---------- */
+
+function requestFor(model) {
+  const request = {
+    histories: [state.clicks.map((click) => click.item)],
+    top: Number($("top").value), method: $("method").value,
+    exclude_seen: $("exclude").checked, model, explain: true,
+  };
+  if ($("category").value) request.categories = [$("category").value];
+  if ($("cap").value) request.per_category = Number($("cap").value);
+  return request;
+}
+
+async function refresh() {
+  const order = ++state.order;
+  renderClicks();
+  rememberClicks();
+  $("lists").setAttribute("aria-busy", "true");
+  const names = ["main", "compare"].filter((name) => state.models[name]);
+  try {
+    const answers = await Promise.all(names.map((name) => ask("v1/recall", requestFor(name))));
+    if (order !== state.order) return; // a later change has overtaken this answer
+    names.forEach((name, index) => { state.answers[name] = answers[index].results[0]; });
+    $("banner").hidden = true;
+    renderClicks();
+    renderLists();
+    const count = state.answers.main.items.length;
+    $("status").textContent = `${count} items recalled from ${state.clicks.length} clicks.`;
+  } catch (error) {
+    if (order === state.order) showError(error);
+  } finally {
+    if (order === state.order) $("lists").removeAttribute("aria-busy");
+  }
+}
+
+/* The picked items stay in the address, so that a view can be kept or sent. */
+function rememberClicks() {
+  const ids = state.clicks.map((click) => encodeURIComponent(click.item)).join(",");
+  history.replaceState(null, "", ids ? `#items=${ids}` : location.pathname + location.search);
+}
+
+async function pickIds(ids) {
+  const found = await Promise.all(ids.map((id) => ask(`v1/items?limit=1&q=${encodeURIComponent(id)}`)));
+  state.clicks = ids.map((id, index) => {
+    const item = found[index].items[0];
+    return item && sameItem(item.item, id) ? item : { item: id, title: null, category: null };
+  });
+  await refresh();
+}
+
+/* ---------- search box: a combobox driven by arrows, Enter and Escape ---------- */
+
+const search = { items: [], selected: -1, timer: 0, order: 0 };
+
+function closeSearch() {
+  search.order += 1; // answers still on their way come too late
+  $("suggestions").hidden = true;
+  $("search").setAttribute("aria-expanded", "false");
+  $("search").removeAttribute("aria-activedescendant");
+}
+
+async function runSearch() {
+  const query = $("search").value.trim();
+  const order = ++search.order;
+  try {
+    const { items } = await ask(`v1/items?limit=8&q=${encodeURIComponent(query)}`);
+    if (order !== search.order) return;
+    search.items = items;
+    search.selected = items.length ? 0 : -1;
+    renderSuggestions(query);
+  } catch (error) {
+    showError(error);
+  }
+}
+
+function renderSuggestions(query) {
+  const rows = search.items.map((item, index) => make("li", {
+    id: `option-${index}`, role: "option", "aria-selected": String(index === search.selected),
+    onmousedown: (event) => { event.preventDefault(); pick(index); },
+  },
+    make("span", { className: "title" }, nameOf(item)),
+    item.category ? make("span", { className: "category" }, item.category) : null));
+  if (!rows.length) rows.push(make("li", { className: "nothing" }, `No title holds “${query}”.`));
+  $("suggestions").replaceChildren(...rows);
+  $("suggestions").hidden = false;
+  $("search").setAttribute("aria-expanded", "true");
+  if (search.selected >= 0) {
+    $("search").setAttribute("aria-activedescendant", `option-${search.selected}`);
+    rows[search.selected].scrollIntoView({ block: "nearest" });
+  }
+}
+
+function pick(index) {
+  const item = search.items[index];
+  if (!item) return;
+  $("search").value = "";
+  closeSearch();
+  addClick(item);
+}
+
+function onSearchKey(event) {
+  const isOpen = !$("suggestions").hidden;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    event.preventDefault();
+    if (!isOpen) { runSearch(); return; }
+    if (!search.items.length) return;
+    const step = event.key === "ArrowDown" ? 1 : -1;
+    search.selected = (search.selected + step + search.items.length) % search.items.length;
+    renderSuggestions($("search").value);
+  } else if (event.key === "Enter" && isOpen) {
+    event.preventDefault();
+    pick(search.selected);
+  } else if (event.key === "Escape" && isOpen) {
+    event.preventDefault();
+    closeSearch();
+  }
+}
+
+/* ---------- start ---------- */
+
+function fillOptions() {
+  const { categories, card } = state.models.main;
+  const hasCategories = categories.length > 0;
+  $("category-label").hidden = $("cap-label").hidden = !hasCategories;
+  $("category").replaceChildren(make("option", { value: "" }, "any"),
+    ...categories.map((name) => make("option", { value: name }, name)));
+  $("example").hidden = !Array.isArray(card.example);
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+}
+
+async function start() {
+  $("banner").hidden = true;
+  try {
+    state.models = await ask("v1/model");
+    $("token-form").hidden = true;
+    fillOptions();
+    renderCards();
+    const kept = new URLSearchParams(location.hash.slice(1)).get("items");
+    const ids = kept ? kept.split(",").map(decodeURIComponent) : state.models.main.card.example ?? [];
+    await pickIds(ids);
+  } catch (error) {
+    showError(error);
+  }
+}
+
+function wire() {
+  const preferred = matchMedia("(prefers-color-scheme: dark)");
+  setTheme(localStorage.getItem("theme") ?? (preferred.matches ? "dark" : "light"));
+  preferred.addEventListener("change", (event) => {
+    if (!localStorage.getItem("theme")) setTheme(event.matches ? "dark" : "light");
+  });
+  $("theme").addEventListener("click", () => {
+    const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+    localStorage.setItem("theme", next);
+    setTheme(next);
+  });
+  $("search").addEventListener("input", () => {
+    clearTimeout(search.timer);
+    search.timer = setTimeout(runSearch, 120);
+  });
+  $("search").addEventListener("focus", runSearch);
+  $("search").addEventListener("blur", closeSearch);
+  $("search").addEventListener("keydown", onSearchKey);
+  for (const id of ["method", "top", "category", "cap", "exclude"]) $(id).addEventListener("change", refresh);
+  $("clear").addEventListener("click", () => { state.clicks = []; refresh(); $("search").focus(); });
+  $("example").addEventListener("click", () => pickIds(state.models.main.card.example).catch(showError));
+  $("token-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    sessionStorage.setItem("token", $("token").value);
+    start();
+  });
+}
+
+wire();
+start();

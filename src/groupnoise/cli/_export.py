@@ -1,0 +1,131 @@
+"""`groupnoise export`: a trained recall model becomes an artifact that serves without torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from groupnoise.exceptions import DataError, ModelFileError
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="Model folder written by `groupnoise fit`.")],
+    output: Annotated[Path, typer.Option(help="Artifact folder to write.")],
+    items: Annotated[
+        Path | None, typer.Option(help="Table of titles and categories (.csv or .tsv, .gz too).")
+    ] = None,
+    id_column: Annotated[str, typer.Option(help="Column of the item id.")] = "item",
+    title_column: Annotated[str, typer.Option(help="Column of the title.")] = "title",
+    category_column: Annotated[
+        str, typer.Option(help="Column of the category; of several joined by | the first counts.")
+    ] = "category",
+    card: Annotated[
+        Path | None, typer.Option(help="JSON file shown as the model card: name, data, metrics.")
+    ] = None,
+    index: Annotated[
+        str | None, typer.Option(help="Also build a faiss index: ivf or hnsw.")
+    ] = None,
+    least_recall: Annotated[
+        float, typer.Option(help="Refuse an index that finds less of the exact top 10.")
+    ] = 0.95,
+    neighbours: Annotated[
+        int, typer.Option(help="Neighbours kept per item where a model is not made of vectors.")
+    ] = 200,
+) -> None:
+    """Write a recall model as a folder that loads in an instant and never runs code."""
+    from groupnoise.serving import IndexSpec, add_index, open_artifact
+
+    spec = None if index is None else IndexSpec(kind=index, least_recall=least_recall)
+    fitted = _load(model)
+    titles, categories = None, None
+    if items is not None:
+        from groupnoise.cli._item_table import read_item_table
+
+        titles, categories = read_item_table(
+            items,
+            fitted.items_,
+            id_column=id_column,
+            title_column=title_column,
+            category_column=category_column,
+        )
+    write_recommender(
+        fitted,
+        output,
+        titles=titles,
+        categories=categories,
+        card={"name": type(fitted).__name__, **_read_card(card)},
+        neighbours=neighbours,
+    )
+    if spec is not None:
+        found = add_index(output, spec)
+        typer.echo(f"{found['kind']} index: recall {found['recall']} at {found['at']}")
+    written = open_artifact(output)
+    typer.echo(f"{len(written.items)} items, version {written.version}, in {output}")
+
+
+def write_recommender(
+    fitted: Any,
+    output: Path,
+    *,
+    titles: list[str] | None,
+    categories: list[str] | None,
+    card: dict[str, Any],
+    neighbours: int = 200,
+) -> None:
+    """Write any fitted recommender as an artifact: vectors where it has them, else neighbours."""
+    if hasattr(fitted, "export"):
+        fitted.export(output, titles=titles, categories=categories, card=card)
+        return
+    from groupnoise.groups import Groups
+    from groupnoise.serving import neighbours_from_scores, write_neighbour_artifact
+
+    def scores_after(items: Any) -> Any:
+        return fitted.scores(Groups(items, range(len(items) + 1)))
+
+    indptr, indices, scores = neighbours_from_scores(
+        scores_after,
+        fitted.n_items_,
+        top=neighbours,
+        as_probabilities=not hasattr(fitted, "similarity_"),
+    )
+    write_neighbour_artifact(
+        output,
+        ids=fitted.items_,
+        indptr=indptr,
+        indices=indices,
+        scores=scores,
+        popularity=fitted.popularity_,
+        titles=titles,
+        categories=categories,
+        card=card,
+    )
+
+
+def _load(folder: Path) -> Any:
+    from groupnoise._model_files import read_manifest
+    from groupnoise.baselines import recall as rivals
+
+    kind = str(read_manifest(folder).get("kind"))
+    if kind in rivals.__all__:
+        return getattr(rivals, kind).load(folder)
+    from groupnoise.estimators import load_model
+
+    fitted = load_model(folder)
+    if not hasattr(fitted, "popularity_"):
+        raise ModelFileError(f"{folder} holds a {kind}, which recalls no items.")
+    return fitted
+
+
+def _read_card(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DataError(f"{path} cannot be read as JSON ({error}).") from None
+    if not isinstance(card, dict):
+        raise DataError(f'{path} must hold one JSON object, such as {{"data": "..."}}.')
+    return card

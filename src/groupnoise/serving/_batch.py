@@ -1,0 +1,197 @@
+"""Batch recall: a file of histories in, a file of recalled items out; interrupted runs resume."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupnoise._checks import check_count, require
+from groupnoise._files import write_json
+from groupnoise.exceptions import DataError
+from groupnoise.serving._answer_files import check_format, join_parts, write_part
+from groupnoise.serving._history_files import HistoryBlock, count_histories, read_histories
+from groupnoise.serving._model import RecallModel
+from groupnoise.serving._options import RecallOptions
+
+BLOCK_HISTORIES = 4096
+
+OnBlock = Callable[["BatchProgress"], None]
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """How far a batch recall has come.
+
+    Attributes
+    ----------
+    n_histories : int
+        Histories answered so far, those of an interrupted run included.
+    n_clicks, n_unknown : int
+        Items in those histories, and how many the model does not know.
+    n_by_popularity : int
+        Histories without a known item.
+    n_total : int, optional
+        Histories in the file, where it says.
+    seconds : float
+        Time spent in this run.
+    """
+
+    n_histories: int = 0
+    n_clicks: int = 0
+    n_unknown: int = 0
+    n_by_popularity: int = 0
+    n_total: int | None = None
+    seconds: float = 0.0
+
+
+def recall_file(
+    model: RecallModel,
+    histories: Path | str,
+    output: Path | str,
+    options: RecallOptions | None = None,
+    *,
+    resume: bool = False,
+    n_threads: int | None = None,
+    on_block: OnBlock | None = None,
+) -> BatchProgress:
+    """Recall for every history of a file; memory stays bounded whatever its length.
+
+    Answers are written in parts beside the output and joined at the end, so the output appears
+    whole or not at all, and a run that was interrupted can go on where it stopped.
+
+    Parameters
+    ----------
+    model : RecallModel
+        From `open_artifact`.
+    histories : path
+        A parquet, CSV or JSON lines file.
+    output : path
+        Where to write; the ending (.parquet, .csv, .jsonl) decides the format.
+    options : RecallOptions, optional
+        How to recall.
+    resume : bool
+        Go on with an interrupted run of the same model, options and input.
+    n_threads : int, optional
+        Blocks answered at a time; by default one per core.
+    on_block : callable, optional
+        Called with a :class:`BatchProgress` after each block.
+    """
+    histories, output = Path(histories), Path(output)
+    options = options or RecallOptions()
+    check_format(output)
+    blocks = read_histories(histories, block_size=BLOCK_HISTORIES)
+    parts = _Parts(output, _plan(model, histories, options), resume=resume)
+    n_threads = n_threads or os.cpu_count() or 1
+    check_count("n_threads", n_threads)
+
+    def answer(number: int, block: HistoryBlock) -> dict[str, int]:
+        return parts.write(number, block, model, options)
+
+    progress = BatchProgress(n_total=count_histories(histories))
+    started = time.perf_counter()
+    # Blocks run side by side, so each must keep to one thread inside the matrix product.
+    limited = require("threadpoolctl", extra="all").threadpool_limits(1)
+    with limited, ThreadPoolExecutor(n_threads) as workers:
+        for counts in _in_parallel(workers, n_threads, answer, blocks, parts.finished()):
+            sums = {name: getattr(progress, name) + count for name, count in counts.items()}
+            seconds = time.perf_counter() - started
+            progress = BatchProgress(**{**asdict(progress), **sums, "seconds": seconds})
+            if on_block is not None:
+                on_block(progress)
+    if progress.n_histories == 0:
+        raise DataError(f"{histories} holds no history.")
+    parts.join()
+    return progress
+
+
+def _in_parallel(
+    workers: ThreadPoolExecutor,
+    n_threads: int,
+    answer: Callable[[int, HistoryBlock], dict[str, int]],
+    blocks: Iterator[HistoryBlock],
+    finished: dict[int, dict[str, int]],
+) -> Iterator[dict[str, int]]:
+    """Answer blocks on the workers, never reading far ahead; yield the counts of each."""
+    running: set[Future[dict[str, int]]] = set()
+    for number, block in enumerate(blocks):
+        if number in finished:
+            yield finished[number]
+            continue
+        running.add(workers.submit(answer, number, block))
+        while len(running) > n_threads:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)
+    for future in running:
+        yield future.result()
+
+
+class _Parts:
+    """The parts of an output being written: answers, and beside each its counts."""
+
+    def __init__(self, output: Path, plan: dict[str, Any], *, resume: bool) -> None:
+        self._output = output
+        self._folder = output.with_name(output.name + ".parts")
+        plan_file = self._folder / "plan.json"
+        if plan_file.exists() and not resume:
+            raise DataError(
+                f"{self._folder} holds an interrupted run; go on with --resume, or delete it."
+            )
+        if plan_file.exists() and json.loads(plan_file.read_text()) != plan:
+            raise DataError(
+                f"{self._folder} was begun with another artifact, input or options; delete it to "
+                "start anew."
+            )
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_json(plan_file, plan)
+
+    def finished(self) -> dict[int, dict[str, int]]:
+        """Return the counts of every finished part by number."""
+        counts = sorted(self._folder.glob("part-*.json"))
+        return {int(path.stem.split("-")[1]): json.loads(path.read_text()) for path in counts}
+
+    def write(
+        self, number: int, block: HistoryBlock, model: RecallModel, options: RecallOptions
+    ) -> dict[str, int]:
+        """Answer a block, write its part, then its counts, which mark it as finished."""
+        positions = model.items.positions_of(block.clicks)
+        histories = np.split(positions, block.offsets[1:-1])
+        known = [history[history >= 0] for history in histories]
+        recalled = model.recall_positions(known, [[] for _ in known], options)
+        write_part(self._part(number), block.users, recalled, model.items)
+        counts = {
+            "n_histories": len(block),
+            "n_clicks": len(positions),
+            "n_unknown": int((positions < 0).sum()),
+            "n_by_popularity": int(recalled.from_popularity.sum()),
+        }
+        write_json(self._folder / f"part-{number:06d}.json", counts)
+        return counts
+
+    def join(self) -> None:
+        """Make one output of all parts and remove them."""
+        join_parts([self._part(number) for number in sorted(self.finished())], self._output)
+        shutil.rmtree(self._folder)
+
+    def _part(self, number: int) -> Path:
+        return self._folder / f"part-{number:06d}{self._output.suffix}"
+
+
+def _plan(model: RecallModel, histories: Path, options: RecallOptions) -> dict[str, Any]:
+    """Return what must be equal for a run to go on with the parts of another."""
+    plan = {
+        "artifact": model.version,
+        "options": asdict(options),
+        "histories": {"name": histories.name, "bytes": histories.stat().st_size},
+        "block": BLOCK_HISTORIES,
+    }
+    as_written: dict[str, Any] = json.loads(json.dumps(plan))
+    return as_written
