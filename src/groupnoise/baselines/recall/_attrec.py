@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -105,9 +107,12 @@ class AttRecRecommender(VectorScoring, WindowTraining):
 
     def _optimizer(self) -> torch.optim.Optimizer:
         network = self.network_
-        decayed = {"params": network.project.parameters(), "weight_decay": self.weight_decay}
+        parts: list[dict[str, Any]] = [
+            {"params": network.items.parameters()},
+            {"params": network.project.parameters(), "weight_decay": self.weight_decay},
+        ]
         optimizer = torch.optim.Adagrad(
-            [{"params": network.items.parameters()}, decayed],
+            parts,
             lr=self.learning_rate,
             initial_accumulator_value=_ADAGRAD_START,
         )

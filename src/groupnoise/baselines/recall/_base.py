@@ -240,14 +240,13 @@ class Recommender(BaseEstimator):
     def _score_block(self, indexed: IndexedHistories, wanted: IntArray | None) -> FloatArray:
         n_rows = len(indexed.n_unknown)
         shape = (n_rows, self.n_items_) if wanted is None else wanted.shape
-        popularity = self.popularity_ if wanted is None else self.popularity_[wanted]
+        known = None if wanted is None else np.maximum(wanted, 0)
+        popularity = self.popularity_ if known is None else self.popularity_[known]
         scores = np.array(np.broadcast_to(popularity, shape))
         if len(indexed.items):
             groups, rows = _non_empty(indexed)
             scores[rows] = (
-                self._score_all(groups)
-                if wanted is None
-                else self._score_some(groups, wanted[rows])
+                self._score_all(groups) if known is None else self._score_some(groups, known[rows])
             )
         if wanted is not None:
             scores[wanted < 0] = -np.inf

@@ -15,6 +15,7 @@ from groupnoise._catalogue import ItemHistories
 from groupnoise._checks import check_count, check_fraction, check_positive
 from groupnoise._random import RandomState, generator_from, torch_generator
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
+from groupnoise.baselines._training import seeded
 from groupnoise.baselines.recall._base import ItemToItemRecommender
 from groupnoise.baselines.recall._training import train
 from groupnoise.baselines.recall._windows import right_aligned, training_windows
@@ -98,9 +99,7 @@ class NeuralRecommender(ItemToItemRecommender):
         on_epoch: ProgressCallback | None = None,
     ) -> None:
         generator = generator_from(self.random_state)
-        # Layers and dropout draw from torch's global generator; lend it a seed, then restore it.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(generator.integers(2**31)))
+        with seeded(generator):
             self.network_ = self._build()
             self.history_ = train(
                 self.network_,

@@ -90,7 +90,7 @@ class SASRecRecommender(VectorScoring):
         n_blocks: int = 2,
         n_heads: int = 1,
         dropout: float = 0.2,
-        n_negatives: int = 1024,
+        n_negatives: int = 256,
         learning_rate: float = 1e-3,
         weight_decay: float = 0.0,
         batch_size: int = 128,

@@ -1,0 +1,270 @@
+"""One contract for every recommender: what goes in, what comes out, and what it survives."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from groupnoise.baselines.recall import (
+    AttRecRecommender,
+    CaserRecommender,
+    CooccurrenceRecommender,
+    ItemCFRecommender,
+    NeuralCFRecommender,
+    PopularityRecommender,
+    SASRecRecommender,
+)
+from groupnoise.evaluation import hit_at_k, rank_targets
+from groupnoise.exceptions import DataError, ModelFileError, ParameterError, UnknownTargetError
+from groupnoise.groups import Groups, sliding_windows
+
+QUICK = {"max_epochs": 3, "batch_size": 32, "random_state": 0}
+COUNTING = [
+    CooccurrenceRecommender(scope="last"),
+    CooccurrenceRecommender(),
+    ItemCFRecommender(),
+    ItemCFRecommender(n_neighbors=6, weighting="bm25", scope="last"),
+]
+NEURAL = [
+    CaserRecommender(dim=8, window_size=3, **QUICK),
+    AttRecRecommender(dim=8, **QUICK),
+    NeuralCFRecommender(dim=4, **QUICK),
+    SASRecRecommender(dim=8, n_negatives=16, **QUICK),
+]
+PERSONAL = COUNTING + NEURAL
+EAGER = {"max_epochs": 15, "learning_rate": 2e-2, "random_state": 0}
+WELL_TRAINED = [
+    *COUNTING,
+    CaserRecommender(dim=8, window_size=3, n_targets=1, dropout=0.0, batch_size=64, **EAGER),
+    AttRecRecommender(dim=8, max_epochs=60, batch_size=16, random_state=0),
+    NeuralCFRecommender(dim=4, batch_size=32, **EAGER),
+    SASRecRecommender(dim=8, n_negatives=16, dropout=0.0, batch_size=32, **EAGER),
+]
+EVERY = [PopularityRecommender(), *PERSONAL]
+
+every_recommender = pytest.mark.parametrize("model", EVERY, ids=str)
+personal_recommender = pytest.mark.parametrize("model", PERSONAL, ids=str)
+neural_recommender = pytest.mark.parametrize("model", NEURAL, ids=str)
+
+N_ITEMS = 20
+
+
+@pytest.fixture(scope="module")
+def histories():
+    """Two worlds of items, 0-9 and 10-19, that no user mixes; some users click once."""
+    generator = np.random.default_rng(0)
+    lists = [
+        (10 * (user % 2) + generator.permutation(10)[: generator.integers(1, 9)]).tolist()
+        for user in range(60)
+    ]
+    # Every item must occur, so that indices and ids coincide.
+    return [*lists, list(range(10)), list(range(10, 20))]
+
+
+@pytest.fixture(scope="module")
+def groups(histories):
+    return Groups.from_lists(histories)
+
+
+@every_recommender
+def test_fit_returns_itself_and_learns_the_catalogue(model, histories):
+    fitted = clone(model)
+    assert fitted.fit(histories) is fitted
+    assert fitted.items_.tolist() == list(range(N_ITEMS))
+    assert fitted.n_items_ == N_ITEMS
+
+
+@every_recommender
+def test_clone_keeps_parameters_and_forgets_what_was_learned(model, histories):
+    fitted = clone(model).fit(histories)
+    copy = clone(fitted)
+    assert copy.get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        copy.scores([[1]])
+
+
+@every_recommender
+def test_ids_and_groups_of_indices_mean_the_same(model, histories, groups):
+    by_id, by_index = clone(model).fit(histories), clone(model).fit(groups)
+    np.testing.assert_array_equal(
+        by_id.scores(histories[:5]), by_index.scores(groups.subset([0, 1, 2, 3, 4]))
+    )
+
+
+@every_recommender
+def test_scores_of_some_items_are_the_scores_of_all_taken_there(model, groups):
+    fitted = clone(model).fit(groups)
+    candidates = np.random.default_rng(1).integers(0, N_ITEMS, size=(len(groups), 6))
+    everything, some = fitted.scores(groups), fitted.scores(groups, candidates)
+    assert everything.shape == (len(groups), N_ITEMS)
+    expected = np.take_along_axis(everything, candidates, axis=1)
+    np.testing.assert_allclose(some, expected, rtol=1e-5, atol=1e-6)
+    shared = fitted.scores(groups, [3, 4])
+    np.testing.assert_allclose(shared, everything[:, 3:5], rtol=1e-5, atol=1e-6)
+
+
+@every_recommender
+def test_the_same_seed_gives_the_same_model(model, histories):
+    first, again = clone(model).fit(histories), clone(model).fit(histories)
+    np.testing.assert_array_equal(first.scores([[1, 2]]), again.scores([[1, 2]]))
+
+
+@neural_recommender
+def test_another_seed_gives_another_model_and_global_randomness_is_untouched(model, histories):
+    import torch
+
+    before = torch.random.get_rng_state()
+    first = clone(model).fit(histories)
+    other = clone(model).set_params(random_state=1).fit(histories)
+    assert (first.scores([[1, 2]]) != other.scores([[1, 2]])).any()
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@every_recommender
+@pytest.mark.parametrize("strings", [False, True])
+def test_a_saved_model_answers_as_before(model, histories, strings, tmp_path):
+    log = [[f"item {i}" for i in clicks] for clicks in histories] if strings else histories
+    fitted = clone(model).fit(log)
+    fitted.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    assert loaded.get_params() == fitted.get_params()
+    np.testing.assert_array_equal(loaded.items_, fitted.items_)
+    np.testing.assert_array_equal(loaded.scores(log[:3]), fitted.scores(log[:3]))
+
+
+def test_a_model_of_another_kind_is_refused_by_name(histories, tmp_path):
+    PopularityRecommender().fit(histories).save(tmp_path)
+    with pytest.raises(ModelFileError, match="PopularityRecommender"):
+        CooccurrenceRecommender.load(tmp_path)
+
+
+@every_recommender
+def test_string_ids_come_back_as_strings(model, histories):
+    fitted = clone(model).fit([[f"i{item:02d}" for item in clicks] for clicks in histories])
+    ids, scores = fitted.recommend([["i03", "i04"]], top=5)
+    assert ids.shape == scores.shape == (1, 5)
+    assert set(ids[0]) <= set(fitted.items_.tolist()) - {"i03", "i04"}
+    assert (np.diff(scores[0]) <= 0).all()
+
+
+@every_recommender
+def test_unknown_items_are_ignored(model, histories):
+    fitted = clone(model).fit(histories)
+    np.testing.assert_array_equal(fitted.scores([[1, 777, 2]]), fitted.scores([[1, 2]]))
+
+
+@every_recommender
+def test_a_history_without_known_items_is_answered_with_popularity(model, histories):
+    fitted = clone(model).fit(histories)
+    for nothing in ([], [777]):
+        ids, _ = fitted.recommend([nothing, [1]], top=3)
+        popular = np.argsort(-fitted.popularity_, kind="stable")[:3]
+        assert ids[0].tolist() == popular.tolist()
+
+
+@every_recommender
+def test_an_unknown_candidate_scores_below_everything(model, histories):
+    fitted = clone(model).fit(histories)
+    assert np.isneginf(fitted.scores([[1], []], [[777], [777]])).all()
+
+
+@every_recommender
+def test_seen_items_are_left_out_unless_asked_for(model, histories):
+    fitted = clone(model).fit(histories)
+    seen = list(range(8))
+    ids, _ = fitted.recommend([seen], top=12)
+    assert set(ids[0]) == set(range(8, 20))
+    ids, _ = fitted.recommend([seen], top=N_ITEMS, exclude_seen=False)
+    assert set(ids[0]) == set(range(N_ITEMS))
+
+
+@every_recommender
+def test_places_that_cannot_be_filled_are_marked(model, histories):
+    ids, scores = clone(model).fit(histories).recommend([[0]], top=N_ITEMS + 2)
+    assert ids[0, -3:].tolist() == [-1, -1, -1]
+    assert np.isneginf(scores[0, -3:]).all()
+
+
+@every_recommender
+def test_ready_made_windows_can_be_learned_from(model, groups):
+    windows = sliding_windows(groups, size=5).groups
+    fitted = clone(model).fit(windows, item_ids=np.arange(N_ITEMS))
+    assert fitted.scores(windows).shape == (len(windows), N_ITEMS)
+
+
+@every_recommender
+def test_items_nobody_clicked_can_be_part_of_the_catalogue(model, histories):
+    fitted = clone(model).fit(histories, item_ids=range(30))
+    assert fitted.n_items_ == 30
+    assert np.isfinite(fitted.scores([[1, 2]])).all()
+
+
+@every_recommender
+def test_items_missing_from_the_given_catalogue_are_refused(model, histories, groups):
+    with pytest.raises(UnknownTargetError, match="item_ids does not list"):
+        clone(model).fit(histories, item_ids=range(5))
+    with pytest.raises(DataError, match="item_ids lists 5 items"):
+        clone(model).fit(groups, item_ids=range(5))
+
+
+@every_recommender
+def test_empty_logs_and_features_are_refused(model):
+    with pytest.raises(DataError, match="at least one"):
+        clone(model).fit([])
+    with pytest.raises(DataError, match="one whole item index per click"):
+        clone(model).fit(Groups.from_lists([[[0.5, 1.0]]]))
+
+
+@personal_recommender
+def test_similar_items_are_known_distinct_and_never_the_item_itself(model, histories):
+    fitted = clone(model).fit(histories)
+    ids, similarity = fitted.similar_items([3, 12], top=4)
+    assert ids.shape == similarity.shape == (2, 4)
+    for item, row in zip([3, 12], ids.tolist(), strict=True):
+        filled = [other for other in row if other != -1]
+        assert item not in filled
+        assert len(set(filled)) == len(filled)
+    with pytest.raises(UnknownTargetError, match="777"):
+        fitted.similar_items([777])
+
+
+@pytest.mark.parametrize("model", WELL_TRAINED, ids=str)
+def test_two_worlds_that_never_mix_are_kept_apart(model, histories):
+    """Known answer: whoever clicks in one world is recommended that world."""
+    ids, _ = clone(model).fit(histories).recommend([[1, 2, 3], [11, 12, 13]], top=4)
+    assert (ids[0] < 10).mean() >= 0.75
+    assert (ids[1] >= 10).mean() >= 0.75
+
+
+@every_recommender
+def test_targets_are_ranked_through_the_public_protocol(model, groups):
+    windows = sliding_windows(groups, size=5).groups
+    fitted = clone(model).fit(groups)
+    ranks = rank_targets(fitted, windows, N_ITEMS, "full")
+    assert 0 <= hit_at_k(*ranks, k=5) <= 1
+
+
+@neural_recommender
+def test_validation_windows_restore_the_best_epoch(model, groups):
+    windows = sliding_windows(groups, size=5).groups
+    records = []
+    fitted = clone(model).set_params(patience=1)
+    fitted.fit(groups, validation=windows, on_epoch=records.append)
+    assert records == fitted.history_
+    assert all(0 < record["validation"] <= 1 for record in records)
+
+
+@neural_recommender
+def test_histories_of_one_click_alone_teach_no_network(model):
+    with pytest.raises(DataError, match="no history"):
+        clone(model).fit([[1], [2]])
+
+
+@neural_recommender
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("dim", 0), ("learning_rate", -1.0), ("max_epochs", 1.5), ("random_state", "today")],
+)
+def test_parameters_out_of_range_are_refused_by_name(model, name, value, histories):
+    with pytest.raises(ParameterError, match=name):
+        clone(model).set_params(**{name: value}).fit(histories)
