@@ -1,0 +1,77 @@
+"""Write a result file that says how its figures came about."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from groupnoise._files import write_json
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("groupnoise", "torch", "numpy", "scipy", "scikit-learn")
+
+_STARTED = time.perf_counter()
+
+
+def write_result(name: str, payload: Mapping[str, Any], packages: tuple[str, ...] = ()) -> Path:
+    """Write `benchmarks/results/<name>.json` and return its path.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file, without ending.
+    payload : mapping
+        Configuration, seeds and figures: anything JSON can hold.
+    packages : tuple of str
+        Further packages whose versions matter.
+    """
+    path = RESULTS / f"{name}.json"
+    record = {
+        "name": name,
+        "command": _command(),
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "versions": {
+            "python": platform.python_version(),
+            **{package: _version(package) for package in (*PACKAGES, *packages)},
+        },
+        "hardware": {
+            "cpu": _cpu_name(),
+            "cores": os.cpu_count(),
+            "threads": os.environ.get("OMP_NUM_THREADS", "unset"),
+        },
+        "wall_seconds": round(time.perf_counter() - _STARTED, 1),
+        **payload,
+    }
+    write_json(path, record)
+    return path
+
+
+def _command() -> str:
+    """Return the command line, the script relative to the repository."""
+    root = Path(__file__).parents[1]
+    script = Path(sys.argv[0]).resolve()
+    shown = script.relative_to(root) if script.is_relative_to(root) else Path(script.name)
+    return " ".join(["python", str(shown), *sys.argv[1:]])
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
