@@ -1,6 +1,9 @@
 """Fetching from a real HTTP server on loopback that breaks off, stalls and lies."""
 
 import hashlib
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -8,8 +11,10 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from typer.testing import CliRunner
 
-from groupnoise.datasets import DataFile, fetch_dataset, find_dataset
+from groupnoise.cli._data import data_app
+from groupnoise.datasets import DataFile, _registry, fetch_dataset, find_dataset
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 
 pytest.importorskip("pooch")
@@ -247,3 +252,30 @@ def test_a_shipped_set_needs_no_fetching():
 def test_no_attempt_at_all_is_refused():
     with pytest.raises(ParameterError, match="attempts must be a whole number of at least 1"):
         fetch_dataset("lost", attempts=0)
+
+
+def test_the_command_prints_where_the_file_lies(server, tmp_path, monkeypatch):
+    entry = entry_at(server, "cut")
+    monkeypatch.setattr(_registry, "_entries", lambda: (entry,))
+    result = CliRunner().invoke(data_app, ["fetch", "video", "--data-dir", str(tmp_path)])
+    assert result.exit_code == 0, result.exception
+    assert result.stdout.splitlines() == [str(tmp_path / "rs" / "log.txt")]
+
+
+def test_an_interrupted_fetch_leaves_nothing(server, tmp_path):
+    url = entry_at(server, "stalled").files[0].url
+    program = f"""
+from dataclasses import replace
+from groupnoise.datasets import DataFile, fetch_dataset, find_dataset
+file = DataFile(path="rs/log.txt", sha256="0" * 64, url={url!r})
+fetch_dataset(replace(find_dataset("video"), files=(file,)), data_dir={str(tmp_path)!r})
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 20
+        while not files_below(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert files_below(tmp_path), "the transfer never began"
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    assert process.returncode != 0
+    assert files_below(tmp_path) == []

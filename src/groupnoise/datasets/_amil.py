@@ -79,28 +79,32 @@ def _class_of(bag: _Bag, segment: str) -> int:
 
 
 def _add_task(bags: dict[str, _Bag], label: int, path: Path) -> None:
-    """Add the segments of one task; segments seen in an earlier task are not added again."""
+    """Add the segments of one task; what an earlier task already gave is not added again."""
     n_features = _declared_features(path.with_suffix(".names"))
+    seen: set[tuple[str, str]] = set()
     for line_number, line in enumerate(_lines(path), start=1):
         if not line.strip():
             continue
+        place = f"{path} line {line_number}"
         cells = [cell.strip() for cell in line.strip().rstrip(".").split(",")]
         if len(cells) != n_features + 3:
             raise DataError(
-                f"{path} line {line_number} has {len(cells)} values where {n_features + 3} are "
-                f"declared (bag, segment, {n_features} features, label)."
+                f"{place} has {len(cells)} values where {n_features + 3} are declared "
+                f"(bag, segment, {n_features} features, label)."
             )
         bag_id, segment, *values, is_witness = cells
         if is_witness not in {"0", "1"}:
-            raise DataError(f"{path} line {line_number} ends with {is_witness!r}, not with 0 or 1.")
+            raise DataError(f"{place} ends with {is_witness!r}, not with 0 or 1.")
+        if (bag_id, segment) in seen:
+            raise DataError(f"{place} gives segment {segment} of bag {bag_id} a second time.")
+        seen.add((bag_id, segment))
         bag = bags.setdefault(bag_id, _Bag())
         if segment not in bag.segments:
-            bag.segments[segment] = _numbers(values, path, line_number)
+            bag.segments[segment] = _numbers(values, place)
         if is_witness == "1":
             if bag.label not in (None, label):
                 raise DataError(
-                    f"{path} line {line_number} gives bag {bag_id} a second class; the bag "
-                    "already has a witness in another file."
+                    f"{place} gives bag {bag_id} a second class; it has a witness in another file."
                 )
             bag.label = label
             bag.witnesses.add(segment)
@@ -126,10 +130,8 @@ def _lines(path: Path) -> list[str]:
         ) from None
 
 
-def _numbers(values: list[str], path: Path, line_number: int) -> FloatArray:
+def _numbers(values: list[str], place: str) -> FloatArray:
     try:
         return np.array(values, dtype=np.float64)
     except ValueError as error:
-        raise DataError(
-            f"{path} line {line_number} holds a feature that is no number: {error}."
-        ) from None
+        raise DataError(f"{place} holds a feature that is no number: {error}.") from None

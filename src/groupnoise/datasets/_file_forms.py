@@ -151,9 +151,12 @@ def _read_text(path: Path) -> str:
         content = path.read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
-        return content.decode("utf-8")
+        text = content.decode("utf-8")
     except (EOFError, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}.") from None
+    if not text.strip():
+        raise DataError(f"{path} is empty.")
+    return text
 
 
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:

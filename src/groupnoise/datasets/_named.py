@@ -22,6 +22,7 @@ from groupnoise.datasets._locations import locate_dataset
 from groupnoise.datasets._registry import find_dataset
 from groupnoise.datasets._shop import make_shop
 from groupnoise.datasets._sival_like import make_sival_like
+from groupnoise.exceptions import DataError, GroupNoiseError
 
 Dataset = BagDataset | PartialLabelDataset | ClickDataset
 
@@ -85,5 +86,14 @@ def load_dataset(
     entry = find_dataset(name)
     paths = locate_dataset(entry, data_dir, verify=verify)
     if entry.form in _DRAWN:
-        return _DRAWN[entry.form](*paths, random_state=random_state)
-    return _READ[entry.form](entry.title, *paths)
+        load = partial(_DRAWN[entry.form], *paths, random_state=random_state)
+    else:
+        load = partial(_READ[entry.form], entry.title, *paths)
+    try:
+        return load()
+    except GroupNoiseError:
+        raise
+    except (ValueError, LookupError) as error:
+        raise DataError(
+            f"{paths[0]} is not of the form in which {entry.title} comes: {error!r}."
+        ) from None

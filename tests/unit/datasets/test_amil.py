@@ -1,10 +1,16 @@
 """SIVAL in its AMIL edition: C4.5 tasks joined into one set of bags."""
 
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from groupnoise.datasets import load_amil, load_dataset
-from groupnoise.exceptions import DataError, MissingDataError
+from groupnoise.exceptions import DataError, GroupNoiseError, MissingDataError
 
 NAMES = "0,1.\nbag_id: {a,b}.\nsegment_id: {1,2}.\n" + "".join(
     f"f{number}: continuous. | a colour\n" for number in range(3)
@@ -58,6 +64,8 @@ def test_the_registry_loads_the_folder(tmp_path):
         ("a,1,2,3,x,1.", "line 1 holds a feature that is no number"),
         ("a,1,2,3,4,yes.", "line 1 ends with 'yes', not with 0 or 1"),
         ("a,1,2,3,4,0.", "no segment in .* is labelled 1"),
+        ("a,1,2,3,4,1.\na,1,2,3,4,1.", "line 2 gives segment 1 of bag a a second time"),
+        ("a,1,2,nan,4,1.", "NaN or infinite values"),
     ],
 )
 def test_a_broken_line_is_named(tmp_path, line, sentence):
@@ -83,3 +91,16 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
     (tmp_path / "Apple.data").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match=r"Apple\.data is not UTF-8 text"):
         load_amil("SIVAL", tmp_path)
+
+
+cell = st.one_of(st.text(max_size=5), st.sampled_from(["1", "0.", "a", "2.5", "nan", "-1e400"]))
+line = st.lists(cell, max_size=8).map(",".join)
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.lists(line, max_size=6).map("\n".join), names=st.sampled_from([NAMES, "", "x: y."]))
+def test_any_text_is_read_or_refused_with_our_own_error(data, names):
+    with tempfile.TemporaryDirectory() as folder, suppress(GroupNoiseError):
+        (Path(folder) / "Apple.data").write_text(data, "utf-8", errors="replace")
+        (Path(folder) / "Apple.names").write_text(names, "utf-8")
+        assert load_amil("SIVAL", folder).labels.any(axis=1).all()

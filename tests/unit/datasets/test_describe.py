@@ -15,8 +15,8 @@ from groupnoise.datasets import (
     load_digit_bags,
     load_digit_candidates,
     make_shop,
+    split_clicks,
 )
-from groupnoise.datasets._click_splits import split_clicks
 from groupnoise.datasets._describe import CLICKS_TO_BE_TESTED
 from groupnoise.exceptions import MissingDataError
 from groupnoise.groups import Groups

@@ -117,6 +117,14 @@ def test_shipped_sets_need_no_file(name, nowhere):
         ("video", "rs/amazon_video_games_sasrec.txt.gz", b"\x1f\x8b", "cannot be read"),
         ("musk1", "mil/musk1.npz", b"PK\x03\x04", "not a complete .npz archive"),
         ("lost", "pll/lost.mat", b"MATLAB 5.0", "not a MATLAB 5 file"),
+        (
+            "movietweetings-100k",
+            "rs/movietweetings_100k_ratings.dat",
+            b"1::2\n3",
+            "not of the form",
+        ),
+        ("letter-walk", "mil/letter_recognition.csv", b"Letter,1\nA,x\n", "not of the form"),
+        ("letter-walk", "mil/letter_recognition.csv", b"", "is empty"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path, name, file, content, sentence):
@@ -161,3 +169,10 @@ def test_a_mat_file_with_other_arrays_is_refused(tmp_path, arrays, sentence):
     savemat(tmp_path / "pll" / "lost.mat", arrays)
     with pytest.raises(DataError, match=sentence):
         load_dataset("lost", data_dir=tmp_path, verify=False)
+
+
+def test_an_archive_with_other_arrays_is_refused(tmp_path):
+    (tmp_path / "mil").mkdir()
+    np.savez(tmp_path / "mil" / "musk1.npz", X=np.eye(2))
+    with pytest.raises(DataError, match="not of the form in which Musk 1 comes"):
+        load_dataset("musk1", data_dir=tmp_path, verify=False)
