@@ -28,7 +28,7 @@ def write_demo(folder: Path) -> tuple[Path, Path]:
 
     shop = make_shop(N_USERS, N_ITEMS, stray_rate=STRAY_RATE, random_state=SEED)
     ours = MaxMatchingRecommender(dim=32, max_epochs=6, candidates="full", random_state=SEED)
-    models = {
+    models: dict[str, tuple[Any, dict[str, Any]]] = {
         "max-matching": (
             ours,
             {

@@ -163,16 +163,15 @@ class RecallModel:
         if len(known) == 0:
             return Reasons(clicks=[], shares=np.zeros((0, len(positions))))
         explanation = self.ranker.explain(known, positions, method=method)
-        weights: list[float | None] = [None] * len(known)
-        if explanation.weights is not None:
-            weights = [
-                None if np.isnan(weight) else float(weight) for weight in explanation.weights
-            ]
+        ids = self.items.ids_of(known)
+        if explanation.weights is None:
+            return Reasons([Click(item, None, None) for item in ids], explanation.shares)
+        flags = noise_flags(explanation.weights).tolist()
         clicks = [
-            Click(item, weight, None if weight is None else weight < NOISE_BELOW)
-            for item, weight in zip(self.items.ids_of(known), weights, strict=True)
+            Click(item, None, None) if np.isnan(weight) else Click(item, weight, is_noise)
+            for item, weight, is_noise in zip(ids, explanation.weights.tolist(), flags, strict=True)
         ]
-        return Reasons(clicks=clicks, shares=explanation.shares)
+        return Reasons(clicks, explanation.shares)
 
     def _resolve(
         self, histories: Sequence[Sequence[ItemId]]
@@ -212,3 +211,22 @@ class RecallModel:
 
 def _widened(values: Any, width: int, fill: float) -> Any:
     return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
+
+
+def noise_flags(weights: FloatArray) -> BoolArray:
+    """Return which clicks of one history count as noise, shape (n_clicks,).
+
+    The log-odds of a group weight are how strongly the other clicks agree with it. Noise is what
+    finds less than half the agreement of the click that finds most; where no click finds any,
+    nothing tells noise from the rest and no click is flagged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> noise_flags(np.array([0.99, 0.45, 0.98])).tolist()
+    [False, True, False]
+    """
+    bounded = np.clip(weights, 1e-7, 1 - 1e-7)
+    agreement = np.log(bounded) - np.log1p(-bounded)
+    most = np.nanmax(agreement)
+    return np.asarray((agreement < NOISE_BELOW * most) & (most > 0))

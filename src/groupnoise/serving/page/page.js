@@ -79,10 +79,11 @@ function removeClick(index) {
 }
 
 function renderClicks() {
-  const weighed = state.answers.main?.clicks ?? [];
+  // The answer lists known clicks in order: walk both lists together, as an item may come twice.
+  const weighed = [...(state.answers.main?.clicks ?? [])];
   $("clear").hidden = state.clicks.length === 0;
   $("clicks").replaceChildren(...state.clicks.map((click, index) => {
-    const known = weighed.find((entry) => sameItem(entry.item, click.item));
+    const known = weighed.length && sameItem(weighed[0].item, click.item) ? weighed.shift() : null;
     const isNoise = Boolean(known?.is_noise);
     return make("li", { className: `click${isNoise ? " is-noise" : ""}`, "data-item": String(click.item) },
       make("span", {},
@@ -92,7 +93,7 @@ function renderClicks() {
         type: "button", className: "quiet remove", onclick: () => removeClick(index),
         "aria-label": `Remove ${nameOf(click)}`,
       }, "×"),
-      known && known.weight !== null ? weightBar(known.weight, isNoise) : null);
+      known ? weightOf(known) : null);
   }));
   const unknown = state.answers.main?.unknown ?? [];
   $("clicks-note").textContent = state.clicks.length === 0
@@ -100,12 +101,16 @@ function renderClicks() {
     : unknown.length ? `Not known to the model: ${unknown.join(", ")}.` : "";
 }
 
-function weightBar(weight, isNoise) {
-  const word = isNoise ? "counts as noise" : "weight in the group";
+function weightOf(click) {
+  if (click.weight === null) {
+    const looksBack = (state.answers.main?.clicks ?? []).some((other) => other.weight !== null);
+    return looksBack ? make("span", { className: "weight" }, "older than the model looks at") : null;
+  }
+  const word = click.is_noise ? "counts as noise" : "weight in the group";
   return make("span", { className: "weight" },
     make("span", { className: "word" }, word),
-    make("span", { className: "bar", "aria-hidden": "true" }, make("i", { part: weight })),
-    make("span", {}, weight.toFixed(2)));
+    make("span", { className: "bar", "aria-hidden": "true" }, make("i", { part: click.weight })),
+    make("span", {}, click.weight.toFixed(2)));
 }
 
 function highlightMatch(item) {
@@ -119,11 +124,12 @@ function highlightMatch(item) {
 function renderLists() {
   const names = Object.keys(state.answers);
   const inMain = new Set((state.answers.main?.items ?? []).map((item) => String(item.item)));
-  const inOther = new Set((state.answers.compare?.items ?? []).map((item) => String(item.item)));
+  const inBoth = new Set((state.answers.compare?.items ?? []).map((item) => String(item.item))
+    .filter((item) => inMain.has(item)));
   $("lists").replaceChildren(...names.map((name) => {
     const answer = state.answers[name];
     const items = answer.items.map((item, index) => resultRow(name, answer, item, index,
-      inMain.has(String(item.item)) && inOther.has(String(item.item))));
+      names.length > 1 && !inBoth.has(String(item.item))));
     const card = state.models[name].card;
     return make("section", { className: "panel list", id: `list-${name}`, "aria-label": modelName(name) },
       make("div", { className: "heading" }, make("h2", {}, modelName(name))),
@@ -136,14 +142,20 @@ function renderLists() {
   }));
 }
 
-function resultRow(name, answer, item, index, isShared) {
+/* The first answer with a reason opens by itself, once, so that reasons are seen to exist. */
+function firstReason() {
+  const first = state.answers.main.items[0];
+  return first?.matched ? `main:${first.item}` : null;
+}
+
+function resultRow(name, answer, item, index, isOnlyHere) {
   const key = `${name}:${item.item}`;
   const isOpen = state.opened === key;
   const matched = item.matched?.item ?? null;
-  const row = make("li", { className: `item${isShared ? " shared" : ""}` });
+  const row = make("li", { className: "item" });
   const button = make("button", {
     type: "button", "aria-expanded": String(isOpen),
-    onclick: () => { state.opened = isOpen ? null : key; renderLists(); focusRow(name, index); },
+    onclick: () => { state.opened = isOpen ? "" : key; renderLists(); focusRow(name, index); },
     onmouseenter: () => highlightMatch(matched),
     onmouseleave: () => highlightMatch(null),
     onfocus: () => highlightMatch(matched),
@@ -152,7 +164,8 @@ function resultRow(name, answer, item, index, isShared) {
     make("span", { className: "rank" }, String(index + 1)),
     make("span", {},
       make("span", { className: "title" }, nameOf(item)),
-      item.category ? make("span", { className: "category" }, item.category) : null),
+      item.category ? make("span", { className: "category" }, item.category) : null,
+      isOnlyHere ? make("span", { className: "badge" }, "only here") : null),
     make("span", { className: "score", title: "score" }, formatScore(item.score)));
   row.append(button);
   if (isOpen) row.append(whyPanel(answer, item));
@@ -164,7 +177,7 @@ function focusRow(name, index) {
   rows[index]?.focus();
 }
 
-const formatScore = (score) => Math.abs(score) >= 1000 ? score.toFixed(0) : score.toFixed(2);
+const formatScore = (score) => Math.abs(score) >= 100 ? score.toFixed(0) : score.toFixed(2);
 
 function whyPanel(answer, item) {
   const panel = make("div", { className: "why" });
@@ -249,6 +262,7 @@ async function refresh() {
     const answers = await Promise.all(names.map((name) => ask("v1/recall", requestFor(name))));
     if (order !== state.order) return; // a later change has overtaken this answer
     names.forEach((name, index) => { state.answers[name] = answers[index].results[0]; });
+    state.opened ??= firstReason();
     $("banner").hidden = true;
     renderClicks();
     renderLists();
