@@ -1,0 +1,221 @@
+"""Who may import whom, read from the syntax tree, and what a fresh interpreter really loads."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import groupnoise
+from processes import modules_after, run_python
+
+PACKAGE = Path(groupnoise.__file__).parent
+FOLDERS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
+
+CORE = {"groups", "matching", "objectives", "training"}
+MAY_IMPORT = {
+    "groups": set(),
+    "matching": {"groups"},
+    "objectives": {"groups", "matching"},
+    "training": {"groups", "matching", "objectives"},
+    "estimators": CORE,
+    "baselines": {"groups"},
+    "datasets": {"groups"},
+    "evaluation": {"groups"},
+    "serving": set(),
+    "experiments": {"groups", "datasets", "evaluation", "estimators", "baselines"},
+    "cli": FOLDERS,
+}
+"""Folders each folder may import besides itself; every folder may import the top level."""
+
+TOP_LEVEL_MAY_IMPORT = {
+    "__init__": FOLDERS - {"cli"},  # public names, loaded lazily
+    "__main__": {"cli"},
+    "_bags": {"groups"},  # reads bags into groups, for estimators and baselines alike
+}
+SERVING_MAY_IMPORT = {"__init__", "exceptions", "_checks", "_files", "_catalogue", "_typing"}
+LOADS_TORCH = {*CORE, "estimators", "baselines"}
+
+KNOWN_BREACHES = frozenset(
+    [
+        # The base of all recommenders still lies with the baselines.
+        ("estimators/_recall.py", "groupnoise.baselines.recall._base"),
+    ]
+)
+"""Imports against the table that wait to be mended; the list may only become shorter."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of a module; `at_load` unless it stands in a function or is for types alone."""
+
+    file: str
+    module: str
+    at_load: bool
+
+    @property
+    def importer(self) -> str:
+        """The folder, or the name of the top-level module, that imports."""
+        return Path(self.file).parts[0].removesuffix(".py")
+
+    @property
+    def imported(self) -> str:
+        """The folder or top-level module of the package that is imported."""
+        return [*self.module.split("."), "__init__"][1]
+
+    @property
+    def is_ours(self) -> bool:
+        return self.module.split(".")[0] == "groupnoise"
+
+
+def modules_of(node: ast.AST) -> list[str]:
+    """Modules a node names: by an import, or as text for lazy loading."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"relative import of {node.module} in line {node.lineno}"
+        return [
+            f"{node.module}.{alias.name}" if is_module(node.module, alias.name) else node.module
+            for alias in node.names
+        ]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value] if re.fullmatch(r"groupnoise(\.\w+)+", node.value) else []
+    return []
+
+
+def is_module(package: str, name: str) -> bool:
+    path = PACKAGE.parent.joinpath(*package.split("."), name)
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def is_for_types_alone(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def walk(node: ast.AST, file: str, at_load: bool = True) -> list[Import]:
+    found = [Import(file, module, at_load) for module in modules_of(node)]
+    later = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Constant))
+    for child in ast.iter_child_nodes(node):
+        found += walk(child, file, at_load and not later and not is_for_types_alone(node))
+    return found
+
+
+def all_imports() -> list[Import]:
+    return [
+        each
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for each in walk(
+            ast.parse(path.read_text(encoding="utf-8")), path.relative_to(PACKAGE).as_posix()
+        )
+    ]
+
+
+IMPORTS = all_imports()
+OURS = [each for each in IMPORTS if each.is_ours]
+
+
+def listed(breaches: list[Import]) -> set[tuple[str, str]]:
+    return {(each.file, each.module) for each in breaches} - KNOWN_BREACHES
+
+
+def crosses_folders(each: Import) -> bool:
+    return each.imported in FOLDERS and each.imported != each.importer
+
+
+def test_every_folder_has_a_line_in_the_table():
+    assert MAY_IMPORT.keys() >= FOLDERS
+
+
+def test_folders_import_only_what_the_table_allows():
+    allowed = MAY_IMPORT | TOP_LEVEL_MAY_IMPORT
+    assert not listed(
+        [
+            each
+            for each in OURS
+            if crosses_folders(each) and each.imported not in allowed.get(each.importer, set())
+        ]
+    )
+
+
+def test_across_folders_the_folder_is_imported_never_its_private_files():
+    assert not listed(
+        [
+            each
+            for each in OURS
+            if crosses_folders(each)
+            and any(part.startswith("_") for part in each.module.split(".")[2:])
+        ]
+    )
+
+
+def test_known_breaches_still_exist():
+    found = {(each.file, each.module) for each in OURS}
+    assert found >= KNOWN_BREACHES, "mended: take it off the list"
+
+
+def test_serving_imports_a_handful_of_top_level_modules():
+    assert not listed(
+        [
+            each
+            for each in OURS
+            if each.importer == "serving" and each.imported not in {"serving", *SERVING_MAY_IMPORT}
+        ]
+    )
+
+
+def test_nothing_but_the_entry_point_imports_the_command_line():
+    importers = {each.importer for each in OURS if each.imported == "cli"}
+    assert importers <= {"cli", "__main__"}
+
+
+def test_torch_is_imported_at_load_by_the_core_alone():
+    assert not listed(
+        [
+            each
+            for each in IMPORTS
+            if each.module.split(".")[0] == "torch"
+            and each.at_load
+            and each.importer not in LOADS_TORCH
+        ]
+    )
+
+
+def test_serving_never_imports_torch_not_even_in_a_function():
+    assert not [
+        each for each in IMPORTS if each.importer == "serving" and each.module.startswith("torch")
+    ]
+
+
+def test_every_module_of_serving_loads_without_torch():
+    modules = [
+        "groupnoise." + path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
+        for path in (PACKAGE / "serving").rglob("*.py")
+    ]
+    statement = "\n".join(f"import {module.removesuffix('.__init__')}" for module in modules)
+    assert not modules_after(statement) & {"torch", "sklearn"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import groupnoise",
+        "from groupnoise import Groups; Groups.from_lists([[1]])",
+        "import groupnoise.datasets",
+        "import groupnoise.evaluation",
+        "import groupnoise.cli",
+    ],
+)
+def test_torch_loads_only_when_it_is_needed(statement):
+    assert "torch" not in modules_after(statement)
+
+
+def test_the_package_imports_in_under_three_tenths_of_a_second():
+    code = (
+        "import time; start = time.perf_counter(); import groupnoise;"
+        "print(time.perf_counter() - start)"
+    )
+    # The best of three: other work on the machine is not the package's.
+    assert min(float(run_python(code).stdout) for _ in range(3)) < 0.3
