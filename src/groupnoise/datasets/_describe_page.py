@@ -26,7 +26,15 @@ def format_fact(value: int | float | str) -> str:
 
 
 def description_page(description: Description, entry: DatasetEntry | None = None) -> str:
-    """Return the page; `entry` adds citation, terms and origin of a named set."""
+    """Return a description as the text of an HTML page.
+
+    Parameters
+    ----------
+    description : Description
+        What `describe` returned.
+    entry : DatasetEntry, optional
+        Adds the citation, terms and origin of a named set.
+    """
     import jinja2
 
     folder = resources.files("groupnoise.datasets")
@@ -39,5 +47,5 @@ def description_page(description: Description, entry: DatasetEntry | None = None
 def write_description(
     path: str | Path, description: Description, entry: DatasetEntry | None = None
 ) -> None:
-    """Write the page to a file, whole or not at all."""
+    """Write `description_page` to a file, whole or not at all."""
     write_text(Path(path), description_page(description, entry))

@@ -23,7 +23,7 @@ from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups
 
 
-def load_bags_npz(title: str, path: Path) -> BagDataset:
+def load_bags_npz(path: Path) -> BagDataset:
     """Read `X`, `bag` (rows ordered by bag), `bag_label` or `bag_labels`, `instance_label`."""
     arrays = _read_npz(path)
     class_names = _class_names(arrays)
@@ -34,7 +34,7 @@ def load_bags_npz(title: str, path: Path) -> BagDataset:
     truth = arrays.get("instance_label")
     sizes = np.bincount(arrays["bag"], minlength=len(labels))
     return BagDataset(
-        name=title,
+        name=path.stem,
         bags=Groups(arrays["X"], np.concatenate([[0], np.cumsum(sizes)])),
         labels=labels,
         class_names=class_names,
@@ -49,7 +49,7 @@ def _class_names(arrays: dict[str, NDArray[Any]]) -> list[str]:
     return ["negative", "positive"]
 
 
-def load_candidates_mat(title: str, path: Path) -> PartialLabelDataset:
+def load_candidates_mat(path: Path) -> PartialLabelDataset:
     """Read `data`, `target` and `partial_target`, with labels along either axis."""
     arrays = _read_mat(path)
     features = np.asarray(arrays["data"], dtype=np.float64)
@@ -57,7 +57,7 @@ def load_candidates_mat(title: str, path: Path) -> PartialLabelDataset:
     target = _rows_first(arrays["target"], len(features), path)
     truth = np.where(target.any(axis=1), target.argmax(axis=1), -1)
     return PartialLabelDataset(
-        name=title,
+        name=path.stem,
         features=features,
         candidates=candidates,
         class_names=[str(label) for label in range(candidates.shape[1])],
@@ -78,14 +78,14 @@ def _rows_first(indicator: Any, n_rows: int, path: Path) -> NDArray[np.bool_]:
     return indicated
 
 
-def load_clicks(title: str, path: Path, items_path: Path | None = None) -> ClickDataset:
+def load_clicks(path: Path, items_path: Path | None = None) -> ClickDataset:
     """Read `user item` lines in time order, and titles from a table with a header."""
     words = _read_text(path).split()
     try:
         pairs = np.array(words, dtype=np.int64).reshape(-1, 2)
     except ValueError:
         raise DataError(f"{path} must hold two whole numbers per line, user and item.") from None
-    clicks = _histories(title, pairs[:, 0], pairs[:, 1])
+    clicks = _histories(path.stem, pairs[:, 0], pairs[:, 1])
     if items_path is None:
         return clicks
     header, *lines = _read_text(items_path).splitlines()
@@ -94,48 +94,42 @@ def load_clicks(title: str, path: Path, items_path: Path | None = None) -> Click
     rows = {cells[0]: dict(zip(columns, cells, strict=True)) for cells in table}
     known = [rows.get(str(item), {}) for item in clicks.item_ids]
     category = next((name for name in ("genres", "attributes", "brand") if name in columns), "")
-    return _with_titles(
+    return replace(
         clicks,
-        [row.get("title", "") for row in known],
-        [row.get(category, "").replace("|", ", ") for row in known],
+        titles=[row.get("title", "") for row in known],
+        categories=[row.get(category, "").replace("|", ", ") for row in known],
     )
 
 
-def load_movietweetings(title: str, path: Path, movies_path: Path | None = None) -> ClickDataset:
+def load_movietweetings(path: Path, movies_path: Path | None = None) -> ClickDataset:
     """Read `user::movie::rating::time` lines; clicks of a user are put in order of time."""
     table = np.array([line.split("::") for line in _read_text(path).splitlines()])
     user, movie, _, moment = table.T
     order = np.lexsort((moment.astype(np.int64), user.astype(np.int64)))
-    clicks = _histories(title, user[order].astype(np.int64), movie[order])
+    clicks = _histories(path.stem, user[order].astype(np.int64), movie[order])
     if movies_path is None:
         return clicks
-    movies = {
-        number: (name, genres)
-        for number, name, genres in (
-            line.split("::") for line in _read_text(movies_path).splitlines()
-        )
-    }
+    lines = (line.split("::") for line in _read_text(movies_path).splitlines())
+    movies = {number: (name, genres) for number, name, genres in lines}
     known = [movies.get(str(item), ("", "")) for item in clicks.item_ids]
-    return _with_titles(
-        clicks, [name for name, _ in known], [genres.replace("|", ", ") for _, genres in known]
+    return replace(
+        clicks,
+        titles=[name for name, _ in known],
+        categories=[genres.replace("|", ", ") for _, genres in known],
     )
 
 
-def _histories(title: str, users: IntArray, items: NDArray[Any]) -> ClickDataset:
+def _histories(name: str, users: IntArray, items: NDArray[Any]) -> ClickDataset:
     """Group clicks, each user's in order, by user."""
     item_ids, item_index = np.unique(items, return_inverse=True)
     histories, user_ids = Groups.from_rows(item_index.astype(np.int64), users)
     return ClickDataset(
-        name=title,
+        name=name,
         histories=histories,
         item_ids=item_ids,
         user_ids=user_ids,
         notes={"rows_read": len(items)},
     )
-
-
-def _with_titles(clicks: ClickDataset, titles: list[str], categories: list[str]) -> ClickDataset:
-    return replace(clicks, titles=titles, categories=categories)
 
 
 def load_letter_words(path: Path, *, text: str, random_state: RandomState) -> BagDataset:

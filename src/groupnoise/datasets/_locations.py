@@ -62,7 +62,21 @@ def locate_file(file: DataFile, data_dir: str | Path | None = None) -> Path | No
 def locate_dataset(
     entry: DatasetEntry, data_dir: str | Path | None = None, *, verify: bool = True
 ) -> list[Path | None]:
-    """Return the path of every file of a set; None for optional files that are not there.
+    """Find the files of a data set.
+
+    Parameters
+    ----------
+    entry : DatasetEntry
+        From `find_dataset` or `list_datasets`.
+    data_dir : path, optional
+        Searched first; must exist if given.
+    verify : bool, default True
+        Compare each file with its known checksum.
+
+    Returns
+    -------
+    list of Path or None
+        One per file of the entry, in order; None for optional files that are not there.
 
     Raises
     ------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -27,13 +28,13 @@ from groupnoise.exceptions import DataError, GroupNoiseError
 Dataset = BagDataset | PartialLabelDataset | ClickDataset
 
 _READ: dict[str, Callable[..., Dataset]] = {
-    "amil": load_amil,
+    "amil": partial(load_amil, "SIVAL"),
     "bags-npz": load_bags_npz,
     "candidates-mat": load_candidates_mat,
     "clicks": load_clicks,
     "movietweetings": load_movietweetings,
 }
-"""Called with the title and the path of each file."""
+"""Called with the path of each file."""
 
 _DRAWN: dict[str, Callable[..., Dataset]] = {
     "digit-bags": load_digit_bags,
@@ -85,15 +86,13 @@ def load_dataset(
     """
     entry = find_dataset(name)
     paths = locate_dataset(entry, data_dir, verify=verify)
-    if entry.form in _DRAWN:
-        load = partial(_DRAWN[entry.form], *paths, random_state=random_state)
-    else:
-        load = partial(_READ[entry.form], entry.title, *paths)
+    load = _READ.get(entry.form) or partial(_DRAWN[entry.form], random_state=random_state)
     try:
-        return load()
+        dataset = load(*paths)
     except GroupNoiseError:
         raise
     except (ValueError, LookupError) as error:
         raise DataError(
             f"{paths[0]} is not of the form in which {entry.title} comes: {error!r}."
         ) from None
+    return replace(dataset, name=entry.title)
