@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from builders import LOUD, id_groups, ragged_sizes, ragged_tensor, seeds, steady, table_model
+from builders import (
+    LOUD,
+    gradients,
+    id_groups,
+    ragged_sizes,
+    ragged_tensor,
+    seeds,
+    steady,
+    table_model,
+)
 from groupnoise.groups import GroupBatch, collate
 from groupnoise.matching import Dot, FullCandidates, NegativeKL, SampledCandidates
 from groupnoise.objectives import (
@@ -238,3 +247,25 @@ def test_a_sample_that_holds_every_id_equally_often_is_close_to_the_full_set(
         for source in (FullCandidates(N_TARGETS), EvenSample())
     )
     torch.testing.assert_close(even, full, rtol=1e-6, atol=1e-6)
+
+
+@steady
+@given(ragged_sizes, seeds, selections, weightings, st.booleans())
+def test_the_fast_path_equals_the_dense_loss(sizes, seed, selection, weighting, shared):
+    groups = id_groups(sizes, n_ids=6, n_targets=N_TARGETS, seed=seed)
+    batch = collate(groups, np.arange(len(sizes)))
+    model = table_model(
+        n_objects=6, n_targets=N_TARGETS, shared=shared, has_bias=True, seed=seed, scale=0.7
+    )
+    on_probabilities = weighting is not None and weighting.similarity.uses_probabilities
+    pair = PairMatching(FullCandidates(N_TARGETS), with_probabilities=on_probabilities)
+    objective = GroupObjective(make_selection(selection), weighting)
+    fast = objective(pair(model, batch, torch.Generator())).per_group
+    vectors, every = model.encode_objects(batch.objects), torch.arange(N_TARGETS)
+    logits = vectors @ model.encode_targets(every).t() + model.target_bias(every)
+    dense = dense_loss(selection, weighting)(logits, batch.targets, batch.mask, vectors)
+    torch.testing.assert_close(fast, dense, rtol=1e-9, atol=1e-9)
+    leaves = list(model.parameters())
+    torch.testing.assert_close(
+        gradients(fast.sum(), leaves), gradients(dense.sum(), leaves), rtol=1e-8, atol=1e-9
+    )
