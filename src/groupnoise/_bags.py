@@ -104,7 +104,7 @@ def read_bag_labels(
 def _array_rank(values: Any) -> int | None:
     """Return the number of dimensions of an array-like, None if its rows are ragged."""
     try:
-        return np.ndim(values)
+        return np.asarray(values).ndim
     except ValueError:
         return None
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from groupnoise._checks import check_features
 from groupnoise._model_files import read_model, write_model
 from groupnoise._typing import FloatArray
-from groupnoise.exceptions import ModelFileError
+from groupnoise.exceptions import DataError, ModelFileError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -99,8 +99,11 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
     def _rows_to_predict(self, X: Any) -> FloatArray:
         """Return checked rows of the width seen in `fit`."""
         check_is_fitted(self, "classes_")
-        rows = check_features("X", X, width=self.n_features_in_)
-        validate_data(self, X, "no_validation", reset=False, skip_check_array=True)
+        rows = check_features("X", X)
+        try:
+            validate_data(self, X, "no_validation", reset=False, skip_check_array=True)
+        except ValueError as error:  # another width, or other column names
+            raise DataError(str(error)) from None
         return rows.astype(np.float64, copy=False)
 
 

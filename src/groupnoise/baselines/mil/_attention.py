@@ -93,12 +93,13 @@ class AttentionMILClassifier(NeuralBagClassifier):
     def _build(self) -> AttentionNetwork:
         check_choice("encoder", self.encoder, ("linear", "mlp"))
         check_count("attention_size", self.attention_size)
-        is_linear = self.encoder == "linear"
+        trunk: nn.Module = hidden_layers(self.n_features_in_, self.hidden, self.dropout)
+        width = hidden_width(self.hidden)
+        if self.encoder == "linear":
+            trunk, width = nn.Identity(), self.n_features_in_
         return AttentionNetwork(
-            nn.Identity()
-            if is_linear
-            else hidden_layers(self.n_features_in_, self.hidden, self.dropout),
-            self.n_features_in_ if is_linear else hidden_width(self.hidden),
+            trunk,
+            width,
             self._n_problems,
             attention_size=self.attention_size,
             gated=self.gated,

@@ -93,7 +93,8 @@ class BagClassifier(SavedClassifier):
         -------
         labels : ndarray of shape (n_rows,)
         """
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return class probabilities of each instance, shape (n_rows, n_classes).
