@@ -1,0 +1,142 @@
+"""Small artifacts with a known answer, and a real service in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from groupnoise.serving import write_artifact, write_neighbour_artifact
+from groupnoise.serving.http import ServiceSettings
+
+TITLES = ["Green Tea", "Tea Cup", "Tea Spoon", "Steel Hammer", "Long Nail", "Hand Saw"]
+IDS = ["tea", "cup", "spoon", "hammer", "nail", "saw"]
+CATEGORIES = ["kitchen"] * 3 + ["tools"] * 3
+POPULARITY = [5, 9, 1, 7, 2, 3]
+# Two interests that point away from each other; tea leads to cup, then spoon.
+VECTORS = np.array(
+    [[3, 0.3], [2.8, 0.2], [2.5, 0.1], [-3, 0.3], [-2.8, 0.2], [-2.5, 0.1]], dtype=np.float32
+)
+
+
+def write_shop(folder: Path, **changes: Any) -> Path:
+    """Write a shop of six items whose right answers are plain to see."""
+    contents: dict[str, Any] = {
+        "ids": IDS,
+        "query_vectors": VECTORS,
+        "target_vectors": VECTORS,
+        "target_bias": np.zeros(6, dtype=np.float32),
+        "popularity": POPULARITY,
+        "titles": TITLES,
+        "categories": CATEGORIES,
+        "card": {"name": "Six items", "example": ["tea", "hammer"], "metrics": {"hit@10": 0.5}},
+    }
+    write_artifact(folder, **{**contents, **changes})
+    return folder
+
+
+def write_neighbour_shop(folder: Path) -> Path:
+    """Write the same shop as item-to-item neighbours, each item leading to the next."""
+    write_neighbour_artifact(
+        folder,
+        ids=IDS,
+        indptr=np.arange(7),
+        indices=[1, 2, 3, 4, 5, 0],
+        scores=[6.0, 5.0, 4.0, 3.0, 2.0, 1.0],
+        popularity=POPULARITY,
+        titles=TITLES,
+        categories=CATEGORIES,
+        card={"name": "Next item"},
+    )
+    return folder
+
+
+def write_random(folder: Path, n_items: int, *, dimension: int = 16, seed: int = 0) -> Path:
+    """Write random vectors under integer ids; quick, because the normaliser is given."""
+    generator = np.random.default_rng(seed)
+    vectors = generator.standard_normal((n_items, dimension), dtype=np.float32)
+    write_artifact(
+        folder,
+        ids=np.arange(n_items),
+        query_vectors=vectors,
+        target_vectors=vectors,
+        target_bias=None,
+        popularity=np.arange(n_items),
+        scoring={"log_normaliser": np.zeros(n_items)},
+        card={"seed": seed},
+    )
+    return folder
+
+
+class Service:
+    """A service running in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str, log: Path) -> None:
+        self.process = process
+        self.address = address
+        self._log = log
+
+    def client(self, **options: Any) -> httpx.Client:
+        return httpx.Client(base_url=self.address, timeout=30, **options)
+
+    def recall(self, histories: list[list[Any]], **options: Any) -> dict[str, Any]:
+        answer = httpx.post(
+            f"{self.address}/v1/recall", json={"histories": histories, **options}, timeout=30
+        )
+        answer.raise_for_status()
+        return answer.json()
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+    def resident_megabytes(self) -> float:
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) / 1024
+        raise AssertionError("the kernel gave no resident size")
+
+
+_RUN = """
+import json, sys
+from pathlib import Path
+from groupnoise.serving.http import Limits, ServiceSettings, serve
+given = json.loads(sys.argv[1])
+given["limits"] = Limits(**given["limits"])
+given["artifact"] = Path(given["artifact"])
+given["compare"] = given["compare"] and Path(given["compare"])
+serve(ServiceSettings(**given), on_ready=lambda address: print(address, flush=True))
+"""
+
+
+@contextlib.contextmanager
+def running_service(folder: Path, artifact: Path, **changes: Any) -> Iterator[Service]:
+    """Start a service on a free port and end it afterwards; logs go to `folder`."""
+    settings = ServiceSettings(artifact=artifact, port=0, **changes)
+    log = folder / f"service-{os.urandom(4).hex()}.log"
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _RUN, json.dumps(dataclasses.asdict(settings), default=str)],
+            stdout=subprocess.PIPE,
+            stderr=stream,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )
+    try:
+        address = process.stdout.readline().strip()
+        assert address, f"the service did not start: {log.read_text()}"
+        yield Service(process, address, log)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=20)
+        process.stdout.close()
