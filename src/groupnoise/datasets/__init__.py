@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from groupnoise.datasets._shop import make_shop
     from groupnoise.datasets._sival_like import make_sival_like
     from groupnoise.datasets._splits_rows import split_rows
+    from groupnoise.datasets._store import open_groups, write_groups
     from groupnoise.datasets._stray_clicks import add_stray_clicks
+    from groupnoise.datasets._stream_clicks import convert_clicks
+    from groupnoise.datasets._stream_windows import write_windows
     from groupnoise.datasets._subsets import subset_bags, subset_rows
     from groupnoise.datasets._windows import cut_windows
     from groupnoise.datasets._witnesses import set_witness_rate
@@ -62,6 +65,7 @@ __getattr__, __dir__ = lazy_names(
         "add_candidates": f"{_HERE}._candidates",
         "add_stray_clicks": f"{_HERE}._stray_clicks",
         "check_dataset": f"{_HERE}._locations",
+        "convert_clicks": f"{_HERE}._stream_clicks",
         "cut_windows": f"{_HERE}._windows",
         "data_directories": f"{_HERE}._locations",
         "describe": f"{_HERE}._describe",
@@ -81,6 +85,7 @@ __getattr__, __dir__ = lazy_names(
         "make_shop": f"{_HERE}._shop",
         "make_sival_like": f"{_HERE}._sival_like",
         "merge_repeats": f"{_HERE}._click_filters",
+        "open_groups": f"{_HERE}._store",
         "read_bags": f"{_HERE}.readers",
         "read_candidates": f"{_HERE}.readers",
         "read_clicks": f"{_HERE}.readers",
@@ -94,6 +99,8 @@ __getattr__, __dir__ = lazy_names(
         "subset_rows": f"{_HERE}._subsets",
         "words_of": f"{_HERE}._letter_words",
         "write_description": f"{_HERE}._describe_page",
+        "write_groups": f"{_HERE}._store",
+        "write_windows": f"{_HERE}._stream_windows",
     },
 )
 
@@ -111,6 +118,7 @@ __all__ = [
     "add_candidates",
     "add_stray_clicks",
     "check_dataset",
+    "convert_clicks",
     "cut_windows",
     "data_directories",
     "describe",
@@ -130,6 +138,7 @@ __all__ = [
     "make_shop",
     "make_sival_like",
     "merge_repeats",
+    "open_groups",
     "read_bags",
     "read_candidates",
     "read_clicks",
@@ -143,4 +152,6 @@ __all__ = [
     "subset_rows",
     "words_of",
     "write_description",
+    "write_groups",
+    "write_windows",
 ]

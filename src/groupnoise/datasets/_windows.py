@@ -60,6 +60,21 @@ def cut_windows(
     >>> windows.groups[0].tolist(), windows.groups.targets.tolist()
     ([7, 8], [9, 4])
     """
+    min_size = check_window_sizes(how, size, min_size)
+    _check_histories(histories)
+    targets, sizes = find_windows(histories, how, size, min_size, times, gap)
+    if len(targets) == 0:
+        raise DataError(too_short(histories, min_size))
+    return gather_windows(histories, targets, sizes)
+
+
+def take_windows(windows: Windows, rows: NDArray[Any]) -> Windows:
+    """Return the windows at `rows` (indices or a boolean mask), in that order."""
+    return Windows(windows.groups.subset(rows), windows.users[rows], windows.positions[rows])
+
+
+def check_window_sizes(how: str, size: int, min_size: int | None) -> int:
+    """Refuse sizes that make no sense, and return the fewest objects a group may hold."""
     check_choice("how", how, WINDOW_KINDS)
     check_count("size", size)
     if min_size is None:
@@ -67,8 +82,26 @@ def cut_windows(
     check_count("min_size", min_size)
     if min_size > size:
         raise ParameterError(f"min_size ({min_size}) must not exceed size ({size}).")
-    _check_histories(histories)
+    return min_size
 
+
+def too_short(histories: Groups, min_size: int) -> str:
+    """Say that no history gives a window."""
+    return (
+        f"no history is long enough for a window: a group of {min_size} and its target need "
+        f"{min_size + 1} clicks, the longest history has {histories.sizes.max()}."
+    )
+
+
+def find_windows(
+    histories: Groups,
+    how: str,
+    size: int,
+    min_size: int,
+    times: ArrayLike | None = None,
+    gap: float | None = None,
+) -> tuple[IntArray, IntArray]:
+    """Return for each window its target, as a position among all clicks, and its size."""
     if how == "sliding":
         starts, stops = _history_bounds(histories)
         targets, behind = _later_clicks(starts, stops, min_size)
@@ -82,17 +115,7 @@ def cut_windows(
         targets, behind = _chunk_ends(starts, stops, size)
 
     kept = behind >= min_size
-    if not kept.any():
-        raise DataError(
-            f"no history is long enough for a window: a group of {min_size} and its target need "
-            f"{min_size + 1} clicks, the longest history has {histories.sizes.max()}."
-        )
-    return _gather(histories, targets[kept], np.minimum(behind[kept], size))
-
-
-def take_windows(windows: Windows, rows: NDArray[Any]) -> Windows:
-    """Return the windows at `rows` (indices or a boolean mask), in that order."""
-    return Windows(windows.groups.subset(rows), windows.users[rows], windows.positions[rows])
+    return targets[kept], np.minimum(behind[kept], size)
 
 
 def _check_histories(histories: Groups) -> None:
@@ -154,7 +177,7 @@ def _chunk_ends(starts: IntArray, stops: IntArray, size: int) -> tuple[IntArray,
     return chunk_stops - 1, chunk_stops - 1 - chunk_starts
 
 
-def _gather(histories: Groups, targets: IntArray, sizes: IntArray) -> Windows:
+def gather_windows(histories: Groups, targets: IntArray, sizes: IntArray) -> Windows:
     """Collect for each target click the `sizes` clicks right before it."""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     index = np.repeat(targets - offsets[1:], sizes) + np.arange(offsets[-1])  # (n_objects,)

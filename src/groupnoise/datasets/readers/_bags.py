@@ -14,7 +14,12 @@ from groupnoise._typing import BoolArray, IntArray
 from groupnoise.datasets._amil import load_amil
 from groupnoise.datasets._containers import BagDataset
 from groupnoise.datasets.readers._arrays import NamedArrays, check_array_rows, class_index
-from groupnoise.datasets.readers._cells import is_mostly_numeric, read_features, read_ids
+from groupnoise.datasets.readers._cells import (
+    is_mostly_numeric,
+    number_ids,
+    read_features,
+    read_id_cells,
+)
 from groupnoise.datasets.readers._columns import match_columns, need_column, pick_column
 from groupnoise.datasets.readers._inputs import read_input
 from groupnoise.datasets.readers._memberships import read_memberships, read_truth
@@ -104,7 +109,7 @@ def _bags_from_table(
     if truth_column is not None:
         taken.add(truth_column)
 
-    bag_ids, bag_of_row = read_ids(table, group_column)
+    bag_ids, bag_of_row = number_ids(read_id_cells(table, group_column))
     memberships, class_names = read_memberships(
         table, label_columns, separator=label_separator, report=report
     )

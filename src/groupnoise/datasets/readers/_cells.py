@@ -50,22 +50,25 @@ def read_moments(table: Table, column: str) -> NDArray[Any]:
     return seconds
 
 
-def read_ids(table: Table, column: str) -> tuple[NDArray[Any], IntArray]:
-    """Return the sorted ids of a column and, for each row, which of them it holds.
+def read_id_cells(table: Table, column: str) -> pl.Series:
+    """Return a column of ids: Int64 if all cells are whole numbers, String otherwise."""
+    cells = _flat_column(table, column)
+    refuse_empty_cells(table, column, cells)
+    return as_id_cells(table, column, cells)
+
+
+def number_ids(cells: pl.Series) -> tuple[NDArray[Any], IntArray]:
+    """Return the sorted ids among the cells and, for each cell, which of them it holds.
 
     Returns
     -------
     ids : ndarray of shape (n_ids,)
-        Whole numbers if all cells are such, text otherwise.
-    codes : int64 ndarray of shape (n_rows,)
+        Whole numbers or text.
+    codes : int64 ndarray of shape (n_cells,)
         Positions in `ids`.
     """
-    cells = _flat_column(table, column)
-    refuse_empty_cells(table, column, cells)
-    cells = as_id_cells(table, column, cells)
     vocabulary = cells.unique().sort()
-    codes = number_cells(cells, vocabulary)
-    return ids_as_array(vocabulary), codes
+    return ids_as_array(vocabulary), number_cells(cells, vocabulary)
 
 
 def number_cells(cells: pl.Series, vocabulary: pl.Series) -> IntArray:

@@ -9,21 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise._checks import check_positive
-from groupnoise._typing import IntArray
 from groupnoise.datasets._click_filters import keep_core, merge_repeats
 from groupnoise.datasets._containers import ClickDataset
 from groupnoise.datasets.readers._arrays import NamedArrays
-from groupnoise.datasets.readers._cells import (
-    read_ids,
-    read_moments,
-    read_numbers,
-    refuse_empty_cells,
-)
-from groupnoise.datasets.readers._columns import ClickColumns, find_click_columns
+from groupnoise.datasets.readers._cells import number_ids
+from groupnoise.datasets.readers._click_rows import ClickRows, click_rows
+from groupnoise.datasets.readers._columns import find_click_columns
 from groupnoise.datasets.readers._inputs import read_input
-from groupnoise.datasets.readers._polars import pl
 from groupnoise.datasets.readers._sources import Report
-from groupnoise.datasets.readers._tables import Table
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups
 
@@ -93,13 +86,14 @@ def read_clicks(
     columns = find_click_columns(
         table.frame, table.name, tell, user=user, item=item, time=time, rating=rating
     )
-    table, n_below = _drop_low_ratings(table, columns.rating, min_rating)
-    table = _one_row_per_click(table, columns)
-    clicks, moments = _histories_of(table, columns, name or table.name)
+    rows = click_rows(table, columns, min_rating)
+    if len(rows.users) == 0:
+        raise DataError(f"{table.name} has no row rated {min_rating:g} or more.")
+    clicks, moments = _histories_of(rows, name or table.name)
     if session_gap is not None:
         clicks = _cut_sessions(clicks, moments, session_gap)
     clicks.notes.update(
-        rows_read=len(table) + n_below, rows_below_min_rating=n_below, guesses=guesses
+        rows_read=len(table), rows_below_min_rating=rows.n_below_rating, guesses=guesses
     )
     clicks = merge_repeats(clicks, repeats)
     if per_user > 1 or per_item > 1:
@@ -107,59 +101,11 @@ def read_clicks(
     return clicks
 
 
-def _drop_low_ratings(
-    table: Table, rating: str | None, min_rating: float | None
-) -> tuple[Table, int]:
-    """Leave out rows below the threshold, and return how many they were."""
-    if rating is None:
-        if min_rating is not None:
-            raise DataError(
-                f"{table.name} has no column that looks like the rating, which min_rating needs; "
-                "name it with `rating` (--rating)."
-            )
-        return table, 0
-    ratings = read_numbers(table, rating)
-    if min_rating is None:
-        negative = np.flatnonzero(ratings < 0)
-        if len(negative):
-            raise DataError(
-                f"{table.place(int(negative[0]))}: the rating is negative "
-                f"({ratings[negative[0]]:g}); say from which rating on a row counts as a click "
-                "with `min_rating` (--min-rating)."
-            )
-        return table, 0
-    kept: IntArray = np.flatnonzero(ratings >= min_rating)
-    if len(kept) == 0:
-        raise DataError(f"{table.name} has no row rated {min_rating:g} or more.")
-    return table.take(kept), len(table) - len(kept)
-
-
-def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
-    """Spread a column of item lists, one list per user, over rows."""
-    cells = table.frame[columns.item]
-    if not isinstance(cells.dtype, (pl.List, pl.Array)):
-        return table
-    refuse_empty_cells(table, columns.item, cells)
-    is_repeated = table.frame[columns.user].is_duplicated()
-    if is_repeated.any():
-        row = int(is_repeated.arg_true()[1])
-        raise DataError(
-            f"{table.place(row)}: user {table.frame[columns.user][row]!r} occurs twice; give each "
-            "user one list of items."
-        )
-    rows = np.repeat(np.arange(len(table)), cells.list.len().to_numpy())
-    spread = table.take(rows)
-    items = cells.explode(empty_as_null=False)
-    return replace(spread, frame=spread.frame.with_columns(items.alias(columns.item)))
-
-
-def _histories_of(
-    table: Table, columns: ClickColumns, name: str
-) -> tuple[ClickDataset, NDArray[Any] | None]:
+def _histories_of(rows: ClickRows, name: str) -> tuple[ClickDataset, NDArray[Any] | None]:
     """Return the histories, and the time of each of their clicks."""
-    user_ids, users = read_ids(table, columns.user)
-    item_ids, items = read_ids(table, columns.item)
-    moments = None if columns.time is None else read_moments(table, columns.time)
+    user_ids, users = number_ids(rows.users)
+    item_ids, items = number_ids(rows.items)
+    moments = None if rows.moments is None else rows.moments.to_numpy()
     by_user = np.argsort(users, kind="stable")
     order = by_user if moments is None else np.lexsort((moments, users))
     sizes = np.bincount(users, minlength=len(user_ids))

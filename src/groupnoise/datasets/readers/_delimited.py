@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from groupnoise.datasets.readers._polars import pl
 from groupnoise.datasets.readers._sources import Report
@@ -16,12 +16,13 @@ SEPARATORS = (",", "\t", ";", "|")
 
 @dataclass(frozen=True)
 class DelimitedText:
-    """The decoded text of one file and how its cells are told apart."""
+    """The decoded text of a file, or of a block of its lines, and how cells are told apart."""
 
     path: str
     text: str
     separator: str
     has_header: bool
+    first_line: int = 1
 
     def line_of(self, record: int) -> int:
         """Return the line on which a record (the header not counted) ends, from 1."""
@@ -34,13 +35,13 @@ class DelimitedText:
         """Yield the line and the cells of each record, the header included."""
         reader = csv.reader(io.StringIO(self.text, newline=""), delimiter=self.separator)
         for cells in reader:
-            yield reader.line_num, cells
+            yield reader.line_num + self.first_line - 1, cells
 
 
-def decode(path: str, content: bytes) -> str:
+def decode(path: str, content: bytes, first_line: int = 1) -> str:
     """Return text, or name the first line that is not UTF-8."""
     if b"\x00" in content:
-        line = content.count(b"\n", 0, content.index(b"\x00")) + 1
+        line = content.count(b"\n", 0, content.index(b"\x00")) + first_line
         raise DataError(
             f"{path}, line {line}: a NUL byte, so this is not UTF-8 text; convert UTF-16 with "
             "`iconv -f utf-16 -t utf-8`, or give the format of a binary file."
@@ -48,7 +49,7 @@ def decode(path: str, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + first_line
         raise DataError(
             f"{path}, line {line}: byte 0x{content[error.start]:02x} is not UTF-8; convert the "
             "file first, for example with `iconv -f latin1 -t utf-8`."
@@ -62,6 +63,7 @@ def open_delimited(
     separator: str | None = None,
     header: bool | None = None,
     known_names: frozenset[str] = frozenset(),
+    first_line: int = 1,
     report: Report,
 ) -> DelimitedText:
     """Decode a file and find out its separator and whether its first record names the columns.
@@ -77,18 +79,19 @@ def open_delimited(
         `known_names`.
     known_names : frozenset of str
         Column names, in lower case, that only a header would hold.
+    first_line : int, default=1
+        Where in the file `content` begins.
     report : callable
         Told what was guessed.
     """
-    text = decode(path, content)
-    first_line = text.lstrip("\r\n").split("\n", 1)[0]
+    text = decode(path, content, first_line)
     if separator is None:
-        separator = max(SEPARATORS, key=first_line.count)
-    draft = DelimitedText(path, text, separator, has_header=False)
+        separator = max(SEPARATORS, key=text.lstrip("\r\n").split("\n", 1)[0].count)
+    draft = DelimitedText(path, text, separator, has_header=False, first_line=first_line)
     try:
         first_cells = next((cells for _, cells in draft.records() if cells), [])
     except csv.Error as error:
-        raise DataError(f"{path}, line 1: {error}.") from None
+        raise DataError(f"{path}, line {first_line}: {error}.") from None
     if header is None:
         names_columns = any(cell.strip().lower() in known_names for cell in first_cells)
         header = names_columns or not any(_is_number(cell) for cell in first_cells)
@@ -96,7 +99,7 @@ def open_delimited(
             report(f"{path} has no header line; its columns are numbered from column_1")
     if header:
         _refuse_repeated_names(path, first_cells)
-    return DelimitedText(path, text, separator, header)
+    return replace(draft, has_header=header)
 
 
 def parse_delimited(document: DelimitedText) -> pl.DataFrame:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import glob
 import gzip
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from groupnoise._checks import check_choice, require
 from groupnoise.exceptions import DataError, MissingDataError
@@ -59,23 +60,70 @@ class Source:
 
     def read_bytes(self, path: str) -> bytes:
         """Return the content of one file, decompressed; a file without any is refused."""
-        try:
-            if self.filesystem is None:
-                content = Path(path).read_bytes()
-            else:
-                with self.filesystem.open_input_stream(path, compression=None) as stream:
-                    content = stream.read()
-            if path.endswith(".gz") and content:
-                content = gzip.decompress(content)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            raise DataError(
-                f"{path} is not a whole gzip file: it is cut off or damaged; fetch it again."
-            ) from None
-        except OSError as error:
-            raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+        with self._open(path) as stream, _explaining(path):
+            content = stream.read()
         if not content.strip():
             raise DataError(f"{path} is empty; give a file with at least one row.")
-        return bytes(content)
+        return content
+
+    def line_blocks(self, path: str, n_bytes: int) -> Iterator[bytes]:
+        """Yield one file in blocks of whole lines, each of about `n_bytes`."""
+        with self._open(path) as stream:
+            rest = b""
+            while True:
+                with _explaining(path):
+                    block = stream.read(n_bytes)
+                if not block:
+                    break
+                end = block.rfind(b"\n") + 1
+                if end == 0:
+                    rest += block
+                    continue
+                yield rest + block[:end]
+                rest = block[end:]
+            if rest:
+                yield rest
+
+    def size_of(self, path: str) -> tuple[int, int]:
+        """Return the size of a file in bytes and when it last changed, in nanoseconds."""
+        if self.filesystem is None:
+            status = Path(path).stat()
+            return status.st_size, status.st_mtime_ns
+        info = self.filesystem.get_file_info(path)
+        return int(info.size or 0), int(info.mtime_ns or 0)
+
+    def open_binary(self, path: str) -> Any:
+        """Return a file in which a reader may seek; the caller closes it."""
+        with _explaining(path):
+            if self.filesystem is None:
+                return Path(path).open("rb")
+            return self.filesystem.open_input_file(path)
+
+    @contextmanager
+    def _open(self, path: str) -> Iterator[BinaryIO | gzip.GzipFile]:
+        with self.open_binary(path) as stream:
+            if path.endswith(".gz"):
+                with gzip.GzipFile(fileobj=stream) as decompressed:
+                    yield decompressed
+            else:
+                yield stream
+
+
+@contextmanager
+def _explaining(path: str) -> Iterator[None]:
+    """Turn what goes wrong while a file is opened or read into one sentence."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError(
+            f"{path} is not a whole gzip file: it is cut off or damaged; fetch it again."
+        ) from None
+    except PermissionError:
+        raise DataError(
+            f"{path} may not be read by this user; change its permissions or copy it."
+        ) from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
 def find_source(source: str | Path, *, format: str | None = None, filesystem: Any = None) -> Source:

@@ -97,15 +97,36 @@ def read_table(
     if separator is None and files.format == "tsv":
         separator = "\t"
 
-    def read_one(path: str) -> Table:
-        content = files.read_bytes(path)
-        if files.format in ("csv", "tsv"):
-            return _read_delimited(path, content, separator, header, tell)
-        if files.format == "jsonl":
-            return _read_json_lines(path, content)
-        return _read_binary(path, content, files.format)
+    tables = [
+        read_content(
+            path,
+            files.read_bytes(path),
+            files.format,
+            separator=separator,
+            header=header,
+            report=tell,
+        )
+        for path in files.paths
+    ]
+    return _checked(join_tables(tables, files.name))
 
-    return _checked(join_tables([read_one(path) for path in files.paths], files.name))
+
+def read_content(
+    path: str,
+    content: bytes,
+    format: str,
+    *,
+    report: Report,
+    separator: str | None = None,
+    header: bool | None = None,
+    first_line: int = 1,
+) -> Table:
+    """Read the content of one file, or of a block of its lines that begins at `first_line`."""
+    if format in ("csv", "tsv"):
+        return _read_delimited(path, content, separator, header, first_line, report)
+    if format == "jsonl":
+        return _read_json_lines(path, content, first_line)
+    return _read_binary(path, content, format)
 
 
 def _say_nothing(sentence: str) -> None:
@@ -113,7 +134,12 @@ def _say_nothing(sentence: str) -> None:
 
 
 def _read_delimited(
-    path: str, content: bytes, separator: str | None, header: bool | None, report: Report
+    path: str,
+    content: bytes,
+    separator: str | None,
+    header: bool | None,
+    first_line: int,
+    report: Report,
 ) -> Table:
     document = open_delimited(
         path,
@@ -121,6 +147,7 @@ def _read_delimited(
         separator=separator,
         header=header,
         known_names=KNOWN_NAMES,
+        first_line=first_line,
         report=report,
     )
     frame = parse_delimited(document)
@@ -134,19 +161,22 @@ def _read_delimited(
     )
 
 
-def _read_json_lines(path: str, content: bytes) -> Table:
-    lines = decode(path, content).split("\n")
-    numbers = [number for number, line in enumerate(lines, start=1) if line.strip()]
-    for number in numbers:
+def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:
+    lines = {
+        number: line
+        for number, line in enumerate(decode(path, content, first_line).split("\n"), first_line)
+        if line.strip()
+    }
+    for number, line in lines.items():
         try:
-            is_object = isinstance(json.loads(lines[number - 1]), dict)
+            is_object = isinstance(json.loads(line), dict)
         except ValueError as error:
             raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from None
         if not is_object:
             raise DataError(f"{path}, line {number}: a JSON object is needed on every line.")
     try:
         frame = pl.read_ndjson(
-            io.BytesIO("\n".join(lines[number - 1] for number in numbers).encode()),
+            io.BytesIO("\n".join(lines.values()).encode()),
             infer_schema_length=None,
         )
     except pl.exceptions.PolarsError as error:
@@ -154,6 +184,7 @@ def _read_json_lines(path: str, content: bytes) -> Table:
         raise DataError(
             f"{path}: its lines do not share one set of columns with one type each ({reason})."
         ) from None
+    numbers = list(lines)
     return Table(frame, path, lambda row: f"{path}, line {numbers[row]}")
 
 

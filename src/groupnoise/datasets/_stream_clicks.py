@@ -1,0 +1,179 @@
+"""Click logs of any length to a folder of memory-mapped histories, by an external sort."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from groupnoise._checks import check_choice, check_count, check_positive
+from groupnoise._typing import ProgressCallback
+from groupnoise.datasets._click_filters import REPEAT_RULES, keep_core
+from groupnoise.datasets._click_merge import HistoryRules, merge_runs
+from groupnoise.datasets._click_runs import (
+    PROGRESS,
+    ConversionState,
+    MixedIdsError,
+    plan_log,
+    run_path,
+    write_runs,
+)
+from groupnoise.datasets._containers import ClickDataset
+from groupnoise.datasets._store import new_folder, open_groups, write_groups, write_manifest
+from groupnoise.datasets.readers._blocks import BLOCK_FORMATS, is_pairs
+from groupnoise.datasets.readers._clicks import read_clicks
+from groupnoise.datasets.readers._sources import Report, Source, find_source
+from groupnoise.exceptions import DataError
+
+
+def convert_clicks(
+    source: str | Path,
+    folder: str | Path,
+    *,
+    user: str | None = None,
+    item: str | None = None,
+    time: str | None = None,
+    rating: str | None = None,
+    min_rating: float | None = None,
+    session_gap: float | None = None,
+    repeats: str = "keep",
+    per_user: int = 1,
+    per_item: int = 1,
+    name: str | None = None,
+    format: str | None = None,
+    filesystem: Any = None,
+    separator: str | None = None,
+    header: bool | None = None,
+    overwrite: bool = False,
+    rows_at_once: int = 2_000_000,
+    report: Report | None = None,
+    progress: ProgressCallback | None = None,
+) -> ClickDataset:
+    """Turn a click log into a folder of histories without ever holding the log in memory.
+
+    The log is read once, in blocks; each block is written sorted by user; then one range of users
+    at a time is taken from all blocks, put in order and appended to the result. The catalogue of
+    items is the only thing held whole.
+
+    Parameters
+    ----------
+    source : str or Path
+        CSV, TSV, `user item` text, JSON lines, Parquet or Arrow: a file, a folder, a glob or an
+        address. Formats that cannot be read in blocks are read whole.
+    folder : str or Path
+        Where the histories go; it appears whole or not at all. Interrupted work lies beside it
+        as `<folder>.partial` and is gone on with when the same conversion is started again.
+    user, item, time, rating, min_rating, session_gap, repeats, per_user, per_item, name
+        As in `read_clicks`, and with the same result. The core of `per_user` and `per_item` is
+        found with a few bytes per click in memory.
+    format, filesystem, separator, header
+        As in `read_table`.
+    overwrite : bool, default=False
+        Replace a data folder that is already there.
+    rows_at_once : int, default=2_000_000
+        How many clicks to hold in memory; 40 to 150 bytes each.
+    report : callable, optional
+        Told of each guess, one sentence at a time.
+    progress : callable, optional
+        Called with a record after each block and each range.
+
+    Returns
+    -------
+    clicks : ClickDataset
+        The histories, memory mapped from `folder`.
+    """
+    check_choice("repeats", repeats, REPEAT_RULES)
+    check_count("rows_at_once", rows_at_once)
+    if session_gap is not None:
+        check_positive("session_gap", session_gap)
+    guesses: list[str] = []
+
+    def tell(sentence: str) -> None:
+        guesses.append(sentence)
+        if report is not None:
+            report(sentence)
+
+    folder = Path(folder)
+    files = find_source(source, format=format, filesystem=filesystem)
+    columns: dict[str, Any] = {"user": user, "item": item, "time": time, "rating": rating}
+    layout: dict[str, Any] = {"separator": separator, "header": header}
+    if files.format not in BLOCK_FORMATS or (files.format == "text" and not is_pairs(files)):
+        clicks = read_clicks(
+            source, **columns, **layout, min_rating=min_rating, session_gap=session_gap,
+            repeats=repeats, per_user=per_user, per_item=per_item, name=name, format=format,
+            filesystem=filesystem, report=report,
+        )  # fmt: skip
+        write_groups(folder, clicks, overwrite=overwrite)
+    else:
+        options = {**columns, **layout, "min_rating": min_rating}
+        options["block_bytes"] = 32 * rows_at_once // 2
+        partial = folder.with_name(f"{folder.name}.partial")
+        with new_folder(folder, overwrite=overwrite, building=partial) as building:
+            rules = HistoryRules(repeats, session_gap)
+            _convert(
+                files, building, rules, name or files.name, options, rows_at_once, guesses, tell,
+                progress or _ignore,
+            )  # fmt: skip
+        if per_user > 1 or per_item > 1:
+            core = keep_core(_open_clicks(folder), per_user=per_user, per_item=per_item)
+            write_groups(folder, core, overwrite=True)
+    return _open_clicks(folder)
+
+
+def _convert(
+    source: Source,
+    building: Path,
+    rules: HistoryRules,
+    name: str,
+    options: dict[str, Any],
+    rows_at_once: int,
+    guesses: list[str],
+    report: Report,
+    progress: ProgressCallback,
+) -> None:
+    plan = plan_log(source, **options, text_columns=(), report=report)
+    if rules.session_gap is not None and plan.columns.time is None:
+        raise DataError(
+            f"{name} has no column that looks like the time, which sessions need; name it with "
+            "`time` (--time)."
+        )
+    text_columns: set[str] = set()
+    while True:
+        state = ConversionState.load(building, {**plan.fingerprint(), **asdict(rules)})
+        try:
+            write_runs(plan, building, state, report, progress)
+            break
+        except MixedIdsError as error:
+            report(f"not all ids of column {error.column!r} are whole numbers; took them as text")
+            text_columns.add(error.column)
+            plan = plan_log(source, **options, text_columns=text_columns, report=_say_nothing)
+    if not state.run_rows:
+        reason = "" if plan.min_rating is None else f" rated {plan.min_rating:g} or more"
+        raise DataError(f"{source.paths[0]} has no row{reason}; at least one is needed.")
+    entries, counts = merge_runs(
+        building, state, rules, rows_at_once=rows_at_once, progress=progress
+    )
+    notes = {
+        "rows_read": state.n_read,
+        "rows_below_min_rating": state.n_below_rating,
+        "guesses": guesses,
+        **({} if rules.repeats == "keep" else counts),
+    }
+    for number in range(len(state.run_rows)):
+        run_path(building, number).unlink()
+    (building / PROGRESS).unlink()
+    write_manifest(building, "clicks", entries, {"name": name, "notes": notes})
+
+
+def _open_clicks(folder: Path) -> ClickDataset:
+    clicks = open_groups(folder)
+    assert isinstance(clicks, ClickDataset)
+    return clicks
+
+
+def _say_nothing(sentence: str) -> None:
+    """Drop a sentence that was already reported."""
+
+
+def _ignore(record: dict[str, Any]) -> None:
+    """Drop a progress record nobody asked for."""

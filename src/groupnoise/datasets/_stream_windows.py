@@ -1,0 +1,113 @@
+"""Windows of histories of any length, written block by block as memory-mapped arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from groupnoise._checks import check_count
+from groupnoise._typing import ProgressCallback
+from groupnoise.datasets._array_files import ArrayWriter
+from groupnoise.datasets._containers import Windows
+from groupnoise.datasets._store import new_folder, open_groups, write_manifest
+from groupnoise.datasets._windows import (
+    check_window_sizes,
+    find_windows,
+    gather_windows,
+    too_short,
+)
+from groupnoise.exceptions import DataError
+from groupnoise.groups import Groups
+
+
+def write_windows(
+    folder: str | Path,
+    histories: Groups,
+    how: str = "sliding",
+    *,
+    size: int = 5,
+    min_size: int | None = None,
+    overwrite: bool = False,
+    clicks_at_once: int = 1_000_000,
+    progress: ProgressCallback | None = None,
+) -> Windows:
+    """Cut histories into windows on disk, for logs whose windows would not fit in memory.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Where the windows go; it appears whole or not at all.
+    histories : Groups
+        One group of item ids per user, usually memory mapped.
+    how : {'sliding', 'chunks', 'leave_one_out'}, default='sliding'
+        As in `cut_windows`. For sessions convert the log with a `session_gap` first.
+    size, min_size : int
+        As in `cut_windows`.
+    overwrite : bool, default=False
+        Replace a data folder that is already there.
+    clicks_at_once : int, default=1_000_000
+        How many clicks to cut at a time; about 150 bytes of memory each.
+    progress : callable, optional
+        Called with a record after each block.
+
+    Returns
+    -------
+    windows : Windows
+        The same as `cut_windows` returns, memory mapped from `folder`.
+    """
+    min_size = check_window_sizes(how, size, min_size)
+    check_count("clicks_at_once", clicks_at_once)
+    if how == "session":
+        raise DataError("sessions are cut while the log is converted: pass `session_gap` there.")
+    folder = Path(folder)
+    kinds = {
+        "objects": histories.objects.dtype,
+        "offsets": np.dtype(np.int64),
+        "targets": histories.objects.dtype,
+        "users": np.dtype(np.int64),
+        "positions": np.dtype(np.int64),
+    }
+    with new_folder(folder, overwrite=overwrite) as building, ExitStack() as stack:
+        writers = {
+            name: stack.enter_context(ArrayWriter(building / f"{name}.npy", kind))
+            for name, kind in kinds.items()
+        }
+        writers["offsets"].append(np.zeros(1))
+        for first_user, block in _blocks(histories, clicks_at_once):
+            targets, sizes = find_windows(block, how, size, min_size)
+            if len(targets):
+                _append(writers, gather_windows(block, targets, sizes), first_user)
+            if progress is not None:
+                done = first_user + len(block)
+                progress({"stage": "windows", "users": done, "of_users": len(histories)})
+        if writers["targets"].n_rows == 0:
+            raise DataError(too_short(histories, min_size))
+        entries = {name: writer.finish() for name, writer in writers.items()}
+        write_manifest(building, "windows", entries, {"how": how, "size": size})
+    windows = open_groups(folder)
+    assert isinstance(windows, Windows)
+    return windows
+
+
+def _blocks(histories: Groups, clicks_at_once: int) -> Iterator[tuple[int, Groups]]:
+    """Yield the first user and the histories of each block; a history is never divided."""
+    offsets, first = histories.offsets, 0
+    while first < len(histories):
+        last = int(np.searchsorted(offsets, offsets[first] + clicks_at_once, side="right")) - 1
+        last = max(last, first + 1)
+        begin, end = offsets[first], offsets[last]
+        yield first, Groups(histories.objects[begin:end], offsets[first : last + 1] - begin)
+        first = last
+
+
+def _append(writers: dict[str, ArrayWriter], windows: Windows, first_user: int) -> None:
+    groups = windows.groups
+    assert groups.targets is not None
+    writers["offsets"].append(groups.offsets[1:] + writers["objects"].n_rows)
+    writers["objects"].append(groups.objects)
+    writers["targets"].append(groups.targets)
+    writers["users"].append(windows.users + first_user)
+    writers["positions"].append(windows.positions)

@@ -1,0 +1,211 @@
+"""A click log in blocks of bounded size, whatever its format, each a table that knows its lines."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from groupnoise._checks import require
+from groupnoise.datasets.readers._columns import KNOWN_NAMES
+from groupnoise.datasets.readers._delimited import open_delimited
+from groupnoise.datasets.readers._polars import pl
+from groupnoise.datasets.readers._sources import Report, Source
+from groupnoise.datasets.readers._tables import Table, read_content
+from groupnoise.exceptions import DataError
+
+BLOCK_FORMATS = ("csv", "tsv", "text", "jsonl", "parquet", "arrow")
+_HEAD_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class LogLayout:
+    """How the cells of a log in delimited text are told apart; `separator` is None for others."""
+
+    separator: str | None = None
+    has_header: bool = False
+    names: tuple[str, ...] = ()
+
+
+def read_head(
+    source: Source, *, separator: str | None, header: bool | None, report: Report
+) -> tuple[Table, LogLayout]:
+    """Return the first rows of a log, with all cells as text, and how to read the rest."""
+    path = source.paths[0]
+    if source.format in ("parquet", "arrow"):
+        for table in _binary_blocks(source, path, None, 1000):
+            return table, LogLayout()
+        raise DataError(f"{path} has columns but 0 rows; at least one is needed.")
+    content = next((block for block in source.line_blocks(path, _HEAD_BYTES) if block.strip()), b"")
+    if not content:
+        raise DataError(f"{path} is empty; give a file with at least one row.")
+    if source.format == "jsonl":
+        return read_content(path, content, "jsonl", report=report), LogLayout()
+    if source.format == "text":
+        separator, header = _pair_separator(content), False
+    elif source.format == "tsv":
+        separator = separator or "\t"
+    document = open_delimited(
+        path, content, separator=separator, header=header, known_names=KNOWN_NAMES, report=report
+    )
+    table = read_content(
+        path, content, "csv", separator=document.separator, header=document.has_header,
+        report=report,
+    )  # fmt: skip
+    if source.format == "text":
+        table.frame.columns = ["user", "item"]
+    names = tuple(table.frame.columns)
+    return table, LogLayout(document.separator, document.has_header, names)
+
+
+def is_pairs(source: Source) -> bool:
+    """Tell whether text holds `user item` pairs with one separator, which can be read in blocks."""
+    first = next(source.line_blocks(source.paths[0], _HEAD_BYTES), b"")
+    separator = _pair_separator(first).encode()
+    return all(
+        line.count(separator) == 1 and len(line.split()) == 2
+        for line in first.splitlines()
+        if line.strip()
+    )
+
+
+def iter_blocks(
+    source: Source,
+    layout: LogLayout,
+    types: Mapping[str, Any],
+    *,
+    block_bytes: int,
+    report: Report,
+) -> Iterator[Table]:
+    """Yield the rows of all files in order, a block at a time.
+
+    Parameters
+    ----------
+    source : Source
+        The files.
+    layout : LogLayout
+        What `read_head` found out.
+    types : mapping of str to polars type
+        The columns wanted, and for text the types that make parsing quick; where a cell does not
+        fit its type the block comes with all cells as text, for the caller to explain.
+    block_bytes : int
+        About how much text, or how many rows of 32 bytes, make a block.
+    report : callable
+        Told of guesses.
+    """
+    for path in source.paths:
+        if source.format in ("parquet", "arrow"):
+            yield from _binary_blocks(source, path, list(types), max(block_bytes // 32, 1))
+            continue
+        first_line = 1
+        for block in source.line_blocks(path, block_bytes):
+            if layout.separator is not None:
+                table = _delimited_block(path, block, layout, types, first_line, report)
+            else:
+                table = read_content(path, block, "jsonl", first_line=first_line, report=report)
+            if len(table):
+                yield table
+            first_line += block.count(b"\n")
+
+
+def _pair_separator(content: bytes) -> str:
+    return "\t" if b"\t" in content.split(b"\n", 1)[0] else " "
+
+
+def _delimited_block(
+    path: str,
+    block: bytes,
+    layout: LogLayout,
+    types: Mapping[str, Any],
+    first_line: int,
+    report: Report,
+) -> Table:
+    has_header = layout.has_header and first_line == 1
+    names = list(layout.names)
+    try:
+        frame = pl.read_csv(
+            io.BytesIO(block),
+            separator=layout.separator or ",",
+            has_header=False,
+            skip_rows=int(has_header),
+            schema={name: types.get(name, pl.String) for name in names},
+        ).select(list(types))
+        if frame.null_count().sum_horizontal()[0] == 0:
+            begin = first_line + has_header
+            return Table(frame, path, lambda row: f"{path}, line {begin + row}")
+    except pl.exceptions.PolarsError:
+        pass  # some cell does not fit: read again with all cells as text, to say which
+    table = read_content(
+        path, block, "csv", separator=layout.separator, header=has_header,
+        first_line=first_line, report=report,
+    )  # fmt: skip
+    if not has_header and table.frame.width == len(names):
+        table.frame.columns = names
+    if table.frame.columns != names:
+        raise DataError(
+            f"{path}, line {first_line}: its columns differ from those of the first file "
+            f"({', '.join(names)}); files read together must share theirs."
+        )
+    return table
+
+
+def _binary_blocks(
+    source: Source, path: str, columns: list[str] | None, n_rows: int
+) -> Iterator[Table]:
+    """Yield the record batches of a Parquet or Arrow file."""
+    arrow = require("pyarrow", extra="data")
+    ipc, parquet = require("pyarrow.ipc", extra="data"), require("pyarrow.parquet", extra="data")
+    first_row = 0
+    with source.open_binary(path) as stream:
+        try:
+            if source.format == "parquet":
+                batches = parquet.ParquetFile(stream).iter_batches(n_rows, columns=columns)
+            else:
+                reader = ipc.open_file(stream)
+                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            for batch in batches:
+                frame = pl.from_arrow(batch)
+                if not isinstance(frame, pl.DataFrame):
+                    raise DataError(f"{path} holds no columns.")
+                frame = frame if columns is None else frame.select(columns)
+                for start in range(0, frame.height, n_rows):
+                    begin = first_row + start
+                    yield Table(
+                        frame[start : start + n_rows],
+                        path,
+                        lambda row, begin=begin: f"{path}, row {begin + row}",  # type: ignore[misc]
+                    )
+                first_row += frame.height
+        except (arrow.ArrowInvalid, OSError) as error:
+            reason = str(error).split("\n", 1)[0]
+            raise DataError(
+                f"{path} is not a whole {source.format.title()} file: it is cut off or damaged "
+                f"({reason}); fetch or write it again."
+            ) from None
+
+
+def column_types(table: Table, wanted: Mapping[str, str]) -> dict[str, Any]:
+    """Return for each column wanted the type its first cells fit.
+
+    Parameters
+    ----------
+    table : Table
+        The head of a log.
+    wanted : mapping of str to str
+        For each column 'id' or 'number'.
+    """
+    types: dict[str, Any] = {}
+    for column, use in wanted.items():
+        cells = table.frame[column]
+        types[column] = cells.dtype
+        if cells.dtype == pl.String:
+            whole = cells.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").all()
+            numbers = cells.cast(pl.Float64, strict=False)
+            if whole:
+                types[column] = pl.Int64
+            elif use == "number" and bool(np.isfinite(numbers.fill_null(np.nan).to_numpy()).all()):
+                types[column] = pl.Float64
+    return types
