@@ -1,5 +1,7 @@
 """The training loop: it learns, keeps the best, stops, explains itself and repeats itself."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -73,6 +75,17 @@ def test_sparse_and_dense_gradients_train_to_the_same_weights_when_all_rows_are_
     dense, _ = run(tables(), groups=groups)
     sparse, _ = run(tables(sparse=True), groups=groups)
     torch.testing.assert_close(dict(dense.state_dict()), dict(sparse.state_dict()))
+
+
+def test_rows_nobody_looked_up_have_decayed_by_the_time_the_table_is_read():
+    groups = Groups.from_lists([[0], [1]] * 4, targets=[0, 1] * 4)
+    model = tables(sparse=True)
+    unseen = model.object_encoder.weight[-1].detach().clone()
+    plan = {"max_epochs": 3, "batch_size": 4, "learning_rate": 0.05, "weight_decay": 0.1}
+    run(model, groups=groups, plan=plan)
+    n_steps = 3 * 2
+    expected = unseen * math.exp(-0.05 * 0.1 * n_steps)
+    torch.testing.assert_close(model.object_encoder.weight[-1].detach(), expected)
 
 
 def test_weights_of_the_best_epoch_are_restored():
