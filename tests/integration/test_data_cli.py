@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from groupnoise.cli._data import data_app
-from groupnoise.datasets import list_datasets
+from groupnoise.datasets import cut_windows, list_datasets, make_shop, write_groups
 from groupnoise.exceptions import MissingDataError, ParameterError
 
 
@@ -78,6 +78,20 @@ def test_describe_reads_a_file_of_the_users_own(tmp_path):
     printed = run("describe", path, "--setting", "rs")
     assert "1 user with a single click" in printed
     assert "cite" not in printed
+
+
+def test_describe_opens_a_converted_folder(tmp_path):
+    write_groups(tmp_path / "shop", make_shop(30, 40, random_state=0))
+    facts = json.loads(run("describe", tmp_path / "shop", "--json"))["facts"]
+    assert facts["users"] == 30
+
+
+def test_describe_refuses_windows(tmp_path):
+    shop = make_shop(30, 40, random_state=0)
+    write_groups(tmp_path / "windows", cut_windows(shop.histories, "sliding"))
+    assert "describe the click log they were cut from" in str(
+        refuse("describe", tmp_path / "windows")
+    )
 
 
 def test_describe_refuses_an_unknown_name_with_a_suggestion():

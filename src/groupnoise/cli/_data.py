@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from groupnoise.exceptions import MissingDataError
+from groupnoise.exceptions import DataError, MissingDataError
 
 if TYPE_CHECKING:
     from groupnoise.datasets import Dataset, DatasetEntry
@@ -58,11 +58,15 @@ def list_command(
 @data_app.command("describe")
 def describe_command(
     name: Annotated[
-        str, typer.Argument(help="A name from `groupnoise data list`, or a file with --setting.")
+        str,
+        typer.Argument(
+            help="A name from `groupnoise data list`, a folder that `groupnoise data convert` "
+            "wrote, or a file of your own with --setting."
+        ),
     ],
     setting: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Read a file of your own as mil, pll or rs; columns are guessed."),
+        typer.Option(help="Read a file as mil, pll or rs; columns are guessed."),
     ] = None,
     data_dir: DataDir = None,
     html: Annotated[
@@ -73,14 +77,9 @@ def describe_command(
 ) -> None:
     """Show what a data set holds and what is odd about it."""
     from groupnoise.cli._data_tables import show_description
-    from groupnoise.datasets import describe, find_dataset, load_dataset, write_description
+    from groupnoise.datasets import describe, write_description
 
-    if setting is None:
-        entry = find_dataset(name)
-        dataset = load_dataset(name, data_dir=data_dir)
-    else:
-        entry = None
-        dataset = _read_file(name, setting)
+    dataset, entry = _find_data(name, setting, data_dir)
     description = describe(dataset)
     if html is not None:
         write_description(html, description, entry)
@@ -134,6 +133,22 @@ def check_command(
     _show_rows(rows, as_json)
     if any(row["status"] == "altered" for row in rows):
         raise typer.Exit(1)
+
+
+def _find_data(
+    name: str, setting: str | None, data_dir: Path | None
+) -> tuple[Dataset, DatasetEntry | None]:
+    """Load a file, a converted folder or a named set; only the last has an entry."""
+    from groupnoise.datasets import Windows, find_dataset, load_dataset, open_groups
+
+    if setting is not None:
+        return _read_file(name, setting), None
+    if not Path(name).is_dir():
+        return load_dataset(name, data_dir=data_dir), find_dataset(name)
+    stored = open_groups(name)
+    if isinstance(stored, Windows):
+        raise DataError(f"{name} holds windows; describe the click log they were cut from.")
+    return stored, None
 
 
 def _read_file(path: str, setting: str) -> Dataset:
