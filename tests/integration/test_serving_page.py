@@ -1,0 +1,216 @@
+"""The recall page in a real Chromium."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from serving_support import running_service, write_neighbour_shop, write_shop
+
+pytestmark = pytest.mark.browser
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SCREENSHOTS = os.environ.get("GROUPNOISE_SCREENSHOTS")
+"""A folder to keep screenshots in; they go to a temporary one where it is not set."""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    if executable is None:
+        pytest.skip("no Chromium on this machine: install it to test the page")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=executable, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    main, compare = write_shop(folder / "main"), write_neighbour_shop(folder / "compare")
+    with running_service(folder, main, compare=compare) as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser):
+    """A page that fails its test on any message in the console."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    messages = []
+    opened.on("console", lambda message: messages.append(message.text))
+    opened.on("pageerror", lambda error: messages.append(str(error)))
+    opened.messages = messages
+    yield opened
+    context.close()
+
+
+def titles(page, model="main"):
+    return page.locator(f"#list-{model} .item .title").all_inner_texts()
+
+
+def clicked(page):
+    return page.locator("#clicks .title").all_inner_texts()
+
+
+def open_with(page, service, items):
+    page.goto(f"{service.address}/#items={','.join(items)}")
+    page.wait_for_selector("#lists:not([aria-busy]) .item")
+
+
+def test_it_opens_with_the_example_and_both_models(page, service, tmp_path):
+    page.goto(service.address)
+    page.wait_for_selector("#list-compare .item")
+    assert clicked(page) == ["Green Tea", "Steel Hammer"]
+    assert "Tea Cup" in titles(page)
+    assert titles(page, "compare") == ["Tea Cup", "Long Nail"]
+    card = page.locator("#cards .card").first.inner_text()
+    assert "Six items" in card
+    assert "hit@10" in card
+    assert page.messages == []
+    page.screenshot(path=Path(SCREENSHOTS or tmp_path) / "recall_page_test.png")
+
+
+def test_an_item_is_searched_and_picked_by_keyboard_alone(page, service):
+    page.goto(f"{service.address}/#items=tea")
+    page.wait_for_selector("#list-main .item")
+    page.focus("#search")
+    page.keyboard.type("na")
+    page.wait_for_selector("#suggestions [aria-selected=true] >> text=Long Nail")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#clicks .title >> text=Long Nail")
+    assert clicked(page) == ["Green Tea", "Long Nail"]
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.keyboard.press("ArrowDown")
+    page.wait_for_selector("#suggestions li")
+    first = page.locator("#suggestions [aria-selected=true]").inner_text()
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#suggestions [aria-selected=true]").inner_text() != first
+    page.keyboard.press("Escape")
+    assert page.locator("#suggestions").is_hidden()
+    assert page.messages == []
+
+
+def test_removing_and_clearing_clicks(page, service):
+    open_with(page, service, ["tea", "hammer"])
+    page.get_by_role("button", name="Remove Steel Hammer").press("Enter")
+    page.wait_for_function("document.querySelectorAll('#clicks li').length === 1")
+    page.wait_for_selector("#lists:not([aria-busy])")
+    assert titles(page)[:2] == ["Tea Cup", "Tea Spoon"]
+    page.get_by_role("button", name="Clear").click()
+    page.wait_for_selector("text=No known click yet")
+    assert titles(page)[0] == "Tea Cup"
+    assert "#" not in page.url
+
+
+def test_why_names_the_match_and_the_noise(page, service):
+    open_with(page, service, ["tea", "hammer", "cup"])
+    assert page.locator("#clicks .is-noise .title").all_inner_texts() == ["Steel Hammer"]
+    row = page.locator("#list-main .item").first
+    assert row.locator("button").first.get_attribute("aria-expanded") == "true"
+    assert re.search(r"Matched by (Green Tea|Tea Cup)", row.locator(".why").inner_text())
+    assert row.locator(".share").count() == 3
+    row.locator("button").first.focus()
+    assert page.locator("#clicks .is-matched").count() == 1
+    row.get_by_role("button", name="Click this item too").click()
+    page.wait_for_function("document.querySelectorAll('#clicks li').length === 4")
+    assert page.messages == []
+
+
+def test_options_change_what_is_recalled(page, service):
+    open_with(page, service, ["tea"])
+    page.select_option("#category", "tools")
+    page.wait_for_function(
+        "!document.querySelector('#list-main .item .title').textContent.includes('Tea')"
+    )
+    assert set(titles(page)) == {"Steel Hammer", "Long Nail", "Hand Saw"}
+    assert page.locator("#list-compare").inner_text().endswith("Nothing passes these filters.")
+
+
+def test_a_search_without_result_says_so(page, service):
+    open_with(page, service, ["tea"])
+    page.fill("#search", "zebra")
+    page.wait_for_selector("text=No title holds “zebra”.")
+    page.keyboard.press("Enter")
+    assert clicked(page) == ["Green Tea"]
+
+
+def test_unknown_items_are_reported(page, service):
+    open_with(page, service, ["tea", "ghost"])
+    assert "Not known to the model: ghost." in page.locator("#clicks-note").inner_text()
+
+
+def test_text_from_the_artifact_is_never_run(page, tmp_path):
+    titled = ["<img src=x onerror=alert(1)>", "b", "c", "d", "e", "f"]
+    with running_service(tmp_path, write_shop(tmp_path / "a", titles=titled)) as service:
+        open_with(page, service, ["tea"])
+        assert clicked(page) == [titled[0]]
+        assert page.locator("main img").count() == 0
+        assert page.messages == []
+
+
+def test_a_silent_service_is_reported_and_can_be_tried_again(page, tmp_path):
+    with running_service(tmp_path, write_shop(tmp_path / "a")) as service:
+        open_with(page, service, ["tea"])
+        page.route("**/v1/**", lambda route: route.abort())
+        page.get_by_role("button", name="Clear").click()
+        page.wait_for_selector("#banner >> text=The service does not answer.")
+        page.unroute("**/v1/**")
+        page.get_by_role("button", name="Try again").click()
+        page.wait_for_selector("#banner", state="hidden")
+
+
+def test_a_refusal_is_shown_in_its_own_words(page, service):
+    page.goto(f"{service.address}/#items={','.join(['tea'] * 201)}")
+    page.wait_for_selector("#banner >> text=A history holds 201 items")
+
+
+def test_a_token_is_asked_for_and_used(page, tmp_path):
+    with running_service(tmp_path, write_shop(tmp_path / "a"), token="s3cret") as service:
+        page.goto(service.address)
+        page.fill("#token", "wrong")
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(200)
+        assert page.locator("#token-form").is_visible()
+        page.fill("#token", "s3cret")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#list-main .item")
+        assert page.locator("#token-form").is_hidden()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark_follow_the_system_and_the_button(browser, service, scheme):
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    open_with(page, service, ["tea"])
+    theme = "document.documentElement.dataset.theme"
+    assert page.evaluate(theme) == scheme
+    page.click("#theme")
+    assert page.evaluate(theme) != scheme
+    context.close()
+
+
+def test_a_phone_needs_no_sideways_scrolling(browser, service):
+    context = browser.new_context(viewport={"width": 360, "height": 740}, is_mobile=True)
+    page = context.new_page()
+    open_with(page, service, ["tea", "hammer", "cup"])
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    context.close()
+
+
+def test_nothing_is_loaded_from_elsewhere(page, service):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    open_with(page, service, ["tea"])
+    foreign = [url for url in asked if not url.startswith((service.address, "data:"))]
+    assert foreign == []
