@@ -149,7 +149,9 @@ def _convert(
             plan = plan_log(source, **options, text_columns=text_columns, report=_say_nothing)
     if not state.run_rows:
         reason = "" if plan.min_rating is None else f" rated {plan.min_rating:g} or more"
-        raise DataError(f"{source.paths[0]} has no row{reason}; at least one is needed.")
+        raise DataError(
+            f"{source.paths[0]} has columns but 0 rows{reason}; at least one is needed."
+        )
     entries, counts = merge_runs(
         building, state, rules, rows_at_once=rows_at_once, progress=progress
     )

@@ -78,7 +78,9 @@ class NamedArrays:
                 f"{self.path}: arrays of one length are needed to read them as columns; it holds "
                 f"{self._listing()}."
             )
-        return Table(pl.DataFrame(columns), self.name, lambda row: f"{self.path}, row {row}")
+        return Table(
+            pl.DataFrame(columns), self.name, self.path, lambda row: f"{self.path}, row {row}"
+        )
 
     def _listing(self) -> str:
         return ", ".join(f"{name} {values.shape}" for name, values in self.arrays.items())

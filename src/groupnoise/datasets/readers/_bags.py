@@ -24,6 +24,7 @@ from groupnoise.datasets.readers._columns import match_columns, need_column, pic
 from groupnoise.datasets.readers._inputs import read_input
 from groupnoise.datasets.readers._memberships import read_memberships, read_truth
 from groupnoise.datasets.readers._sources import Report
+from groupnoise.datasets.readers._stored import open_if_stored
 from groupnoise.datasets.readers._tables import Table
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups
@@ -73,6 +74,9 @@ def read_bags(
     bags : BagDataset
         Bags in the order of their first rows.
     """
+    stored = open_if_stored(source, BagDataset)
+    if stored is not None:
+        return stored
     tell = report or (lambda sentence: None)
     if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):
         tell(f"read {source} as AMIL: one .names and one .data file per class")
@@ -95,7 +99,7 @@ def _bags_from_table(
     label_separator: str | None,
     report: Report,
 ) -> BagDataset:
-    columns, origin = table.frame.columns, table.name
+    columns, origin = table.frame.columns, table.origin
     group_column = need_column("group", group, columns, origin=origin, report=report)
     taken = {group_column}
     if label is None:
@@ -135,7 +139,7 @@ def feature_columns(
     """Return the feature columns: those named, a column of lists, or what is numeric and free."""
     columns = table.frame.columns
     if features is not None:
-        return match_columns("features", features, columns, table.name)
+        return match_columns("features", features, columns, table.origin)
     free = [column for column in columns if column not in taken]
     of_lists = [column for column in free if table.frame.schema[column].is_nested()]
     if of_lists:
@@ -144,7 +148,7 @@ def feature_columns(
     numeric = [column for column in free if is_mostly_numeric(table, column)]
     if not numeric:
         raise DataError(
-            f"{table.name} has no numeric column left to be a feature; name them with `features` "
+            f"{table.origin} has no numeric column left to be a feature; name them with `features` "
             "(--features)."
         )
     shown = f"{numeric[0]!r} to {numeric[-1]!r}" if len(numeric) > 1 else repr(numeric[0])

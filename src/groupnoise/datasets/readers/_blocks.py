@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from groupnoise._checks import require
 from groupnoise.datasets.readers._columns import KNOWN_NAMES
 from groupnoise.datasets.readers._delimited import open_delimited
 from groupnoise.datasets.readers._polars import pl
-from groupnoise.datasets.readers._sources import Report, Source
+from groupnoise.datasets.readers._sources import Report, Source, name_of
 from groupnoise.datasets.readers._tables import Table, read_content
 from groupnoise.exceptions import DataError
 
@@ -100,10 +100,18 @@ def iter_blocks(
         if source.format in ("parquet", "arrow"):
             yield from _binary_blocks(source, path, list(types), max(block_bytes // 32, 1))
             continue
-        first_line = 1
+        first_line, at_header = 1, layout.has_header
         for block in source.line_blocks(path, block_bytes):
+            if at_header:
+                header_begin = len(block) - len(block.lstrip(b"\r\n"))
+                first_line += block.count(b"\n", 0, header_begin)
+                block = block[header_begin:]
+                if not block:
+                    continue
+                layout = _same_columns(path, block, layout)
             if layout.separator is not None:
-                table = _delimited_block(path, block, layout, types, first_line, report)
+                table = _delimited_block(path, block, layout, types, first_line, at_header, report)
+                at_header = False
             else:
                 table = read_content(path, block, "jsonl", first_line=first_line, report=report)
             if len(table):
@@ -121,9 +129,9 @@ def _delimited_block(
     layout: LogLayout,
     types: Mapping[str, Any],
     first_line: int,
+    has_header: bool,
     report: Report,
 ) -> Table:
-    has_header = layout.has_header and first_line == 1
     names = list(layout.names)
     try:
         frame = pl.read_csv(
@@ -135,21 +143,39 @@ def _delimited_block(
         ).select(list(types))
         if frame.null_count().sum_horizontal()[0] == 0:
             begin = first_line + has_header
-            return Table(frame, path, lambda row: f"{path}, line {begin + row}")
+            return Table(frame, name_of(path), path, lambda row: f"{path}, line {begin + row}")
     except pl.exceptions.PolarsError:
         pass  # some cell does not fit: read again with all cells as text, to say which
     table = read_content(
         path, block, "csv", separator=layout.separator, header=has_header,
         first_line=first_line, report=report,
     )  # fmt: skip
-    if not has_header and table.frame.width == len(names):
-        table.frame.columns = names
-    if table.frame.columns != names:
-        raise DataError(
-            f"{path}, line {first_line}: its columns differ from those of the first file "
-            f"({', '.join(names)}); files read together must share theirs."
-        )
+    if not has_header:
+        if table.frame.width > len(names):
+            raise DataError(
+                f"{path}, line {first_line} or after: {table.frame.width} cells where the first "
+                f"line of the file has {len(names)}."
+            )
+        missing = [pl.lit(None, pl.String).alias(name) for name in names[table.frame.width :]]
+        table.frame.columns = names[: table.frame.width]
+        return replace(table, frame=table.frame.with_columns(missing))
     return table
+
+
+def _same_columns(path: str, block: bytes, layout: LogLayout) -> LogLayout:
+    """Return the layout of one more file, whose columns may stand in another order."""
+    document = open_delimited(
+        path, block.split(b"\n", 1)[0], separator=layout.separator, header=True,
+        report=lambda sentence: None,
+    )  # fmt: skip
+    names = tuple(next(document.records())[1])
+    if set(names) != set(layout.names):
+        odd = ", ".join(sorted(set(names) ^ set(layout.names)))
+        raise DataError(
+            f"{path}, line 1: its columns differ from those of the first file ({odd}); files read "
+            "together must share theirs."
+        )
+    return replace(layout, names=names)
 
 
 def _binary_blocks(
@@ -158,6 +184,8 @@ def _binary_blocks(
     """Yield the record batches of a Parquet or Arrow file."""
     arrow = require("pyarrow", extra="data")
     ipc, parquet = require("pyarrow.ipc", extra="data"), require("pyarrow.parquet", extra="data")
+    if source.size_of(path)[0] == 0:
+        raise DataError(f"{path} is empty; give a file with at least one row.")
     first_row = 0
     with source.open_binary(path) as stream:
         try:
@@ -175,6 +203,7 @@ def _binary_blocks(
                     begin = first_row + start
                     yield Table(
                         frame[start : start + n_rows],
+                        name_of(path),
                         path,
                         lambda row, begin=begin: f"{path}, row {begin + row}",  # type: ignore[misc]
                     )

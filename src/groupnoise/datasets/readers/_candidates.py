@@ -22,6 +22,7 @@ from groupnoise.datasets.readers._columns import match_columns, need_column, pic
 from groupnoise.datasets.readers._inputs import read_input
 from groupnoise.datasets.readers._memberships import read_memberships, read_truth
 from groupnoise.datasets.readers._sources import Report
+from groupnoise.datasets.readers._stored import open_if_stored
 from groupnoise.datasets.readers._tables import Table
 from groupnoise.exceptions import DataError, EmptyGroupError
 
@@ -45,7 +46,8 @@ def read_candidates(
     ----------
     source : str, Path or frame
         CSV, TSV, Parquet, Arrow, JSON lines (a file, a folder, a glob, an address), `.npz`,
-        `.mat`, or a frame of pandas, polars or pyarrow.
+        `.mat`, or a frame of pandas, polars or pyarrow; or a folder
+        that `groupnoise data convert` wrote.
     features : str or list of str, optional
         Numeric columns, by name or by patterns such as `f*`, or one column of lists. By default
         every numeric column that plays no other part.
@@ -69,6 +71,9 @@ def read_candidates(
     data : PartialLabelDataset
         Rows in the order of the source; a truth outside its candidates is refused.
     """
+    stored = open_if_stored(source, PartialLabelDataset)
+    if stored is not None:
+        return stored
     tell = report or (lambda sentence: None)
     data = read_input(source, report=tell, **table_options)
     if isinstance(data, NamedArrays):
@@ -87,7 +92,7 @@ def _candidates_from_table(
     label_separator: str | None,
     report: Report,
 ) -> PartialLabelDataset:
-    columns, origin = table.frame.columns, table.name
+    columns, origin = table.frame.columns, table.origin
     truth_column = pick_column("truth", truth, columns, origin=origin, report=report)
     taken = set() if truth_column is None else {truth_column}
     if candidates is not None:

@@ -156,7 +156,7 @@ def _flat_column(table: Table, column: str) -> pl.Series:
     cells = table.frame[column]
     if cells.dtype.is_nested() or cells.dtype in (pl.Binary, pl.Object):
         raise DataError(
-            f"{table.name}: column {column!r} holds {cells.dtype} cells where one value per row "
+            f"{table.origin}: column {column!r} holds {cells.dtype} cells where one value per row "
             "is needed."
         )
     return cells

@@ -58,7 +58,7 @@ def _drop_low_ratings(
     if rating is None:
         if min_rating is not None:
             raise DataError(
-                f"{table.name} has no column that looks like the rating, which min_rating needs; "
+                f"{table.origin} has no column that looks like the rating, which min_rating needs; "
                 "name it with `rating` (--rating)."
             )
         return table, 0

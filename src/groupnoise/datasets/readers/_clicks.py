@@ -17,6 +17,7 @@ from groupnoise.datasets.readers._click_rows import ClickRows, click_rows
 from groupnoise.datasets.readers._columns import find_click_columns
 from groupnoise.datasets.readers._inputs import read_input
 from groupnoise.datasets.readers._sources import Report
+from groupnoise.datasets.readers._stored import open_if_stored
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups
 
@@ -73,6 +74,9 @@ def read_clicks(
         Users and items in the order of their ids; `notes` counts the rows read and left out, and
         lists the guesses.
     """
+    stored = open_if_stored(source, ClickDataset)
+    if stored is not None:
+        return stored
     guesses: list[str] = []
 
     def tell(sentence: str) -> None:
@@ -84,11 +88,11 @@ def read_clicks(
     if isinstance(table, NamedArrays):
         table = table.as_table()
     columns = find_click_columns(
-        table.frame, table.name, tell, user=user, item=item, time=time, rating=rating
+        table.frame, table.origin, tell, user=user, item=item, time=time, rating=rating
     )
     rows = click_rows(table, columns, min_rating)
     if len(rows.users) == 0:
-        raise DataError(f"{table.name} has no row rated {min_rating:g} or more.")
+        raise DataError(f"{table.origin} has no row rated {min_rating:g} or more.")
     clicks, moments = _histories_of(rows, name or table.name)
     if session_gap is not None:
         clicks = _cut_sessions(clicks, moments, session_gap)

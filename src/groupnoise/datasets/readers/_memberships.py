@@ -112,15 +112,17 @@ def _single_labels(
     if isinstance(cells.dtype, (pl.List, pl.Array)):
         flat = flat.explode("label")
     elif cells.dtype.is_nested():
-        raise DataError(f"{table.name}: column {column!r} holds {cells.dtype}, not labels.")
+        raise DataError(f"{table.origin}: column {column!r} holds {cells.dtype}, not labels.")
     if flat["label"].dtype == pl.String:
         flat = flat.with_columns(pl.col("label").str.strip_chars())
         flat = flat.filter(pl.col("label") != "")
     flat = flat.drop_nulls()
     if flat.height == 0:
-        raise DataError(f"{table.name}: column {column!r} holds no label at all.")
+        raise DataError(f"{table.origin}: column {column!r} holds no label at all.")
     rows: IntArray = flat["row"].to_numpy()
-    by_label = Table(flat.select("label"), table.name, lambda entry: table.place(int(rows[entry])))
+    by_label = Table(
+        flat.select("label"), table.name, table.origin, lambda entry: table.place(int(rows[entry]))
+    )
     return rows, as_id_cells(by_label, column, flat["label"])
 
 

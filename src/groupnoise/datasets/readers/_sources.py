@@ -55,8 +55,10 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What to call the data: the first file's name without its suffixes."""
-        return PurePosixPath(self.paths[0]).name.split(".")[0]
+        """What to call the data: the file's name without suffixes, or that of its folder."""
+        if len(self.paths) > 1:
+            return PurePosixPath(self.paths[0]).parent.name
+        return name_of(self.paths[0])
 
     def read_bytes(self, path: str) -> bytes:
         """Return the content of one file, decompressed; a file without any is refused."""
@@ -209,6 +211,11 @@ def _one_format(place: str, paths: list[str]) -> tuple[list[str], str]:
             "name the files of one format with a glob."
         )
     return list(known), next(iter(known.values()))
+
+
+def name_of(path: str) -> str:
+    """Return the name of a file without its suffixes."""
+    return PurePosixPath(path).name.split(".")[0]
 
 
 def _suffix(path: str) -> str:

@@ -18,7 +18,7 @@ from groupnoise.datasets.readers._columns import KNOWN_NAMES
 from groupnoise.datasets.readers._delimited import decode, open_delimited, parse_delimited
 from groupnoise.datasets.readers._frames import as_polars
 from groupnoise.datasets.readers._polars import pl
-from groupnoise.datasets.readers._sources import Report, Source, find_source
+from groupnoise.datasets.readers._sources import Report, Source, find_source, name_of
 from groupnoise.exceptions import DataError, ParameterError
 
 TABLE_FORMATS = ("csv", "tsv", "parquet", "arrow", "jsonl")
@@ -34,12 +34,15 @@ class Table:
         The rows. Cells of delimited text are all text: what a column means is decided by its use.
     name : str
         What to call the data.
+    origin : str
+        The file, or the first of several, for an error message.
     place : callable
         Given a row number, says file and line (or row) for an error message.
     """
 
     frame: pl.DataFrame
     name: str
+    origin: str
     place: Callable[[int], str] = field(repr=False)
 
     def __len__(self) -> int:
@@ -48,7 +51,7 @@ class Table:
     def take(self, rows: IntArray) -> Table:
         """Return the rows at `rows`, which keep their places."""
         place = self.place
-        return Table(self.frame[rows], self.name, lambda row: place(int(rows[row])))
+        return Table(self.frame[rows], self.name, self.origin, lambda row: place(int(rows[row])))
 
 
 def read_table(
@@ -86,7 +89,7 @@ def read_table(
     tell = report or _say_nothing
     if not isinstance(source, (str, Path, Source)):
         frame = as_polars(source)
-        return _checked(Table(frame, "frame", lambda row: f"row {row}"))
+        return _checked(Table(frame, "frame", "the frame", lambda row: f"row {row}"))
     files = source
     if not isinstance(files, Source):
         files = find_source(files, format=format, filesystem=filesystem)
@@ -156,6 +159,7 @@ def _read_delimited(
     records: IntArray = np.flatnonzero(is_filled)
     return Table(
         frame.filter(is_filled),
+        name_of(path),
         path,
         lambda row: f"{path}, line {document.line_of(int(records[row]))}",
     )
@@ -185,7 +189,7 @@ def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:
             f"{path}: its lines do not share one set of columns with one type each ({reason})."
         ) from None
     numbers = list(lines)
-    return Table(frame, path, lambda row: f"{path}, line {numbers[row]}")
+    return Table(frame, name_of(path), path, lambda row: f"{path}, line {numbers[row]}")
 
 
 def _read_binary(path: str, content: bytes, format: str) -> Table:
@@ -199,7 +203,7 @@ def _read_binary(path: str, content: bytes, format: str) -> Table:
             f"{path} is not a whole {kind} file: it is cut off or damaged ({reason}); "
             "fetch or write it again."
         ) from None
-    return Table(frame, path, lambda row: f"{path}, row {row}")
+    return Table(frame, name_of(path), path, lambda row: f"{path}, row {row}")
 
 
 def join_tables(tables: Sequence[Table], name: str) -> Table:
@@ -209,7 +213,7 @@ def join_tables(tables: Sequence[Table], name: str) -> Table:
         if set(table.frame.columns) != set(first.frame.columns):
             odd = sorted(set(table.frame.columns) ^ set(first.frame.columns))
             raise DataError(
-                f"{table.name} and {first.name} have different columns ({', '.join(odd)}); "
+                f"{table.origin} and {first.origin} have different columns ({', '.join(odd)}); "
                 "files read together must share theirs."
             )
     try:
@@ -219,7 +223,7 @@ def join_tables(tables: Sequence[Table], name: str) -> Table:
     except pl.exceptions.PolarsError as error:
         reason = str(error).split("\n", 1)[0]
         raise DataError(
-            f"the files beside {first.name} hold columns of different types ({reason}); "
+            f"the files beside {first.origin} hold columns of different types ({reason}); "
             "write them with one schema."
         ) from None
     ends = list(accumulate(len(table) for table in tables))
@@ -228,10 +232,10 @@ def join_tables(tables: Sequence[Table], name: str) -> Table:
         file = bisect_right(ends, row)
         return tables[file].place(row - (ends[file] - len(tables[file])))
 
-    return Table(frame, name, place)
+    return Table(frame, name, first.origin, place)
 
 
 def _checked(table: Table) -> Table:
     if len(table) == 0:
-        raise DataError(f"{table.name} has columns but 0 rows; at least one is needed.")
+        raise DataError(f"{table.origin} has columns but 0 rows; at least one is needed.")
     return table

@@ -7,7 +7,7 @@ from functools import partial
 
 from groupnoise.datasets.readers._delimited import decode
 from groupnoise.datasets.readers._polars import pl
-from groupnoise.datasets.readers._sources import Report, Source
+from groupnoise.datasets.readers._sources import Report, Source, name_of
 from groupnoise.datasets.readers._tables import Table, join_tables
 from groupnoise.exceptions import DataError
 
@@ -52,7 +52,7 @@ def _read_one(path: str, content: bytes, report: Report) -> Table:
     frame = pl.DataFrame(
         {"user": users, "item": items}, schema={"user": pl.String, "item": pl.String}
     )
-    return Table(frame, path, partial(_place, path, lines))
+    return Table(frame, name_of(path), path, partial(_place, path, lines))
 
 
 def _place(path: str, lines: list[int], row: int) -> str:
