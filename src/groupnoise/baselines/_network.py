@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -12,20 +14,91 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from groupnoise._checks import check_choice, check_count, check_fraction
-from groupnoise._typing import FloatArray
+from groupnoise._random import RandomState, generator_from
+from groupnoise._typing import FloatArray, ProgressCallback
 from groupnoise.baselines._classifier import SavedClassifier
+from groupnoise.baselines._training import seeded, train
 
 HiddenWidths = int | tuple[int, ...]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(SavedClassifier):
-    """A classifier whose fitted state is a torch module, `network_`."""
+    """A classifier whose fitted state is a network, trained by Adam.
 
-    network_: nn.Module
+    Scale the features first, for example with :class:`sklearn.preprocessing.StandardScaler`.
+    Subclasses may have other defaults.
 
+    Parameters
+    ----------
+    encoder : {"linear", "mlp"}, default="mlp"
+        The network from features to logits: a linear map or a perceptron.
+    hidden : int or tuple of int, default=300
+        Widths of the hidden layers of the perceptron.
+    dropout : float, default=0.5
+        After each hidden layer.
+    max_epochs : int, default=60
+        Passes over the data.
+    batch_size : int, default=64
+        Rows, or bags, per step.
+    learning_rate : float, default=3e-3
+        Adam's step size.
+    weight_decay : float, default=1e-5
+        Added to the gradient.
+    random_state : int, generator or None
+        Decides the first weights, the batches and the dropout.
+
+    Attributes
+    ----------
+    network_ : torch.nn.Module
+        The trained network.
+    """
+
+    encoder: str = "mlp"
+    hidden: HiddenWidths = 300
+    dropout: float = 0.5
+    max_epochs: int = 60
+    batch_size: int = 64
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-5
+    random_state: RandomState = None
+
+    @property
     @abstractmethod
+    def _n_outputs(self) -> int:
+        """How many logits the network gives, known once the classes are."""
+
     def _build(self) -> nn.Module:
         """Return a fresh network for the classes and the width seen in `fit`."""
+        return build_network(
+            self.n_features_in_,
+            self._n_outputs,
+            encoder=self.encoder,
+            hidden=self.hidden,
+            dropout=self.dropout,
+        )
+
+    def _fit_network(
+        self,
+        batch_loss: Callable[[Tensor], Tensor],
+        n_rows: int,
+        validation: Callable[[], float] | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> None:
+        """Build `network_` and train it; the arguments are those of :func:`train`."""
+        with seeded(generator_from(self.random_state)):
+            self.network_ = self._build()
+            train(
+                self.network_,
+                batch_loss,
+                n_rows,
+                max_epochs=self.max_epochs,
+                batch_size=self.batch_size,
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                validation=validation,
+                progress=progress,
+            )
 
     def _logits(self, rows: FloatArray) -> FloatArray:
         """Return what the network says of each row, shape (n_rows, n_outputs)."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import cast
+
 import numpy as np
 import torch
 from scipy.special import expit
@@ -9,14 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from groupnoise._checks import check_choice, check_count
-from groupnoise._random import RandomState
 from groupnoise._typing import FloatArray
-from groupnoise.baselines._network import HiddenWidths, as_features, hidden_layers, hidden_width
+from groupnoise.baselines._network import as_features, hidden_layers, hidden_width
 from groupnoise.baselines.mil._neural import NeuralBagClassifier
 from groupnoise.baselines.mil._segments import bag_softmax, bag_sum
 from groupnoise.groups import Groups
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AttentionMILClassifier(NeuralBagClassifier):
     r"""Attention-based multiple-instance network.
 
@@ -37,16 +40,11 @@ class AttentionMILClassifier(NeuralBagClassifier):
         Rows of V and U.
     gated : bool, default=True
         Whether the attention has its second factor.
-    encoder : {"linear", "mlp"}, default="mlp"
-        Whether h are the features themselves or those of a hidden layer.
-    hidden : int or tuple of int, default=128
-        Widths of the hidden layers.
-    dropout : float, default=0.2
-        After each hidden layer.
-    max_epochs, batch_size, learning_rate, weight_decay : number
-        Of Adam; the batch counts bags.
-    random_state : int, generator or None
-        Decides the first weights, the batches and the dropout.
+
+    Other Parameters
+    ----------------
+    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
+        The network and its training, as in `NetworkClassifier`; the batch counts bags.
 
     References
     ----------
@@ -61,34 +59,9 @@ class AttentionMILClassifier(NeuralBagClassifier):
     ['none', 'owl']
     """
 
-    network_: AttentionNetwork
-
-    def __init__(
-        self,
-        *,
-        attention_size: int = 64,
-        gated: bool = True,
-        encoder: str = "mlp",
-        hidden: HiddenWidths = 128,
-        dropout: float = 0.2,
-        max_epochs: int = 50,
-        batch_size: int = 8,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-4,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(
-            encoder=encoder,
-            hidden=hidden,
-            dropout=dropout,
-            max_epochs=max_epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            random_state=random_state,
-        )
-        self.attention_size = attention_size
-        self.gated = gated
+    attention_size: int = 64
+    gated: bool = True
+    dropout: float = 0.2
 
     def _build(self) -> AttentionNetwork:
         check_choice("encoder", self.encoder, ("linear", "mlp"))
@@ -105,14 +78,17 @@ class AttentionMILClassifier(NeuralBagClassifier):
             gated=self.gated,
         )
 
+    def _logits_and_scores(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        return cast("AttentionNetwork", self.network_).logits_and_scores(rows)
+
     def _batch_loss(self, rows: Tensor, bag_of: Tensor, answers: Tensor) -> Tensor:
-        logits, scores = self.network_.logits_and_scores(rows)
+        logits, scores = self._logits_and_scores(rows)
         return attention_loss(logits, scores, bag_of, answers)
 
     def _attention(self, bags: Groups) -> FloatArray:
         """Return the attention on each instance, shape (n_instances, n_problems)."""
         with torch.inference_mode():
-            _, scores = self.network_.logits_and_scores(as_features(bags.objects))
+            _, scores = self._logits_and_scores(as_features(bags.objects))
             bag_of = torch.from_numpy(bags.group_of_object)
             return np.asarray(bag_softmax(scores, bag_of, len(bags)).double().numpy())
 

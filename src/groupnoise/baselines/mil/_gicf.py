@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from groupnoise._checks import check_positive
-from groupnoise._random import RandomState
 from groupnoise._typing import BoolArray, FloatArray
-from groupnoise.baselines._network import HiddenWidths
 from groupnoise.baselines.mil._neural import NeuralBagClassifier
 from groupnoise.baselines.mil._segments import bag_mean
 from groupnoise.groups import Groups
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GICFClassifier(NeuralBagClassifier):
     r"""Group-instance cost function.
 
@@ -34,14 +35,11 @@ class GICFClassifier(NeuralBagClassifier):
     gamma : float, default=1.0
         Of the kernel, 1 in the paper. With many scaled features all rows are far apart; one over
         their number is then a better value.
-    encoder : {"linear", "mlp"}, default="linear"
-        The network g; linear in the paper.
-    hidden, dropout : int or tuple of int, and float
-        Widths of the hidden layers of the perceptron, and dropout after each.
-    max_epochs, batch_size, learning_rate, weight_decay : number
-        Of Adam; the batch counts bags.
-    random_state : int, generator or None
-        Decides the first weights, the batches and the dropout.
+
+    Other Parameters
+    ----------------
+    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
+        The network and its training, as in `NetworkClassifier`; the batch counts bags.
 
     References
     ----------
@@ -56,32 +54,11 @@ class GICFClassifier(NeuralBagClassifier):
     ['none', 'owl']
     """
 
-    def __init__(
-        self,
-        *,
-        bag_weight: float = 10.0,
-        gamma: float = 1.0,
-        encoder: str = "linear",
-        hidden: HiddenWidths = 128,
-        dropout: float = 0.5,
-        max_epochs: int = 50,
-        batch_size: int = 16,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 1e-4,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(
-            encoder=encoder,
-            hidden=hidden,
-            dropout=dropout,
-            max_epochs=max_epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            random_state=random_state,
-        )
-        self.bag_weight = bag_weight
-        self.gamma = gamma
+    bag_weight: float = 10.0
+    gamma: float = 1.0
+    encoder: str = "linear"
+    batch_size: int = 16
+    learning_rate: float = 1e-2
 
     def _learn(self, bags: Groups, answers: BoolArray) -> None:
         check_positive("bag_weight", self.bag_weight)

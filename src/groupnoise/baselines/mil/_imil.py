@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from scipy.optimize import brentq
 from torch import Tensor
 from torch.nn import functional as F
 
-from groupnoise._random import RandomState
 from groupnoise._typing import BoolArray, FloatArray, IntArray
-from groupnoise.baselines._network import HiddenWidths
 from groupnoise.baselines.mil._neural import NeuralBagClassifier
 from groupnoise.groups import Groups
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class IMILClassifier(NeuralBagClassifier):
     r"""Instance-level risk estimated from bag labels: a reconstruction.
 
@@ -31,16 +32,10 @@ class IMILClassifier(NeuralBagClassifier):
     estimate is held at zero, as in non-negative learning from positive and unlabeled data.
     :math:`\pi` solves :math:`\sum_i (1 - \pi)^{n_i}` = number of negative bags.
 
-    Parameters
-    ----------
-    encoder : {"linear", "mlp"}, default="linear"
-        The network g.
-    hidden, dropout : int or tuple of int, and float
-        Widths of the hidden layers of the perceptron, and dropout after each.
-    max_epochs, batch_size, learning_rate, weight_decay : number
-        Of Adam; the batch counts bags.
-    random_state : int, generator or None
-        Decides the first weights, the batches and the dropout.
+    Other Parameters
+    ----------------
+    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
+        The network and its training, as in `NetworkClassifier`; the batch counts bags.
 
     Attributes
     ----------
@@ -62,28 +57,9 @@ class IMILClassifier(NeuralBagClassifier):
 
     _fitted_arrays = (*NeuralBagClassifier._fitted_arrays, "prior_")
 
-    def __init__(
-        self,
-        *,
-        encoder: str = "linear",
-        hidden: HiddenWidths = 128,
-        dropout: float = 0.5,
-        max_epochs: int = 50,
-        batch_size: int = 16,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 1e-4,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(
-            encoder=encoder,
-            hidden=hidden,
-            dropout=dropout,
-            max_epochs=max_epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            random_state=random_state,
-        )
+    encoder: str = "linear"
+    batch_size: int = 16
+    learning_rate: float = 1e-2
 
     def _learn(self, bags: Groups, answers: BoolArray) -> None:
         self.prior_ = np.array(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -13,6 +15,7 @@ from groupnoise.baselines.mil._base import BagClassifier
 from groupnoise.groups import Groups
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MILRClassifier(BagClassifier):
     r"""Multiple-instance logistic regression.
 
@@ -60,20 +63,11 @@ class MILRClassifier(BagClassifier):
 
     _fitted_arrays = (*BagClassifier._fitted_arrays, "coef_", "intercept_")
 
-    def __init__(
-        self,
-        *,
-        softmax_strength: float = 2.5,
-        regularization: float = 1e-4,
-        n_starts: int = 3,
-        max_iterations: int = 200,
-        random_state: RandomState = None,
-    ) -> None:
-        self.softmax_strength = softmax_strength
-        self.regularization = regularization
-        self.n_starts = n_starts
-        self.max_iterations = max_iterations
-        self.random_state = random_state
+    softmax_strength: float = 2.5
+    regularization: float = 1e-4
+    n_starts: int = 3
+    max_iterations: int = 200
+    random_state: RandomState = None
 
     def _learn(self, bags: Groups, answers: BoolArray) -> None:
         check_positive("softmax_strength", self.softmax_strength, allow_zero=True)

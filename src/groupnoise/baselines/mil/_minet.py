@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise._checks import check_choice
-from groupnoise._random import RandomState
 from groupnoise._typing import BoolArray, FloatArray
 from groupnoise.baselines._network import HiddenWidths
 from groupnoise.baselines.mil._neural import NeuralBagClassifier
@@ -18,6 +19,7 @@ from groupnoise.groups import Groups
 POOLINGS = ("max", "mean", "log_mean_exp")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MiNetClassifier(NeuralBagClassifier):
     r"""Multiple-instance network in instance space.
 
@@ -31,16 +33,11 @@ class MiNetClassifier(NeuralBagClassifier):
     ----------
     pooling : {"max", "mean", "log_mean_exp"}, default="max"
         How instance probabilities become the bag's.
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network g.
-    hidden : int or tuple of int, default=(256, 128, 64)
-        Widths of the hidden layers.
-    dropout : float, default=0.5
-        After each hidden layer.
-    max_epochs, batch_size, learning_rate, weight_decay : number
-        Of Adam; the batch counts bags.
-    random_state : int, generator or None
-        Decides the first weights, the batches and the dropout.
+
+    Other Parameters
+    ----------------
+    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
+        The network and its training, as in `NetworkClassifier`; the batch counts bags.
 
     References
     ----------
@@ -55,30 +52,8 @@ class MiNetClassifier(NeuralBagClassifier):
     ['none', 'owl']
     """
 
-    def __init__(
-        self,
-        *,
-        pooling: str = "max",
-        encoder: str = "mlp",
-        hidden: HiddenWidths = (256, 128, 64),
-        dropout: float = 0.5,
-        max_epochs: int = 50,
-        batch_size: int = 8,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-4,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(
-            encoder=encoder,
-            hidden=hidden,
-            dropout=dropout,
-            max_epochs=max_epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            random_state=random_state,
-        )
-        self.pooling = pooling
+    pooling: str = "max"
+    hidden: HiddenWidths = (256, 128, 64)
 
     def _learn(self, bags: Groups, answers: BoolArray) -> None:
         check_choice("pooling", self.pooling, POOLINGS)

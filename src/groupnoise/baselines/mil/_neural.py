@@ -3,74 +3,38 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy.special import expit
-from torch import Tensor, nn
+from torch import Tensor
 
-from groupnoise._random import RandomState, generator_from
 from groupnoise._typing import BoolArray, FloatArray
-from groupnoise.baselines._network import (
-    HiddenWidths,
-    NetworkClassifier,
-    as_features,
-    build_network,
-)
-from groupnoise.baselines._training import seeded, train
+from groupnoise.baselines._network import HiddenWidths, NetworkClassifier, as_features
 from groupnoise.baselines.mil._base import BagClassifier
 from groupnoise.baselines.mil._segments import BagIndex
 from groupnoise.groups import Groups
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NeuralBagClassifier(NetworkClassifier, BagClassifier):
     """A network from an instance to one logit per binary problem, trained on labels of bags.
 
     The binary problems are columns of one network. With a linear encoder they are as separate as
     one-vs-rest models; with a perceptron they share its hidden layers.
 
-    Scale the features first, for example with :class:`sklearn.preprocessing.StandardScaler`.
-
-    Parameters
-    ----------
-    encoder : {"linear", "mlp"}
-        The network from features to logits.
-    hidden : int or tuple of int
-        Widths of the hidden layers of the perceptron.
-    dropout : float
-        After each hidden layer.
-    max_epochs : int
-        Passes over the bags.
-    batch_size : int
-        Bags per step.
-    learning_rate : float
-        Adam's step size.
-    weight_decay : float
-        Added to the gradient.
-    random_state : int, generator or None
-        Decides the first weights, the batches and the dropout.
+    Other Parameters
+    ----------------
+    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
+        The network and its training, as in `NetworkClassifier`; the batch counts bags.
     """
 
-    def __init__(
-        self,
-        *,
-        encoder: str,
-        hidden: HiddenWidths,
-        dropout: float,
-        max_epochs: int,
-        batch_size: int,
-        learning_rate: float,
-        weight_decay: float,
-        random_state: RandomState,
-    ) -> None:
-        self.encoder = encoder
-        self.hidden = hidden
-        self.dropout = dropout
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.random_state = random_state
+    hidden: HiddenWidths = 128
+    max_epochs: int = 50
+    batch_size: int = 8
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
 
     @abstractmethod
     def _batch_loss(self, rows: Tensor, bag_of: Tensor, answers: Tensor) -> Tensor:
@@ -90,31 +54,16 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
         features = as_features(bags.objects)
         labels = torch.from_numpy(answers.astype(np.float32))
         index = BagIndex(bags)
-        with seeded(generator_from(self.random_state)):
-            self.network_ = self._build()
 
-            def batch_loss(batch: Tensor) -> Tensor:
-                instances, bag_of = index.gather(batch)
-                return self._batch_loss(features[instances], bag_of, labels[batch])
+        def batch_loss(batch: Tensor) -> Tensor:
+            instances, bag_of = index.gather(batch)
+            return self._batch_loss(features[instances], bag_of, labels[batch])
 
-            train(
-                self.network_,
-                batch_loss,
-                len(bags),
-                max_epochs=self.max_epochs,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-            )
+        self._fit_network(batch_loss, len(bags))
 
-    def _build(self) -> nn.Module:
-        return build_network(
-            self.n_features_in_,
-            self._n_problems,
-            encoder=self.encoder,
-            hidden=self.hidden,
-            dropout=self.dropout,
-        )
+    @property
+    def _n_outputs(self) -> int:
+        return self._n_problems
 
     def _instance_probabilities(self, rows: FloatArray) -> FloatArray:
         return np.asarray(expit(self._logits(rows)))

@@ -13,18 +13,10 @@ class CCClassifier(NeuralPartialLabelClassifier):
 
     .. math:: \ell(x, S) = -\log \sum_{y \in S} p_y(x), \qquad p = \mathrm{softmax}(g(x))
 
-    The parameters are those of all neural partial-label baselines.
-
-    Parameters
-    ----------
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network from features to logits.
-    hidden, dropout : int and float
-        Width of, and dropout after, the hidden layer of the perceptron.
-    max_epochs, batch_size, learning_rate, weight_decay : number
-        Of Adam.
-    random_state : int, generator or None
-        Decides the first weights, the batches and the dropout.
+    Other Parameters
+    ----------------
+    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
+        The network and its training, as in `NetworkClassifier`.
 
     References
     ----------

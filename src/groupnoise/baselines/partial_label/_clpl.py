@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -11,6 +13,7 @@ from groupnoise._typing import BoolArray, FloatArray
 from groupnoise.baselines.partial_label._linear import LinearPartialLabelClassifier, with_constant
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CLPLClassifier(LinearPartialLabelClassifier):
     r"""Convex learning from partial labels, with linear scores :math:`g_a(x) = w_a x + b_a`.
 
@@ -47,16 +50,9 @@ class CLPLClassifier(LinearPartialLabelClassifier):
     [0, 1]
     """
 
-    def __init__(
-        self,
-        *,
-        regularization: float = 1e-3,
-        surrogate: str = "squared_hinge",
-        max_iterations: int = 300,
-    ) -> None:
-        self.regularization = regularization
-        self.surrogate = surrogate
-        self.max_iterations = max_iterations
+    regularization: float = 1e-3
+    surrogate: str = "squared_hinge"
+    max_iterations: int = 300
 
     def _learn(self, rows: FloatArray, candidates: BoolArray) -> None:
         check_positive("regularization", self.regularization, allow_zero=True)

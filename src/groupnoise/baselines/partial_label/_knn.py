@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from groupnoise._typing import BoolArray, FloatArray
 from groupnoise.baselines.partial_label._base import PartialLabelClassifier
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PLKNNClassifier(PartialLabelClassifier):
     r"""Partial-label k nearest neighbours.
 
@@ -48,12 +50,9 @@ class PLKNNClassifier(PartialLabelClassifier):
 
     _fitted_arrays = ("rows_", "candidates_")
 
-    def __init__(
-        self, *, n_neighbors: int = 10, metric: str = "euclidean", n_jobs: int | None = None
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.n_jobs = n_jobs
+    n_neighbors: int = 10
+    metric: str = "euclidean"
+    n_jobs: int | None = None
 
     def _learn(self, rows: FloatArray, candidates: BoolArray) -> None:
         check_count("n_neighbors", self.n_neighbors)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from groupnoise._checks import check_positive
-from groupnoise._random import RandomState
 from groupnoise._typing import BoolArray, FloatArray
-from groupnoise.baselines._network import HiddenWidths
 from groupnoise.baselines.partial_label._neural import (
     NeuralPartialLabelClassifier,
     candidate_log_softmax,
 )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LWSClassifier(NeuralPartialLabelClassifier):
     r"""Leveraged weighted loss with the sigmoid loss :math:`\psi(z) = 1 / (1 + e^z)`.
 
@@ -28,14 +29,11 @@ class LWSClassifier(NeuralPartialLabelClassifier):
     ----------
     leverage : float, default=2.0
         The factor beta; 0 leaves the other labels out.
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network from features to logits.
-    hidden, dropout : int and float
-        Width of, and dropout after, the hidden layer of the perceptron.
-    max_epochs, batch_size, learning_rate, weight_decay : number
-        Of Adam.
-    random_state : int, generator or None
-        Decides the first weights, the batches and the dropout.
+
+    Other Parameters
+    ----------------
+    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
+        The network and its training, as in `NetworkClassifier`.
 
     References
     ----------
@@ -49,30 +47,7 @@ class LWSClassifier(NeuralPartialLabelClassifier):
     [0, 1]
     """
 
-    def __init__(
-        self,
-        *,
-        leverage: float = 2.0,
-        encoder: str = "mlp",
-        hidden: HiddenWidths = 300,
-        dropout: float = 0.5,
-        max_epochs: int = 60,
-        batch_size: int = 64,
-        learning_rate: float = 3e-3,
-        weight_decay: float = 1e-5,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(
-            encoder=encoder,
-            hidden=hidden,
-            dropout=dropout,
-            max_epochs=max_epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            random_state=random_state,
-        )
-        self.leverage = leverage
+    leverage: float = 2.0
 
     def _training_data(self, X: object, candidates: object) -> tuple[FloatArray, BoolArray]:
         check_positive("leverage", self.leverage, allow_zero=True)

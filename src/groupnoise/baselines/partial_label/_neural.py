@@ -7,17 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from groupnoise._random import RandomState, generator_from
 from groupnoise._typing import BoolArray, FloatArray, ProgressCallback
-from groupnoise.baselines._network import (
-    HiddenWidths,
-    NetworkClassifier,
-    as_features,
-    build_network,
-)
-from groupnoise.baselines._training import seeded, train
+from groupnoise.baselines._network import NetworkClassifier, as_features
 from groupnoise.baselines.partial_label._base import PartialLabelClassifier
 
 if TYPE_CHECKING:
@@ -25,55 +18,13 @@ if TYPE_CHECKING:
 
 
 class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
-    """A linear map or a perceptron trained by Adam on a loss of logits and candidates.
+    """A network from features to class logits, with a loss of logits and candidates.
 
-    Scale the features first, for example with :class:`sklearn.preprocessing.StandardScaler`.
-
-    Parameters
-    ----------
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network from features to logits.
-    hidden : int or tuple of int, default=300
-        Widths of the hidden layers of the perceptron.
-    dropout : float, default=0.5
-        After each hidden layer.
-    max_epochs : int, default=60
-        Passes over the rows.
-    batch_size : int, default=64
-        Rows per step.
-    learning_rate : float, default=3e-3
-        Adam's step size.
-    weight_decay : float, default=1e-5
-        Added to the gradient.
-    random_state : int, generator or None
-        Decides the first weights, the batches and the dropout.
-
-    Attributes
-    ----------
-    network_ : torch.nn.Sequential
-        The trained network.
+    Other Parameters
+    ----------------
+    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
+        The network and its training, as in `NetworkClassifier`.
     """
-
-    def __init__(
-        self,
-        *,
-        encoder: str = "mlp",
-        hidden: HiddenWidths = 300,
-        dropout: float = 0.5,
-        max_epochs: int = 60,
-        batch_size: int = 64,
-        learning_rate: float = 3e-3,
-        weight_decay: float = 1e-5,
-        random_state: RandomState = None,
-    ) -> None:
-        self.encoder = encoder
-        self.hidden = hidden
-        self.dropout = dropout
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.random_state = random_state
 
     @abstractmethod
     def _row_loss(self, logits: Tensor, candidates: Tensor, label_weights: Tensor) -> Tensor:
@@ -121,39 +72,21 @@ class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
         validation: Callable[[], float] | None = None,
         progress: ProgressCallback | None = None,
     ) -> None:
-        features = as_features(rows)
-        allowed = torch.from_numpy(candidates)
-        with seeded(generator_from(self.random_state)):
-            self.network_ = self._build()
-            # Equal logits make the starting weights even.
-            weights = self._label_weights(torch.zeros(allowed.shape), allowed)
+        features, allowed = as_features(rows), torch.from_numpy(candidates)
+        # Equal logits make the starting weights even.
+        weights = self._label_weights(torch.zeros(allowed.shape), allowed)
 
-            def batch_loss(batch: Tensor) -> Tensor:
-                logits = self.network_(features[batch])
-                loss = self._row_loss(logits, allowed[batch], weights[batch]).mean()
-                weights[batch] = self._label_weights(logits.detach(), allowed[batch])
-                return loss
+        def batch_loss(batch: Tensor) -> Tensor:
+            logits = self.network_(features[batch])
+            loss = self._row_loss(logits, allowed[batch], weights[batch]).mean()
+            weights[batch] = self._label_weights(logits.detach(), allowed[batch])
+            return loss
 
-            train(
-                self.network_,
-                batch_loss,
-                len(features),
-                max_epochs=self.max_epochs,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                validation=validation,
-                progress=progress,
-            )
+        self._fit_network(batch_loss, len(features), validation, progress)
 
-    def _build(self) -> nn.Sequential:
-        return build_network(
-            self.n_features_in_,
-            len(self.classes_),
-            encoder=self.encoder,
-            hidden=self.hidden,
-            dropout=self.dropout,
-        )
+    @property
+    def _n_outputs(self) -> int:
+        return len(self.classes_)
 
     def _class_scores(self, rows: FloatArray) -> FloatArray:
         return self._logits(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +15,7 @@ from groupnoise.baselines.partial_label._base import PartialLabelClassifier
 from groupnoise.baselines.partial_label._kernel_machines import KernelMachines
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PALOCClassifier(PartialLabelClassifier):
     r"""Partial-label learning by binary decomposition.
 
@@ -53,12 +54,9 @@ class PALOCClassifier(PartialLabelClassifier):
     [0, 1]
     """
 
-    def __init__(
-        self, *, penalty: float = 1.0, gamma: float | None = None, rest_weight: float = 10.0
-    ) -> None:
-        self.penalty = penalty
-        self.gamma = gamma
-        self.rest_weight = rest_weight
+    penalty: float = 1.0
+    gamma: float | None = None
+    rest_weight: float = 10.0
 
     def _learn(self, rows: FloatArray, candidates: BoolArray) -> None:
         check_positive("penalty", self.penalty)

@@ -20,16 +20,10 @@ class PRODENClassifier(NeuralPartialLabelClassifier):
     The weights start even over the candidates and are refreshed, without gradient, whenever the
     row was in a batch. The risk-consistent estimator RC of Feng et al. is the same loss.
 
-    Parameters
-    ----------
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network from features to logits.
-    hidden, dropout : int and float
-        Width of, and dropout after, the hidden layer of the perceptron.
-    max_epochs, batch_size, learning_rate, weight_decay : number
-        Of Adam.
-    random_state : int, generator or None
-        Decides the first weights, the batches and the dropout.
+    Other Parameters
+    ----------------
+    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
+        The network and its training, as in `NetworkClassifier`.
 
     References
     ----------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.metrics.pairwise import euclidean_distances
@@ -11,6 +13,7 @@ from groupnoise._typing import BoolArray, FloatArray
 from groupnoise.baselines.partial_label._base import PartialLabelClassifier
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SUREClassifier(PartialLabelClassifier):
     r"""Self-guided retraining of label confidences with a Gaussian kernel.
 
@@ -49,18 +52,10 @@ class SUREClassifier(PartialLabelClassifier):
 
     _fitted_arrays = ("rows_", "width_", "dual_coef_", "intercept_")
 
-    def __init__(
-        self,
-        *,
-        sharpness: float = 0.3,
-        regularization: float = 0.05,
-        kernel_scale: float = 1.0,
-        max_iterations: int = 30,
-    ) -> None:
-        self.sharpness = sharpness
-        self.regularization = regularization
-        self.kernel_scale = kernel_scale
-        self.max_iterations = max_iterations
+    sharpness: float = 0.3
+    regularization: float = 0.05
+    kernel_scale: float = 1.0
+    max_iterations: int = 30
 
     def _learn(self, rows: FloatArray, candidates: BoolArray) -> None:
         check_positive("sharpness", self.sharpness, allow_zero=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from groupnoise._checks import check_count, check_positive
@@ -10,6 +12,7 @@ from groupnoise._typing import BoolArray, FloatArray, IntArray
 from groupnoise.baselines.partial_label._linear import LinearPartialLabelClassifier, with_constant
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PLSVMClassifier(LinearPartialLabelClassifier):
     r"""Partial-label support vector machine with linear scores :math:`w_y x`.
 
@@ -54,18 +57,10 @@ class PLSVMClassifier(LinearPartialLabelClassifier):
     [0, 1]
     """
 
-    def __init__(
-        self,
-        *,
-        regularization: float = 1e-2,
-        max_epochs: int = 50,
-        batch_size: int = 16,
-        random_state: RandomState = None,
-    ) -> None:
-        self.regularization = regularization
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.random_state = random_state
+    regularization: float = 1e-2
+    max_epochs: int = 50
+    batch_size: int = 16
+    random_state: RandomState = None
 
     def _learn(self, rows: FloatArray, candidates: BoolArray) -> None:
         check_positive("regularization", self.regularization)
