@@ -81,9 +81,12 @@ def test_describe_reads_a_file_of_the_users_own(tmp_path):
 
 
 def test_describe_opens_a_converted_folder(tmp_path):
-    write_groups(tmp_path / "shop", make_shop(30, 40, random_state=0))
-    facts = json.loads(run("describe", tmp_path / "shop", "--json"))["facts"]
-    assert facts["users"] == 30
+    pytest.importorskip("polars")
+    log = tmp_path / "log.csv"
+    log.write_text("user,item\nann,tea\nann,jam\nbob,tea\n")
+    run("convert", log, tmp_path / "clicks", "--setting", "rs", "--quiet")
+    facts = json.loads(run("describe", tmp_path / "clicks", "--json"))["facts"]
+    assert (facts["users"], facts["items"], facts["clicks"]) == (2, 2, 3)
 
 
 def test_describe_refuses_windows(tmp_path):

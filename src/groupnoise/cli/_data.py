@@ -1,4 +1,4 @@
-"""groupnoise data: the named data sets, where they lie, and what they hold."""
+"""`groupnoise data`: the named data sets, where they lie, what they hold, and own files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from groupnoise.cli._data_convert import SETTINGS, convert
 from groupnoise.exceptions import DataError, MissingDataError
 
 if TYPE_CHECKING:
     from groupnoise.datasets import Dataset, DatasetEntry
 
-SETTINGS = ("mil", "pll", "rs")
-
-data_app = typer.Typer(help="Named data sets: list, describe, find, fetch and check them.")
+data_app = typer.Typer(help="Data sets: list, describe, find, fetch, check and convert them.")
+data_app.command("convert")(convert)
 
 Name = Annotated[str, typer.Argument(help="A name from `groupnoise data list`.")]
 DataDir = Annotated[
