@@ -35,16 +35,12 @@ TOP_LEVEL_MAY_IMPORT = {
     "__init__": FOLDERS - {"cli"},  # public names, loaded lazily
     "__main__": {"cli"},
     "_bags": {"groups"},  # reads bags into groups, for estimators and baselines alike
+    "_recommender": {"groups"},  # answers from histories, for estimators and baselines alike
 }
 SERVING_MAY_IMPORT = {"__init__", "exceptions", "_checks", "_files", "_catalogue", "_typing"}
 LOADS_TORCH = {*CORE, "estimators", "baselines"}
 
-KNOWN_BREACHES = frozenset(
-    [
-        # The base of all recommenders still lies with the baselines.
-        ("estimators/_recall.py", "groupnoise.baselines.recall._base"),
-    ]
-)
+KNOWN_BREACHES: frozenset[tuple[str, str]] = frozenset()
 """Imports against the table that wait to be mended; the list may only become shorter."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from groupnoise import __version__
 from groupnoise._checks import check_count, check_positive
 from groupnoise._model_files import read_model, write_model
-from groupnoise._random import generator_from
+from groupnoise._random import generator_from, torch_generator
 from groupnoise._typing import FloatArray, IntArray
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.groups import Groups
@@ -28,7 +29,7 @@ from groupnoise.objectives import (
     make_selection,
     make_weighting,
 )
-from groupnoise.training import TrainingPlan, train
+from groupnoise.training import History, TrainingPlan, train
 
 Validate = Callable[[Any], float]
 """Scores an estimator after an epoch; larger is better."""
@@ -81,6 +82,7 @@ class MatchingEstimator(BaseEstimator):
             weight_decay=self.weight_decay,
             schedule=self.schedule,
             patience=self.patience,
+            keep=getattr(self, "keep", "best"),
         )
 
     def _feature_encoder(self, n_features: int, dim: int, generator: torch.Generator) -> nn.Module:
@@ -125,6 +127,52 @@ class MatchingEstimator(BaseEstimator):
             on_epoch=self.on_epoch,
         )
 
+    def _train_members(
+        self,
+        build: Callable[[torch.Generator], MatchingModel],
+        groups: Groups,
+        pair: PairMatching,
+        generator: np.random.Generator,
+        *,
+        allowed: Tensor | None = None,
+        validate: Validate | None = None,
+    ) -> None:
+        """Train `n_members` models one after the other and keep them as `members_`.
+
+        During validation the members trained so far and the one in training answer together.
+        """
+        check_count("n_members", self.n_members)
+        if self.n_members > 1 and isinstance(self.encoder, nn.Module):
+            raise ParameterError(
+                "n_members needs an encoder by name; an encoder of your own would be shared by "
+                f"all {self.n_members} members."
+            )
+        self.members_ = nn.ModuleList()
+        history = History()
+        for member in range(1, self.n_members + 1):
+            model = build(torch_generator(generator))
+            self.members_.append(model)
+            self._train(model, groups, pair, generator, allowed=allowed, validate=validate)
+            for record in self.history_:
+                history.append({"member": member, **record})
+        if self.n_members > 1:
+            self.history_ = history
+        self.model_ = self._models()[0]
+
+    def _rebuild_members(self, build: Callable[[torch.Generator], MatchingModel]) -> None:
+        """Put untrained members in place, for their weights to be read from a file."""
+        generator = torch.Generator().manual_seed(0)
+        self.members_ = nn.ModuleList(build(generator) for _ in range(self.n_members))
+        self.model_ = self._models()[0]
+
+    def _models(self) -> list[MatchingModel]:
+        return [model for model in self.members_ if isinstance(model, MatchingModel)]
+
+    def _weights(self) -> nn.Module:
+        """Return the module that holds everything trained."""
+        weights: nn.Module = getattr(self, "members_", self.model_)
+        return weights
+
     def _generator(self) -> np.random.Generator:
         return generator_from(self.random_state)
 
@@ -133,7 +181,7 @@ class MatchingEstimator(BaseEstimator):
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "model_")
-        arrays = {f"model.{k}": v.numpy() for k, v in self.model_.state_dict().items()}
+        arrays = {f"model.{k}": v.numpy() for k, v in self._weights().state_dict().items()}
         fitted, more = self._fitted_state()
         manifest = {
             "groupnoise_version": __version__,
@@ -154,8 +202,6 @@ class MatchingEstimator(BaseEstimator):
         encoder : nn.Module, optional
             The architecture of an encoder of the user's own; its weights come from the file.
         """
-        from groupnoise.training import History
-
         manifest, arrays = read_model(path, kind=cls.__name__)
         try:
             parameters = dict(manifest["parameters"])
@@ -174,8 +220,8 @@ class MatchingEstimator(BaseEstimator):
                 for k, v in arrays.items()
                 if k.startswith("model.")
             }
-            estimator.model_.load_state_dict(state)
-            estimator.model_.eval()
+            estimator._weights().load_state_dict(state)
+            estimator._weights().eval()
             estimator.history_ = History(manifest.get("history"))
         except (KeyError, TypeError, RuntimeError, ValueError) as error:
             if isinstance(error, ModelFileError):
@@ -208,6 +254,16 @@ def _plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
         elif value is None or isinstance(value, (str, int, float, bool)):
             plain[name] = value
     return plain
+
+
+def mean_probability(log_probabilities: list[Tensor]) -> Tensor:
+    """Return the log of the probability that members give on average, shape of each."""
+    return torch.stack(log_probabilities).logsumexp(0) - math.log(len(log_probabilities))
+
+
+def mean_output(outputs: list[LossOutput]) -> LossOutput:
+    """Return the average of what members say of one batch."""
+    return LossOutput(*(torch.stack(parts).mean(0) for parts in zip(*outputs, strict=True)))
 
 
 def object_scores(outputs: list[tuple[LossOutput, Tensor]]) -> ObjectScores:

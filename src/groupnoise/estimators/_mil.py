@@ -15,10 +15,16 @@ from torch import Tensor, nn
 from groupnoise._bags import read_bag_labels, read_bags
 from groupnoise._checks import check_count, check_features, check_fraction, check_positive
 from groupnoise._model_files import pack_labels, unpack_labels
-from groupnoise._random import RandomState, torch_generator
+from groupnoise._random import RandomState
 from groupnoise._scaling import Scaler
 from groupnoise._typing import FloatArray, ProgressCallback
-from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
+from groupnoise.estimators._base import (
+    MatchingEstimator,
+    ObjectScores,
+    Validate,
+    mean_probability,
+    object_scores,
+)
 from groupnoise.exceptions import DataError
 from groupnoise.groups import GroupBatch, Groups, batch_rows, collate
 from groupnoise.matching import EmbeddingEncoder, FullCandidates, MatchingModel, Similarity
@@ -56,8 +62,11 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         :func:`groupnoise.objectives.make_selection`.
     weighting, weighting_strength, similarity, similarity_scale
         Group weighting; see :func:`groupnoise.objectives.make_weighting`.
-    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience
+    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
         See :class:`groupnoise.training.TrainingPlan`.
+    n_members : int
+        How many models are trained from different first weights; their probabilities are
+        averaged. An encoder of your own has one set of first weights, so it takes one member.
     on_epoch : callable, optional
         Called with a record after each epoch.
     random_state : int, generator or None
@@ -69,10 +78,10 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         The labels.
     n_features_in_ : int
         Width of the instances.
-    model_ : MatchingModel
-        The trained encoders.
+    members_ : ModuleList of MatchingModel
+        The trained encoders of each member; `model_` is the first.
     history_ : History
-        One record per epoch.
+        One record per epoch, with the number of the member where there are several.
 
     Examples
     --------
@@ -106,6 +115,8 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         weight_decay: float = 0.0,
         schedule: str = "constant",
         patience: int | None = None,
+        keep: str = "best",
+        n_members: int = 1,
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -129,6 +140,8 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         self.weight_decay = weight_decay
         self.schedule = schedule
         self.patience = patience
+        self.keep = keep
+        self.n_members = n_members
         self.on_epoch = on_epoch
         self.random_state = random_state
 
@@ -179,12 +192,11 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         allowed = labels[bag]
         if self.background:
             allowed = np.hstack([allowed, np.ones((len(bag), 1), dtype=bool)])
-        generator = self._generator()
-        self._train(
-            self._build_model(torch_generator(generator)),
+        self._train_members(
+            self._build_model,
             training,
             self._pair(),
-            generator,
+            self._generator(),
             allowed=torch.from_numpy(allowed),
             validate=validate,
         )
@@ -204,9 +216,11 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
     def _log_probabilities(self, instances: NDArray[Any]) -> Tensor:
         """Return log P(target | instance) of scaled instances, background last."""
         with torch.no_grad():
-            vectors = self.model_.encode_objects(torch.from_numpy(instances))
-            ids = torch.arange(self.model_.n_targets)
-            return self.model_.logits(vectors, ids).log_softmax(-1)
+            inputs, members = torch.from_numpy(instances), []
+            for model in self._models():
+                logits = model.logits(model.encode_objects(inputs), torch.arange(model.n_targets))
+                members.append(logits.log_softmax(-1))
+            return mean_probability(members)
 
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
         """Return log P(class | instance), shape (n_rows, n_classes); background left out."""
@@ -316,4 +330,4 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         self.classes_ = unpack_labels(fitted["classes"])
         self.n_features_in_ = int(fitted["n_features_in"])
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
-        self.model_ = self._build_model(torch.Generator().manual_seed(0))
+        self._rebuild_members(self._build_model)

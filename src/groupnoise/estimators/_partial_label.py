@@ -15,10 +15,17 @@ from torch import Tensor, nn
 from groupnoise._candidates import read_candidates
 from groupnoise._checks import check_choice, check_count, check_features, check_fraction
 from groupnoise._model_files import pack_labels, unpack_labels
-from groupnoise._random import RandomState, torch_generator
+from groupnoise._random import RandomState
 from groupnoise._scaling import Scaler
 from groupnoise._typing import BoolArray, FloatArray, ProgressCallback
-from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
+from groupnoise.estimators._base import (
+    MatchingEstimator,
+    ObjectScores,
+    Validate,
+    mean_output,
+    mean_probability,
+    object_scores,
+)
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups
 from groupnoise.matching import (
@@ -53,11 +60,12 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         Dropout of "mlp".
     scaling : {"standard", "l2", "none"}
         Scaling of the features, learned from the training rows.
-    normalize : {"objects", "targets"}
-        Over labels, as an ordinary classifier does; or over instances, as the paper's Eq. 4 reads
-        when labels are the objects.
-    candidates : {"full", "in_batch", "sampled"}
-        The instances normalised over under `normalize="targets"`.
+    normalize : {"both", "objects", "targets"}
+        Over labels ("objects"), as an ordinary classifier does; over instances ("targets"), as
+        the paper's Eq. 4 reads when labels are the objects; or the mean of both, which keeps a
+        label from winning only because it is a candidate of many rows.
+    candidates : {"in_batch", "full", "sampled"}
+        The instances normalised over under "targets" and "both".
     n_negatives : int
         How many instances "sampled" draws.
     selection, temperature, top_k
@@ -65,8 +73,11 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         :func:`groupnoise.objectives.make_selection`.
     weighting, weighting_strength, similarity, similarity_scale
         Group weighting; see :func:`groupnoise.objectives.make_weighting`.
-    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience
+    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
         See :class:`groupnoise.training.TrainingPlan`.
+    n_members : int
+        How many models are trained from different first weights; their probabilities are
+        averaged. An encoder of your own has one set of first weights, so it takes one member.
     on_epoch : callable, optional
         Called with a record after each epoch.
     random_state : int, generator or None
@@ -78,12 +89,13 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         The labels.
     n_features_in_ : int
         Width of the rows.
-    model_ : MatchingModel
-        The trained encoders.
-    log_normaliser_ : ndarray of shape (n_classes,)
-        log of each label's denominator over the training rows; zero under `normalize="objects"`.
+    members_ : ModuleList of MatchingModel
+        The trained encoders of each member; `model_` is the first.
+    log_normaliser_ : ndarray of shape (n_members, n_classes)
+        log of each label's denominator over the training rows; zero unless
+        `normalize="targets"`.
     history_ : History
-        One record per epoch.
+        One record per epoch, with the number of the member where there are several.
 
     Examples
     --------
@@ -104,8 +116,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         dim: int = 64,
         dropout: float = 0.5,
         scaling: str = "standard",
-        normalize: str = "objects",
-        candidates: str = "full",
+        normalize: str = "both",
+        candidates: str = "in_batch",
         n_negatives: int = 1024,
         selection: str | Selection = "tempered",
         temperature: float | Sequence[float] = (1.0, 0.3),
@@ -120,6 +132,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         weight_decay: float = 0.0,
         schedule: str = "constant",
         patience: int | None = None,
+        keep: str = "last",
+        n_members: int = 1,
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -144,6 +158,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         self.weight_decay = weight_decay
         self.schedule = schedule
         self.patience = patience
+        self.keep = keep
+        self.n_members = n_members
         self.on_epoch = on_epoch
         self.random_state = random_state
 
@@ -154,8 +170,13 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
             "encoder": "linear",
             "scaling": "l2",
             "normalize": "targets",
+            "candidates": "full",
             "selection": "max",
+            "weighting_strength": 1.0,
             "max_epochs": 50,
+            "schedule": "constant",
+            "keep": "best",
+            "n_members": 1,
         }
         return cls(**{**settings, **overrides})
 
@@ -184,13 +205,14 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         inputs = torch.from_numpy(self.scaler_(rows))
         generator = self._generator()
         groups = Groups.from_indicator(indicator, targets=np.arange(len(rows)))
-        model = self._build_model(torch_generator(generator), inputs)
-        source = self._source(len(rows))
-        pair = PairMatching(source, "objects" if self.normalize == "objects" else "targets")
-        self._train(model, groups, pair, generator, validate=validate)
-        self.log_normaliser_ = self._label_normaliser().numpy()
-        # Training rows are neither part of the model nor of its file.
-        model.target_inputs = None
+        pair = self._pair(len(rows))
+        self._train_members(
+            lambda draw: self._build_model(draw, inputs), groups, pair, generator, validate=validate
+        )
+        self.log_normaliser_ = torch.stack([self._level(m) for m in self._models()]).numpy()
+        for model in self._models():
+            # Training rows are neither part of the model nor of its file.
+            model.target_inputs = None
         return self
 
     def _build_model(self, generator: torch.Generator, inputs: Tensor | None) -> MatchingModel:
@@ -201,48 +223,58 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
             target_inputs=inputs,
         )
 
-    def _source(self, n_rows: int) -> CandidateSource:
-        check_choice("normalize", self.normalize, ("objects", "targets"))
-        check_choice("candidates", self.candidates, ("full", "in_batch", "sampled"))
+    def _pair(self, n_rows: int) -> PairMatching:
+        check_choice("normalize", self.normalize, ("both", "objects", "targets"))
+        check_choice("candidates", self.candidates, ("in_batch", "full", "sampled"))
+        labels = FullCandidates(len(self.classes_))
         if self.normalize == "objects":
-            return FullCandidates(len(self.classes_))
+            return PairMatching(labels, "objects")
+        rows: CandidateSource = InBatchCandidates()
         if self.candidates == "full":
-            return FullCandidates(n_rows)
-        if self.candidates == "sampled":
-            return SampledCandidates(n_rows, self.n_negatives)
-        return InBatchCandidates()
+            rows = FullCandidates(n_rows)
+        elif self.candidates == "sampled":
+            rows = SampledCandidates(n_rows, self.n_negatives)
+        if self.normalize == "both":
+            return PairMatching(rows, "both", object_source=labels)
+        return PairMatching(rows)
 
-    def _label_normaliser(self) -> Tensor:
-        """Return log sum over training rows of exp(logit) for each label."""
-        n_classes = len(self.classes_)
-        if self.normalize == "objects":
-            return torch.zeros(n_classes)
-        if self.model_.target_inputs is None:
-            return torch.from_numpy(self.log_normaliser_)
+    def _level(self, model: MatchingModel) -> Tensor:
+        """Return log sum over training rows of exp(logit) for each label, shape (n_classes,)."""
+        level = torch.zeros(len(self.classes_))
+        if self.normalize != "targets" or model.target_inputs is None:
+            return level
+        level -= torch.inf
         with torch.no_grad():
-            level = torch.full((n_classes,), -torch.inf)
-            for block in self.model_.target_inputs.split(EVALUATION_BATCH):
-                level = torch.logaddexp(level, self._logits(block).logsumexp(0))
+            for block in model.target_inputs.split(EVALUATION_BATCH):
+                level = torch.logaddexp(level, self._logits(model, block).logsumexp(0))
         return level
 
-    def _logits(self, inputs: Tensor) -> Tensor:
+    def _logits(self, model: MatchingModel, inputs: Tensor) -> Tensor:
         """Return the logit of scaled rows with every label, shape (n_rows, n_classes)."""
-        labels = self.model_.encode_objects(torch.arange(len(self.classes_)))
-        return self.model_.encode_target_inputs(inputs) @ labels.t()
+        labels = model.encode_objects(torch.arange(len(self.classes_)))
+        return model.encode_target_inputs(inputs) @ labels.t()
 
-    def _log_pair(self, X: ArrayLike) -> Tensor:
-        """Return log P of every (row, label) pair under the chosen normalisation."""
+    def _log_pair(self, X: ArrayLike) -> list[Tensor]:
+        """Return what each member says of every (row, label) pair: (n_rows, n_classes) each."""
         check_is_fitted(self, "model_")
         rows = check_features("X", X, width=self.n_features_in_)
-        inputs = torch.from_numpy(self.scaler_(rows))
+        blocks = torch.from_numpy(self.scaler_(rows)).split(EVALUATION_BATCH)
+        pairs = []
         with torch.no_grad():
-            level = self._label_normaliser()
-            logits = torch.cat([self._logits(b) for b in inputs.split(EVALUATION_BATCH)])
-        return (logits - level) if self.normalize == "targets" else logits.log_softmax(-1)
+            for number, model in enumerate(self._models()):
+                logits = torch.cat([self._logits(model, block) for block in blocks])
+                if self.normalize != "targets":
+                    pairs.append(logits.log_softmax(-1))
+                elif model.target_inputs is not None:  # asked during training
+                    pairs.append(logits - self._level(model))
+                else:
+                    pairs.append(logits - torch.from_numpy(self.log_normaliser_[number]))
+        return pairs
 
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
         """Return log P(label | row), shape (n_rows, n_classes)."""
-        result: FloatArray = self._log_pair(X).log_softmax(-1).numpy()
+        members = [log_pair.log_softmax(-1) for log_pair in self._log_pair(X)]
+        result: FloatArray = mean_probability(members).numpy()
         return result
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
@@ -265,18 +297,20 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
 
     def select(self, X: ArrayLike, candidates: Any) -> ObjectScores:
         """Return which candidate each row matches, and how all of its candidates score."""
-        log_pair = self._log_pair(X)
+        log_pairs = self._log_pair(X)
         indicator, _ = read_candidates(candidates, self.classes_)
-        _refuse_unequal(log_pair, indicator)
-        objective, outputs = self._objective(), []
+        _refuse_unequal(log_pairs[0], indicator)
+        objective, mask, outputs = self._objective(), torch.from_numpy(indicator), []
         with torch.no_grad():
-            labels = self.model_.encode_objects(torch.arange(len(self.classes_)))
-            mask = torch.from_numpy(indicator)
-            for pair, real in zip(
-                log_pair.split(EVALUATION_BATCH), mask.split(EVALUATION_BATCH), strict=True
-            ):
-                features = labels.expand(len(pair), -1, -1)
-                outputs.append((objective(Matching(pair, real, features, None)), real))
+            tables = [m.encode_objects(torch.arange(len(self.classes_))) for m in self._models()]
+            for rows in torch.arange(len(mask)).split(EVALUATION_BATCH):
+                members = [
+                    objective(
+                        Matching(pair[rows], mask[rows], table.expand(len(rows), -1, -1), None)
+                    )
+                    for pair, table in zip(log_pairs, tables, strict=True)
+                ]
+                outputs.append((mean_output(members), mask[rows]))
         return object_scores(outputs)
 
     def score(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -301,7 +335,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         self.n_features_in_ = int(fitted["n_features_in"])
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
         self.log_normaliser_ = arrays["log_normaliser"]
-        self.model_ = self._build_model(torch.Generator().manual_seed(0), None)
+        self._rebuild_members(lambda draw: self._build_model(draw, None))
 
 
 def _refuse_unequal(rows: Any, indicator: BoolArray) -> None:

@@ -13,8 +13,8 @@ from torch import Tensor
 from groupnoise._catalogue import Catalogue, ItemHistories
 from groupnoise._checks import check_choice, check_count
 from groupnoise._random import RandomState, torch_generator
+from groupnoise._recommender import ItemToItemRecommender
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
-from groupnoise.baselines.recall._base import ItemToItemRecommender
 from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups, batch_rows, collate, sliding_windows
@@ -195,12 +195,9 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         validate : callable, optional
             Called with this estimator after each epoch; the best epoch's weights are kept.
         """
-        self._check_parameters()
-        training = self._read_training(histories, item_ids)
+        training = self._prepare(histories, item_ids)
         if training.targets is None:
             training = sliding_windows(training, self.window_size, self.min_window).groups
-        targets = np.asarray(training.targets)
-        self.popularity_ = np.bincount(targets, minlength=self.n_items_).astype(np.float64)
         generator = self._generator()
         model = self._build_model(torch_generator(generator))
         pair = PairMatching(self._source())

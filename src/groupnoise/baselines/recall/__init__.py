@@ -6,7 +6,7 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.baselines.recall._attrec import AttRecRecommender
-    from groupnoise.baselines.recall._base import Recommender
+    from groupnoise.baselines.recall._base import BaselineRecommender
     from groupnoise.baselines.recall._caser import CaserRecommender
     from groupnoise.baselines.recall._cooccurrence import CooccurrenceRecommender
     from groupnoise.baselines.recall._item_cf import ItemCFRecommender
@@ -19,23 +19,23 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "AttRecRecommender": "groupnoise.baselines.recall._attrec",
+        "BaselineRecommender": "groupnoise.baselines.recall._base",
         "CaserRecommender": "groupnoise.baselines.recall._caser",
         "CooccurrenceRecommender": "groupnoise.baselines.recall._cooccurrence",
         "ItemCFRecommender": "groupnoise.baselines.recall._item_cf",
         "NeuralCFRecommender": "groupnoise.baselines.recall._neural_cf",
         "PopularityRecommender": "groupnoise.baselines.recall._popularity",
-        "Recommender": "groupnoise.baselines.recall._base",
         "SASRecRecommender": "groupnoise.baselines.recall._sasrec",
     },
 )
 
 __all__ = [
     "AttRecRecommender",
+    "BaselineRecommender",
     "CaserRecommender",
     "CooccurrenceRecommender",
     "ItemCFRecommender",
     "NeuralCFRecommender",
     "PopularityRecommender",
-    "Recommender",
     "SASRecRecommender",
 ]

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from groupnoise._checks import check_choice
+from groupnoise._recommender import last_items
 from groupnoise._typing import FloatArray, IntArray
-from groupnoise.baselines.recall._base import ItemToItemRecommender, last_items
+from groupnoise.baselines.recall._base import ItemToItemBaseline
 from groupnoise.groups import Groups
 
 SCOPES = ("last", "group")
@@ -20,7 +21,7 @@ _TIE_BREAK = 1e-9
 """Weight of popularity beside a similarity: enough to order ties, too little to do more."""
 
 
-class CountingRecommender(ItemToItemRecommender):
+class CountingRecommender(ItemToItemBaseline):
     """Score by rows of a sparse item-item table, popularity deciding between equals."""
 
     scope: str

@@ -16,7 +16,7 @@ from groupnoise._checks import check_count, check_fraction, check_positive
 from groupnoise._random import RandomState, generator_from, torch_generator
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.baselines._training import seeded
-from groupnoise.baselines.recall._base import ItemToItemRecommender
+from groupnoise.baselines.recall._base import ItemToItemBaseline
 from groupnoise.baselines.recall._training import train
 from groupnoise.baselines.recall._windows import right_aligned, training_windows
 from groupnoise.exceptions import DataError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _VALIDATION_NEGATIVES = 100
 
 
-class NeuralRecommender(ItemToItemRecommender):
+class NeuralRecommender(ItemToItemBaseline):
     """A recommender whose scores come from a network trained by gradient descent.
 
     A subclass builds its network and yields the loss of each batch of an epoch.

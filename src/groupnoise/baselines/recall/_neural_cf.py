@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from groupnoise._checks import check_choice
 from groupnoise._random import RandomState
+from groupnoise._recommender import last_items
 from groupnoise._typing import FloatArray, IntArray
-from groupnoise.baselines.recall._base import last_items
 from groupnoise.baselines.recall._counting import SCOPES, item_counts
 from groupnoise.baselines.recall._losses import binary_loss, draw_negatives
 from groupnoise.baselines.recall._neural import WindowTraining

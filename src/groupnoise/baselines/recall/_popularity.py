@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise._typing import FloatArray
-from groupnoise.baselines.recall._base import Recommender
+from groupnoise.baselines.recall._base import BaselineRecommender
 from groupnoise.groups import Groups
 
 
-class PopularityRecommender(Recommender):
+class PopularityRecommender(BaselineRecommender):
     r"""Rank items by how often they were clicked, whatever the history.
 
     .. math:: s(y) = \#\{\text{clicks on } y\}

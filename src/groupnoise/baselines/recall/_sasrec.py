@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,8 +49,10 @@ class SASRecRecommender(VectorScoring):
         Share of activations dropped in training.
     n_negatives : int
         Items drawn against each batch.
-    learning_rate, weight_decay : float
+    learning_rate : float
         Of Adam.
+    weight_decay : float
+        Share of `learning_rate` by which matrices shrink at each step, apart from the gradient.
     batch_size : int
         Histories per step.
     max_epochs, patience : int
@@ -127,6 +130,15 @@ class SASRecRecommender(VectorScoring):
             n_heads=self.n_heads,
             dropout=self.dropout,
         )
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        matrices = [p for p in self.network_.parameters() if p.ndim > 1]
+        vectors = [p for p in self.network_.parameters() if p.ndim == 1]
+        parts: list[dict[str, Any]] = [
+            {"params": matrices, "weight_decay": self.weight_decay},
+            {"params": vectors, "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(parts, lr=self.learning_rate, fused=True)
 
     def _read(self, histories: Groups) -> IntArray:
         width = min(self.window_size, int(histories.sizes.max()))
