@@ -1,0 +1,131 @@
+"""Batch recall against a bare matrix product with a partial sort, and the time to open a million.
+
+    python benchmarks/serving_batch.py [--histories 20000]
+
+The bare run scores the same queries in blocks with `@` and `np.argpartition` and writes nothing.
+Both use every core: ours one block per thread, the bare one a threaded product.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+from _record import write_result
+from pyarrow import parquet
+
+from groupnoise.serving import RecallOptions, open_artifact, recall_file, write_artifact
+
+N_ITEMS, DIMENSION, TOP, CLICKS = 100_000, 64, 100, 5
+BARE_BLOCK = 256
+ROUNDS = 3
+SEED = 0
+
+
+def write_catalogue(folder: Path, n_items: int) -> Any:
+    generator = np.random.default_rng(SEED)
+    table = 0.3 * generator.standard_normal((n_items, DIMENSION), dtype=np.float32)
+    write_artifact(
+        folder,
+        ids=np.arange(n_items),
+        query_vectors=table,
+        target_vectors=table,
+        target_bias=None,
+        popularity=np.arange(n_items),
+        titles=[f"item number {number}" for number in range(n_items)],
+        scoring={"log_normaliser": np.zeros(n_items)},
+    )
+    return table
+
+
+def write_histories(path: Path, n_histories: int) -> Any:
+    clicks = np.random.default_rng(SEED + 1).integers(0, N_ITEMS, (n_histories, CLICKS))
+    offsets = pyarrow.array(np.arange(0, clicks.size + 1, CLICKS, dtype=np.int32))
+    lists = pyarrow.ListArray.from_arrays(offsets, pyarrow.array(clicks.ravel()))
+    table = pyarrow.table({"user": pyarrow.array(np.arange(n_histories)), "items": lists})
+    parquet.write_table(table, path)
+    return clicks
+
+
+def bare_seconds(table: Any, queries: Any, n_sorted: int) -> float:
+    """Time products of `queries` in blocks, and partial sorts of one row in `n_sorted`."""
+    started = time.perf_counter()
+    for begin in range(0, len(queries), BARE_BLOCK):
+        scores = table[queries[begin : begin + BARE_BLOCK]] @ table.T
+        np.argpartition(scores[::n_sorted], N_ITEMS - TOP, axis=1)
+    return time.perf_counter() - started
+
+
+def batch_rates(folder: Path, n_histories: int) -> dict[str, Any]:
+    table = write_catalogue(folder / "artifact", N_ITEMS)
+    clicks = write_histories(folder / "histories.parquet", n_histories)
+    model = open_artifact(folder / "artifact")
+    n_bare = max(BARE_BLOCK, n_histories // 4)
+    results = {}
+    for method in ("mm", "mm+"):
+        ours, bare = [], []
+        for _ in range(ROUNDS):
+            options = RecallOptions(top=TOP, method=method)
+            done = recall_file(model, folder / "histories.parquet", folder / "out.parquet", options)
+            ours.append(n_histories / done.seconds)
+            if method == "mm":
+                seconds = bare_seconds(table, clicks[:n_bare, -1], 1)
+                bare.append(n_bare / seconds)
+            else:  # the same products: one row per click, one sort per history
+                n_fewer = max(BARE_BLOCK, n_bare // CLICKS)
+                seconds = bare_seconds(table, clicks[:n_fewer].ravel(), CLICKS)
+                bare.append(n_fewer / seconds)
+        results[method] = {
+            "histories_per_second": round(float(np.median(ours))),
+            "bare_product_and_partial_sort": round(float(np.median(bare))),
+            "share_of_bare": round(float(np.median(np.array(ours) / np.array(bare))), 2),
+            "hours_for_a_million": round(1e6 / float(np.median(ours)) / 3600, 2),
+        }
+    return results
+
+
+def opening_seconds(folder: Path, n_items: int) -> dict[str, float]:
+    """Time opening a large artifact: mapped, and read with every byte checked."""
+    write_catalogue(folder, n_items)
+    seconds = {}
+    for name, memory_map in (("mapped", True), ("read_and_verified", False)):
+        started = time.perf_counter()
+        model = open_artifact(folder, memory_map=memory_map)
+        assert model.items.positions_of([n_items - 1])[0] == n_items - 1
+        seconds[name] = round(time.perf_counter() - started, 3)
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--histories", type=int, default=20_000)
+    n_histories = parser.parse_args().histories
+    with tempfile.TemporaryDirectory() as folder:
+        rates = batch_rates(Path(folder), n_histories)
+        opening = opening_seconds(Path(folder) / "million", 1_000_000)
+    payload = {
+        "configuration": {
+            "items": N_ITEMS,
+            "dimension": DIMENSION,
+            "top": TOP,
+            "clicks_per_history": CLICKS,
+            "histories": n_histories,
+            "threads": os.cpu_count(),
+            "rounds": ROUNDS,
+            "seed": SEED,
+            "load_average": os.getloadavg()[0],
+        },
+        "batch_recall": rates,
+        "opening_a_million_items_seconds": opening,
+    }
+    print(write_result("serving_batch", payload, packages=("pyarrow",)))
+
+
+if __name__ == "__main__":
+    main()
