@@ -50,6 +50,9 @@ def convert(
     ] = "none",
     size: Annotated[int, typer.Option(help="rs: the most clicks in a window.")] = 5,
     min_size: Annotated[Count, typer.Option(help="rs: the fewest clicks in a window.")] = None,
+    rows_at_once: Annotated[
+        int, typer.Option(help="rs: how many clicks to hold in memory at a time.")
+    ] = 2_000_000,
     group: Annotated[Column, typer.Option(help="mil: column of bag ids.")] = None,
     label: Annotated[Column, typer.Option(help="mil: column of bag labels, or a pattern.")] = None,
     features: Annotated[
@@ -108,7 +111,8 @@ def convert(
         summary = _convert_log(
             source, output, windows, size, min_size, quiet, overwrite=overwrite, user=user,
             item=item, time=time, rating=rating, min_rating=min_rating, session_gap=session_gap,
-            repeats=repeats, per_user=per_user, per_item=per_item, **shared,
+            repeats=repeats, per_user=per_user, per_item=per_item,
+            rows_at_once=rows_at_once, **shared,
         )  # fmt: skip
     typer.echo(f"wrote {output}: {summary}")
 

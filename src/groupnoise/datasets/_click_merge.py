@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise._typing import BoolArray, ProgressCallback
+from groupnoise._typing import BoolArray, IntArray, ProgressCallback
 from groupnoise.datasets._array_files import ArrayEntry, ArrayWriter, write_array
 from groupnoise.datasets._click_runs import ConversionState, open_runs
+from groupnoise.datasets._prefetch import prefetch
 from groupnoise.datasets._store import item_dtype
 from groupnoise.datasets.readers._cells import ids_as_array, number_cells
 from groupnoise.datasets.readers._polars import pl
@@ -63,8 +64,9 @@ def merge_runs(
         }
         if not state.written:
             writers["offsets"].append(np.zeros(1))
-        for number in range(state.n_buckets, len(bounds) + 1):
-            clicks = _take_range(building, state, bounds, number)
+        numbers = range(state.n_buckets, len(bounds) + 1)
+        ranges = prefetch(_take_range(building, state, bounds, number) for number in numbers)
+        for number, clicks in zip(numbers, ranges, strict=True):
             if clicks.height:
                 _append_histories(writers, clicks, vocabulary, rules)
             for writer in writers.values():
@@ -82,9 +84,13 @@ def merge_runs(
 def _all_items(building: Path, state: ConversionState) -> pl.Series:
     """Return the sorted ids of all items."""
     items = pl.Series(dtype=next(open_runs(building, state))["item"].dtype)
+    waiting: list[pl.Series] = []
     for run in open_runs(building, state):
-        items = pl.concat([items, run["item"].unique()]).unique()
-    ordered: pl.Series = items.sort()
+        waiting.append(run["item"].unique())
+        # Merged only once they are many, so that the catalogue is not sorted anew for each run.
+        if sum(map(len, waiting)) > max(len(items), 1 << 20):
+            items, waiting = pl.concat([items, *waiting]).unique(), []
+    ordered: pl.Series = pl.concat([items, *waiting]).unique().sort()
     return ordered
 
 
@@ -109,9 +115,30 @@ def _take_range(
         if number < len(bounds):
             stop = run["user"].search_sorted(bounds[number], "left")
         parts.append(run[start:stop])
-    clicks = pl.concat(parts)
+    clicks = pl.concat(parts, how="vertical_relaxed")  # times may be whole in some runs only
+    key = _packed_key(clicks)
+    if key is not None:
+        return clicks[np.argsort(key, kind="stable")]
     keys = [name for name in ("user", "time") if name in clicks.columns]
     return clicks.sort(keys, maintain_order=True)
+
+
+def _packed_key(clicks: pl.DataFrame) -> IntArray | None:
+    """Return user and time in one number per click, if they are numbers and fit.
+
+    One key sorts in less than half the time of two.
+    """
+    if "time" not in clicks.columns or not clicks.height:
+        return None
+    if not (clicks["user"].dtype.is_integer() and clicks["time"].dtype.is_integer()):
+        return None
+    users, moments = clicks["user"].to_numpy(), clicks["time"].to_numpy()
+    first_user, first_moment = int(users.min()), int(moments.min())
+    span = int(moments.max()) - first_moment + 1
+    if (int(users.max()) - first_user + 1) * span >= 2**63:
+        return None
+    key: IntArray = (users - first_user) * span + (moments - first_moment)
+    return key
 
 
 def _append_histories(
@@ -122,7 +149,7 @@ def _append_histories(
 ) -> None:
     items = number_cells(clicks["item"], vocabulary)
     users = clicks["user"]
-    begins = np.concatenate([[True], (users != users.shift(1)).to_numpy()[1:]])
+    begins = np.concatenate([[True], (users[1:] != users[:-1]).to_numpy()])
     begins, kept = _apply_rules(rules, begins, items, clicks)
     starts = np.flatnonzero(begins[kept])
     stops = np.append(starts[1:], int(kept.sum()))

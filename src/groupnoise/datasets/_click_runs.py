@@ -6,12 +6,14 @@ import json
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from groupnoise._checks import require
 from groupnoise._files import write_json
 from groupnoise._typing import ProgressCallback
+from groupnoise.datasets._prefetch import prefetch
 from groupnoise.datasets.readers._blocks import LogLayout, column_types, iter_blocks, read_head
+from groupnoise.datasets.readers._cells import holds_dates
 from groupnoise.datasets.readers._click_rows import ClickRows, click_rows
 from groupnoise.datasets.readers._columns import ClickColumns, find_click_columns
 from groupnoise.datasets.readers._polars import pl
@@ -42,6 +44,7 @@ class LogPlan:
     layout: LogLayout
     columns: ClickColumns
     types: dict[str, Any]
+    times_are_dates: bool
     min_rating: float | None
     block_bytes: int
 
@@ -106,7 +109,8 @@ def plan_log(
     uses.update({name: "number" for name in (columns.time, columns.rating) if name is not None})
     types = column_types(head, uses)
     types.update(dict.fromkeys(text_columns, pl.String))
-    return LogPlan(source, layout, columns, types, min_rating, block_bytes)
+    dates = columns.time is not None and holds_dates(head, columns.time)
+    return LogPlan(source, layout, columns, types, dates, min_rating, block_bytes)
 
 
 def write_runs(
@@ -123,10 +127,12 @@ def write_runs(
     blocks = iter_blocks(
         plan.source, plan.layout, plan.types, block_bytes=plan.block_bytes, report=report
     )
-    for number, table in enumerate(blocks):
+    for number, table in enumerate(prefetch(blocks)):
         if number < state.n_blocks:
             continue
-        rows = click_rows(table, plan.columns, plan.min_rating)
+        rows = click_rows(
+            table, plan.columns, plan.min_rating, times_are_dates=plan.times_are_dates
+        )
         frame = _as_run(rows, plan)
         if frame.height:
             frame.write_ipc(run_path(building, len(state.run_rows)), compression="uncompressed")
@@ -150,7 +156,8 @@ def open_runs(building: Path, state: ConversionState) -> Iterator[pl.DataFrame]:
     arrow, ipc = require("pyarrow", extra="data"), require("pyarrow.ipc", extra="data")
     for number in range(len(state.run_rows)):
         with arrow.memory_map(str(run_path(building, number))) as stream:
-            yield pl.DataFrame(ipc.open_file(stream).read_all())
+            table = ipc.open_file(stream).read_all()
+            yield cast(pl.DataFrame, pl.from_arrow(table, rechunk=False))
 
 
 def _as_run(rows: ClickRows, plan: LogPlan) -> pl.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -162,10 +163,13 @@ def _put_in_place(building: Path, folder: Path) -> None:
 
 
 def _explain_writing(folder: Path, error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    # Errors of libraries written in Rust carry the number in their text alone.
+    in_text = re.search(r"os error (\d+)", str(error))
+    number = error.errno or (int(in_text[1]) if in_text else None)
+    if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return (
-            f"there is no space left to write {folder} ({error.strerror}), and nothing of it was "
-            "kept; free some or write to another disk."
+            f"there is no space left to write {folder} ({os.strerror(number)}), and nothing of it "
+            "was kept; free some or write to another disk."
         )
     return f"{folder} cannot be written: {error.strerror or error}."
 

@@ -12,6 +12,7 @@ from groupnoise._checks import check_count
 from groupnoise._typing import ProgressCallback
 from groupnoise.datasets._array_files import ArrayWriter
 from groupnoise.datasets._containers import Windows
+from groupnoise.datasets._prefetch import prefetch
 from groupnoise.datasets._store import new_folder, open_groups, write_manifest
 from groupnoise.datasets._windows import (
     check_window_sizes,
@@ -76,20 +77,23 @@ def write_windows(
             for name, kind in kinds.items()
         }
         writers["offsets"].append(np.zeros(1))
-        for first_user, block in _blocks(histories, clicks_at_once):
-            targets, sizes = find_windows(block, how, size, min_size)
-            if len(targets):
-                _append(writers, gather_windows(block, targets, sizes), first_user)
+        cut = (
+            (first, len(block), _cut(block, how, size, min_size))
+            for first, block in _blocks(histories, clicks_at_once)
+        )
+        for first_user, n_users, windows in prefetch(cut):
+            if windows is not None:
+                _append(writers, windows, first_user)
             if progress is not None:
-                done = first_user + len(block)
+                done = first_user + n_users
                 progress({"stage": "windows", "users": done, "of_users": len(histories)})
         if writers["targets"].n_rows == 0:
             raise DataError(too_short(histories, min_size))
         entries = {name: writer.finish() for name, writer in writers.items()}
         write_manifest(building, "windows", entries, {"how": how, "size": size})
-    windows = open_groups(folder)
-    assert isinstance(windows, Windows)
-    return windows
+    mapped = open_groups(folder)
+    assert isinstance(mapped, Windows)
+    return mapped
 
 
 def _blocks(histories: Groups, clicks_at_once: int) -> Iterator[tuple[int, Groups]]:
@@ -101,6 +105,11 @@ def _blocks(histories: Groups, clicks_at_once: int) -> Iterator[tuple[int, Group
         begin, end = offsets[first], offsets[last]
         yield first, Groups(histories.objects[begin:end], offsets[first : last + 1] - begin)
         first = last
+
+
+def _cut(block: Groups, how: str, size: int, min_size: int) -> Windows | None:
+    targets, sizes = find_windows(block, how, size, min_size)
+    return gather_windows(block, targets, sizes) if len(targets) else None
 
 
 def _append(writers: dict[str, ArrayWriter], windows: Windows, first_user: int) -> None:

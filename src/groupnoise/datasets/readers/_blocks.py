@@ -113,7 +113,7 @@ def iter_blocks(
                 table = _delimited_block(path, block, layout, types, first_line, at_header, report)
                 at_header = False
             else:
-                table = read_content(path, block, "jsonl", first_line=first_line, report=report)
+                table = _json_block(path, block, types, first_line, report)
             if len(table):
                 yield table
             first_line += block.count(b"\n")
@@ -160,6 +160,15 @@ def _delimited_block(
         table.frame.columns = names[: table.frame.width]
         return replace(table, frame=table.frame.with_columns(missing))
     return table
+
+
+def _json_block(
+    path: str, block: bytes, types: Mapping[str, Any], first_line: int, report: Report
+) -> Table:
+    """Return some lines of JSON; a key that none of them has is an empty column."""
+    table = read_content(path, block, "jsonl", first_line=first_line, report=report)
+    absent = [pl.lit(None).alias(name) for name in types if name not in table.frame.columns]
+    return replace(table, frame=table.frame.with_columns(absent))
 
 
 def _same_columns(path: str, block: bytes, layout: LogLayout) -> LogLayout:

@@ -39,14 +39,23 @@ class ClickRows:
     n_below_rating: int
 
 
-def click_rows(table: Table, columns: ClickColumns, min_rating: float | None) -> ClickRows:
+def click_rows(
+    table: Table,
+    columns: ClickColumns,
+    min_rating: float | None,
+    *,
+    times_are_dates: bool | None = None,
+) -> ClickRows:
     """Return the clicks of a table; rows rated too low are left out and counted."""
+    moments = None
     table, n_below = _drop_low_ratings(table, columns.rating, min_rating)
     table = _one_row_per_click(table, columns)
+    if columns.time is not None:
+        moments = pl.Series(read_moments(table, columns.time, are_dates=times_are_dates))
     return ClickRows(
         users=read_id_cells(table, columns.user),
         items=read_id_cells(table, columns.item),
-        moments=None if columns.time is None else pl.Series(read_moments(table, columns.time)),
+        moments=moments,
         n_below_rating=n_below,
     )
 
