@@ -72,6 +72,7 @@ class MatchingEstimator(BaseEstimator):
             make_weighting(self.weighting, similarity=self.similarity, scale=self.similarity_scale),
             self.weighting_strength,
             getattr(self, "absent_strength", 0.0),
+            getattr(self, "recency", 0.0),
         )
 
     def _plan(self) -> TrainingPlan:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groupnoise._catalogue import Catalogue, ItemHistories
-from groupnoise._checks import check_choice, check_count
+from groupnoise._checks import check_choice, check_count, check_positive
 from groupnoise._random import RandomState, torch_generator
 from groupnoise._recommender import ItemToItemRecommender
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
@@ -86,6 +86,9 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         :func:`groupnoise.objectives.make_selection`.
     weighting, weighting_strength, similarity, similarity_scale
         Group weighting; see :func:`groupnoise.objectives.make_weighting`.
+    recency : float
+        How fast trust in a click falls with each later click, in training and in answers; see
+        :func:`groupnoise.objectives.log_recency`. 0 (the paper) ignores the order.
     max_epochs, batch_size, learning_rate, weight_decay, schedule, patience
         See :class:`groupnoise.training.TrainingPlan`.
     on_epoch : callable, optional
@@ -133,6 +136,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         weighting_strength: float = 1.0,
         similarity: str | Similarity = "dot",
         similarity_scale: float = 1.0,
+        recency: float = 0.0,
         max_epochs: int = 10,
         batch_size: int = 512,
         learning_rate: float = 1e-3,
@@ -159,6 +163,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self.weighting_strength = weighting_strength
         self.similarity = similarity
         self.similarity_scale = similarity_scale
+        self.recency = recency
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -207,6 +212,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
     def _check_parameters(self) -> None:
         check_count("dim", self.dim)
         check_count("window_size", self.window_size)
+        check_positive("recency", self.recency, allow_zero=True)
         check_choice("scope", self.scope, ("group", "last"))
         check_choice("candidates", self.candidates, ("sampled", "full", "in_batch"))
 
@@ -271,10 +277,10 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         return torch.from_numpy(clicks.astype(np.int64)), torch.from_numpy(mask)
 
     def _weighted(self, objects: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return f of the clicks and their log weight times lambda."""
+        """Return f of the clicks and what their scores add to pair matching."""
         objective = self._objective()
         vectors = self.model_.encode_objects(objects)
-        return vectors, objective.weighting_strength * objective.log_weight(vectors, mask)
+        return vectors, objective.log_trust(objective.log_weight(vectors, mask), mask)
 
     def _levels(self, objects: Tensor) -> Tensor:
         """Return the log denominator of each click over the whole catalogue."""

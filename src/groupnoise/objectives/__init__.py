@@ -11,6 +11,7 @@ from groupnoise.objectives._named import (
 )
 from groupnoise.objectives._objective import GroupObjective, LossOutput
 from groupnoise.objectives._pair_matching import Matching, PairMatching
+from groupnoise.objectives._recency import log_recency
 from groupnoise.objectives._selection import (
     All,
     Marginal,
@@ -39,6 +40,7 @@ __all__ = [
     "TopK",
     "Weighting",
     "log_allowed_mass",
+    "log_recency",
     "make_selection",
     "make_weighting",
     "named_objective",

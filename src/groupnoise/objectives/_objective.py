@@ -10,6 +10,7 @@ from torch import Tensor
 from groupnoise.objectives._absent import log_allowed_mass
 from groupnoise.objectives._group_weighting import Weighting
 from groupnoise.objectives._pair_matching import Matching
+from groupnoise.objectives._recency import log_recency
 from groupnoise.objectives._selection import Max, Selection
 
 
@@ -21,7 +22,7 @@ class LossOutput(NamedTuple):
     per_group : Tensor of shape (groups,)
         The negative score of each group.
     scores : Tensor of shape (groups, size)
-        log P(target | object) + strength * log P(object | group); zero at padding.
+        log P(target | object) + strength * log P(object | group) + log recency; zero at padding.
     log_weight : Tensor of shape (groups, size)
         log P(object | group); zero without a weighting.
     share : Tensor of shape (groups, size)
@@ -53,12 +54,16 @@ class GroupObjective:
         Lambda: multiplies the log weights. 1 is the paper's, 0 removes the term.
     absent_strength : float
         Multiplies the absent-class term; 0 (the paper) leaves it out.
+    recency : float
+        How fast trust falls with the distance to the target in ordered groups, see
+        :func:`groupnoise.objectives.log_recency`; 0 (the paper) ignores the order.
     """
 
     selection: Selection = field(default_factory=Max)
     weighting: Weighting | None = None
     weighting_strength: float = 1.0
     absent_strength: float = 0.0
+    recency: float = 0.0
 
     def __call__(
         self, matching: Matching, *, allowed: Tensor | None = None, progress: float = 1.0
@@ -75,7 +80,7 @@ class GroupObjective:
             How much of the training is done, for schedules.
         """
         log_weight = self.log_weight(matching.features, matching.mask)
-        scores = matching.log_pair + self.weighting_strength * log_weight
+        scores = matching.log_pair + self.log_trust(log_weight, matching.mask)
         log_score, share = self.selection(scores, matching.mask, progress)
         loss = -log_score
         if self.absent_strength and allowed is not None and matching.log_probabilities is not None:
@@ -88,3 +93,8 @@ class GroupObjective:
         if self.weighting is None or self.weighting_strength == 0.0:
             return features.new_zeros(mask.shape)
         return self.weighting(features, mask)
+
+    def log_trust(self, log_weight: Tensor, mask: Tensor) -> Tensor:
+        """Return what a score adds to pair matching, shape (groups, size)."""
+        trust = self.weighting_strength * log_weight
+        return trust + log_recency(mask, self.recency) if self.recency else trust
