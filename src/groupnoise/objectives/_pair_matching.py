@@ -41,22 +41,26 @@ class Matching(NamedTuple):
 
 @dataclass(frozen=True)
 class PairMatching:
-    """log P(target | object), normalised over targets (the paper) or over objects.
+    """log P(target | object), normalised over targets (the paper), over objects, or both ways.
 
     Parameters
     ----------
     source : CandidateSource
-        Draws the candidates: targets, or object ids when normalising over objects.
-    normalize : {"targets", "objects"}
+        Draws the candidates: targets, or object ids when normalising over objects alone.
+    normalize : {"targets", "objects", "both"}
         Eq. 4 divides by the sum over targets. Over objects it is the ordinary classifier when
-        objects are labels.
+        objects are labels. "both" is the mean of the two log probabilities: an object that is in
+        every group cannot win by being common, nor a target by being easy.
     with_probabilities : bool
         Whether to return log P(. | object) over all candidates, which must then be the full set.
+    object_source : CandidateSource, optional
+        Draws the objects for "both", whose `source` draws targets.
     """
 
     source: CandidateSource
-    normalize: Literal["targets", "objects"] = "targets"
+    normalize: Literal["targets", "objects", "both"] = "targets"
     with_probabilities: bool = False
+    object_source: CandidateSource | None = None
 
     def __call__(
         self, model: MatchingModel, batch: GroupBatch, generator: torch.Generator
@@ -64,21 +68,34 @@ class PairMatching:
         """Match the objects of a batch with its targets."""
         objects = _encode_objects(model, batch)
         if self.normalize == "objects":
-            log_pair = self._over_objects(model, batch, objects, generator)
+            targets = model.encode_targets(batch.targets)  # (groups, dim)
+            log_pair = self._over_objects(model, objects, targets, self.source, generator)
             return _padded(batch, log_pair, objects.vectors, objects.place)
         if self.with_probabilities:
             log_all = self._log_probabilities(model, objects.vectors, batch, generator)
             log_pair = log_all[objects.place, batch.targets[objects.group]]
             matching = _padded(batch, log_pair, log_all, objects.place)
             return matching._replace(log_probabilities=matching.features)
-        log_pair = self._over_targets(model, batch, objects, generator)
+        drawn = self.source.draw(batch.targets, generator)
+        wanted, candidates = _encode_targets(model, drawn, batch.targets)
+        log_pair = self._over_targets(batch, objects, drawn, wanted, candidates)
+        if self.normalize == "both":
+            if self.object_source is None:
+                raise ParameterError('normalize="both" needs an object_source beside its source.')
+            over_objects = self._over_objects(
+                model, objects, wanted.vectors, self.object_source, generator
+            )
+            log_pair = 0.5 * (log_pair + over_objects)
         return _padded(batch, log_pair, objects.vectors, objects.place)
 
     def _over_targets(
-        self, model: MatchingModel, batch: GroupBatch, objects: _Objects, generator: torch.Generator
+        self,
+        batch: GroupBatch,
+        objects: _Objects,
+        drawn: Candidates,
+        wanted: _Encoded,
+        candidates: _Encoded,
     ) -> Tensor:
-        drawn = self.source.draw(batch.targets, generator)
-        wanted, candidates = _encode_targets(model, drawn, batch.targets)
         logit = objects.dot(wanted.vectors) + wanted.offset[objects.group]
         if drawn.holds_wanted:
             level = log_normaliser(objects.vectors, candidates.vectors, candidates.offset)
@@ -91,10 +108,14 @@ class PairMatching:
         return logit - torch.logaddexp(logit, others[query])
 
     def _over_objects(
-        self, model: MatchingModel, batch: GroupBatch, objects: _Objects, generator: torch.Generator
+        self,
+        model: MatchingModel,
+        objects: _Objects,
+        targets: Tensor,
+        source: CandidateSource,
+        generator: torch.Generator,
     ) -> Tensor:
-        targets = model.encode_targets(batch.targets)  # (groups, dim)
-        drawn = self.source.draw(objects.inputs, generator)
+        drawn = source.draw(objects.inputs, generator)
         if not drawn.holds_wanted or drawn.log_expected_count is not None:
             raise ParameterError(
                 'normalize="objects" takes all objects or those of the batch as candidates; '

@@ -143,3 +143,21 @@ def test_probabilities_over_less_than_all_targets_are_refused():
     batch = id_batch([3, 1, 2], n_ids=6, n_targets=5)
     with pytest.raises(ParameterError, match="Use FullCandidates"):
         PairMatching(InBatchCandidates(), with_probabilities=True)(model, batch, generator())
+
+
+def test_both_is_the_mean_of_the_two_normalisations():
+    model = table_model(n_objects=6, n_targets=5)
+    batch = id_batch([3, 1, 2], n_ids=6, n_targets=5)
+    objects, targets = FullCandidates(6), FullCandidates(5)
+    both = PairMatching(targets, "both", object_source=objects)(model, batch, generator())
+    over_targets = PairMatching(targets)(model, batch, generator())
+    over_objects = PairMatching(objects, "objects")(model, batch, generator())
+    mean = (over_targets.log_pair + over_objects.log_pair) / 2
+    torch.testing.assert_close(both.log_pair, mean)
+
+
+def test_both_without_objects_to_normalise_over_is_refused():
+    model = table_model(n_objects=6, n_targets=5)
+    batch = id_batch([3, 1, 2], n_ids=6, n_targets=5)
+    with pytest.raises(ParameterError, match="needs an object_source"):
+        PairMatching(InBatchCandidates(), "both")(model, batch, generator())
