@@ -18,8 +18,8 @@ class Scaler:
     Parameters
     ----------
     kind : {"standard", "l2", "none"}
-        Zero mean and unit deviation per feature; "standard" and then unit length per row; or as
-        they are.
+        Zero mean and unit deviation per feature; one length for all rows, features as they are
+        (for components whose spread tells how much they matter); or nothing.
     """
 
     def __init__(self, kind: str) -> None:
@@ -32,7 +32,7 @@ class Scaler:
         """Learn centre and spread from rows of shape (n_rows, n_features)."""
         n_features = rows.shape[1]
         self.centre, self.spread = np.zeros(n_features), np.ones(n_features)
-        if self.kind != "none":
+        if self.kind == "standard":
             self.centre = rows.mean(axis=0, dtype=np.float64)
             deviation = rows.std(axis=0, dtype=np.float64)
             # A constant feature says nothing; dividing by one keeps it at zero.
@@ -44,7 +44,7 @@ class Scaler:
         scaled = (rows - self.centre) / self.spread
         if self.kind == "l2":
             length = np.linalg.norm(scaled, axis=1, keepdims=True)
-            # Unit length would leave features near zero; sqrt(width) keeps their usual size.
+            # Unit length would leave features near zero; sqrt(width) gives them the size of scores.
             scaled *= np.sqrt(rows.shape[1]) / np.where(length > 0, length, 1.0)
         return scaled.astype(np.float32)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from groupnoise._checks import check_choice, check_count, check_positive
 
 SCHEDULES = ("constant", "cosine", "linear")
+KEPT_WEIGHTS = ("best", "last")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,9 @@ class TrainingPlan:
         Path of the learning rate over the training; all but "constant" end at zero.
     patience : int, optional
         Stop after this many epochs without a better validation value; None never stops early.
+    keep : {"best", "last"}
+        Weights to end with where there is a validation value. A schedule that ends at zero is
+        best left at its end: the epoch that looks best on few rows is mostly a lucky one.
     """
 
     max_epochs: int = 50
@@ -36,6 +40,7 @@ class TrainingPlan:
     weight_decay: float = 0.0
     schedule: str = "constant"
     patience: int | None = None
+    keep: str = "best"
 
     def __post_init__(self) -> None:
         check_count("max_epochs", self.max_epochs)
@@ -43,6 +48,7 @@ class TrainingPlan:
         check_positive("learning_rate", self.learning_rate)
         check_positive("weight_decay", self.weight_decay, allow_zero=True)
         check_choice("schedule", self.schedule, SCHEDULES)
+        check_choice("keep", self.keep, KEPT_WEIGHTS)
         if self.patience is not None:
             check_count("patience", self.patience)
 

@@ -1,4 +1,4 @@
-"""The training loop: batches in, best weights out."""
+"""The training loop: batches in, trained weights out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def train(
     validate: Callable[[], float] | None = None,
     on_epoch: ProgressCallback | None = None,
 ) -> History:
-    """Train a model in place and leave it with its best weights.
+    """Train a model in place and leave it with its best or its last weights.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ def train(
     allowed : bool Tensor of shape (n_groups, n_targets), optional
         Targets each group may have, for the absent-class term.
     validate : callable, optional
-        Called after each epoch; larger is better. The weights of the best epoch are restored.
+        Called after each epoch; larger is better. The weights of the best epoch are restored,
+        unless the plan keeps the last.
     on_epoch : callable, optional
         Called with the record of each epoch.
 
@@ -109,7 +110,8 @@ def train(
             on_epoch(record)
         if plan.patience is not None and best.epochs_since(epoch) >= plan.patience:
             break
-    best.restore(model)
+    if plan.keep == "best":
+        best.restore(model)
     history.best_epoch = best.epoch
     return history
 

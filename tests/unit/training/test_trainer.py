@@ -201,3 +201,11 @@ def test_groups_of_one_train_like_ordinary_cross_entropy():
     torch.nn.functional.cross_entropy(logits, targets).backward()
     optimizer.step()
     torch.testing.assert_close(dict(model.state_dict()), dict(before.state_dict()))
+
+
+def test_the_last_weights_can_be_kept_instead_of_the_best():
+    plain, _ = run()
+    values = iter([3.0, 2.0, 1.0, 1.0, 1.0, 1.0])
+    kept, history = run(plan={"keep": "last"}, validate=lambda: next(values))
+    assert history.best_epoch == 1
+    assert same_state(state_of(kept), state_of(plain))
