@@ -1,4 +1,4 @@
-"""Recency: in ordered groups, objects close to the target are likelier to be the ones that match."""
+"""Recency: in ordered groups the objects next to the target are likelier to match it."""
 
 from __future__ import annotations
 
