@@ -97,7 +97,7 @@ def trained_video_vectors() -> tuple[MatchingVectors, dict[str, Any]]:
     from groupnoise.datasets import load_dataset
     from groupnoise.estimators import MaxMatchingRecommender
 
-    log = load_dataset("video")
+    log = load_dataset("amazon-video-games")
     settings = {"dim": 128, "max_epochs": 8, "random_state": SEED}
     model = MaxMatchingRecommender(**settings).fit(log.histories, item_ids=log.item_ids)
     trained = model.item_vectors()

@@ -76,11 +76,32 @@ def write_recommender(
     neighbours: int = 200,
 ) -> None:
     """Write any fitted recommender as an artifact: vectors where it has them, else neighbours."""
-    if hasattr(fitted, "export"):
-        fitted.export(output, titles=titles, categories=categories, card=card)
-        return
     from groupnoise.groups import Groups
-    from groupnoise.serving import neighbours_from_scores, write_neighbour_artifact
+    from groupnoise.serving import (
+        neighbours_from_scores,
+        write_artifact,
+        write_neighbour_artifact,
+    )
+
+    if hasattr(fitted, "item_vectors"):
+        vectors = fitted.item_vectors()
+        write_artifact(
+            output,
+            ids=fitted.items_,
+            query_vectors=vectors.query,
+            target_vectors=vectors.target,
+            target_bias=vectors.bias,
+            popularity=fitted.popularity_,
+            titles=titles,
+            categories=categories,
+            card=card,
+            scoring={
+                "weighting_strength": fitted.weighting_strength if fitted.weighting else 0.0,
+                "similarity_scale": fitted.similarity_scale,
+                "window_size": fitted.window_size,
+            },
+        )
+        return
 
     def scores_after(items: Any) -> Any:
         return fitted.scores(Groups(items, range(len(items) + 1)))
@@ -105,17 +126,11 @@ def write_recommender(
 
 
 def _load(folder: Path) -> Any:
-    from groupnoise._model_files import read_manifest
-    from groupnoise.baselines import recall as rivals
-
-    kind = str(read_manifest(folder).get("kind"))
-    if kind in rivals.__all__:
-        return getattr(rivals, kind).load(folder)
-    from groupnoise.estimators import load_model
+    from groupnoise.cli._sources import load_model
 
     fitted = load_model(folder)
-    if not hasattr(fitted, "popularity_"):
-        raise ModelFileError(f"{folder} holds a {kind}, which recalls no items.")
+    if not hasattr(fitted, "recommend"):
+        raise ModelFileError(f"{folder} holds a {type(fitted).__name__}, which recalls no items.")
     return fitted
 
 

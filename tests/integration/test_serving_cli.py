@@ -1,0 +1,192 @@
+"""The export, recall and serve commands, from a fitted model to answers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import httpx
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from groupnoise.baselines.recall import CooccurrenceRecommender
+from groupnoise.cli._export import export
+from groupnoise.cli._recall import recall
+from groupnoise.cli._serve import serve
+from groupnoise.estimators import MaxMatchingRecommender
+from groupnoise.exceptions import DataError, ModelFileError, ParameterError
+from groupnoise.serving import RecallOptions, open_artifact
+
+LOG = [["tea", "cup", "spoon", "pot"], ["nail", "hammer", "saw", "drill"]] * 15
+
+
+@pytest.fixture(scope="module")
+def commands():
+    app = typer.Typer()
+    for command in (export, recall, serve):
+        app.command()(command)
+    return app
+
+
+@pytest.fixture(scope="module")
+def run(commands):
+    """Run a command and return what it printed; its errors are raised."""
+
+    def run_command(*arguments):
+        result = CliRunner().invoke(
+            commands, [str(argument) for argument in arguments], catch_exceptions=False
+        )
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    return run_command
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return MaxMatchingRecommender(
+        dim=8, max_epochs=20, learning_rate=0.05, window_size=3, candidates="full", random_state=0
+    ).fit(LOG)
+
+
+@pytest.fixture(scope="module")
+def artifact(fitted, run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("export")
+    fitted.save(folder / "model")
+    (folder / "items.csv").write_text(
+        "item,title,category\ntea,Green Tea,kitchen|drinks\nnail,Long Nail,tools\n"
+    )
+    (folder / "card.json").write_text(json.dumps({"data": "a log of thirty"}))
+    printed = run(
+        *("export", folder / "model", "--output", folder / "artifact"),
+        *("--items", folder / "items.csv", "--card", folder / "card.json"),
+    )
+    assert "8 items" in printed
+    return folder / "artifact"
+
+
+def test_an_exported_model_scores_as_the_model_itself(fitted, artifact):
+    model = open_artifact(artifact)
+    assert model.manifest["kind"] == "vectors"
+    histories = [["tea", "cup"], ["nail"], ["tea", "nail", "hammer", "saw"]]
+    recalled = model.recall(histories, RecallOptions(top=8, exclude_seen=False))
+    scores = fitted.scores(histories)
+    order = np.argsort(-scores, axis=1)
+    np.testing.assert_allclose(
+        recalled.scores, np.take_along_axis(scores, order, axis=1), rtol=1e-4, atol=1e-5
+    )
+    for row, expected in zip(recalled.positions, order, strict=True):
+        assert model.items.ids_of(row) == fitted.items_[expected].tolist()
+
+
+def test_titles_categories_and_card_are_exported(artifact):
+    model = open_artifact(artifact)
+    tea, cup = model.items.positions_of(["tea", "cup"])
+    assert (model.items.title_of(tea), model.items.category_of(tea)) == ("Green Tea", "kitchen")
+    assert (model.items.title_of(cup), model.items.category_of(cup)) == ("cup", "other")
+    assert model.card == {"name": "MaxMatchingRecommender", "data": "a log of thirty"}
+
+
+def test_a_rival_is_exported_as_neighbours(run, tmp_path):
+    CooccurrenceRecommender().fit(LOG).save(tmp_path / "model")
+    run("export", tmp_path / "model", "--output", tmp_path / "artifact")
+    model = open_artifact(tmp_path / "artifact")
+    assert model.manifest["kind"] == "neighbours"
+    recalled = model.recall([["tea"]], RecallOptions(top=3))
+    assert set(model.items.ids_of(recalled.row(0)[0])) == {"cup", "spoon", "pot"}
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("id,title\ntea,Tea\n", "no column 'item'"),
+        ("item,name\ntea,Tea\n", "no column 'title'"),
+        ("item,title\nzebra,Zebra\n", "is an item of the model"),
+    ],
+)
+def test_an_unfit_item_table_is_refused(fitted, run, tmp_path, table, message):
+    fitted.save(tmp_path / "model")
+    (tmp_path / "items.csv").write_text(table)
+    with pytest.raises(DataError, match=message):
+        run(
+            *("export", tmp_path / "model", "--output", tmp_path / "a"),
+            *("--items", tmp_path / "items.csv"),
+        )
+
+
+def test_a_folder_that_is_no_model_is_refused(run, tmp_path):
+    with pytest.raises(ModelFileError, match="holds no manifest"):
+        run("export", tmp_path, "--output", tmp_path / "a")
+
+
+def test_a_batch_is_recalled_from_file_to_file(artifact, run, tmp_path):
+    (tmp_path / "clicks.csv").write_text("user,item\n1,tea\n1,cup\n2,nail\n3,zebra\n")
+    printed = run(
+        *("recall", artifact, "--histories", tmp_path / "clicks.csv"),
+        *("--output", tmp_path / "recs.jsonl", "--top", "2", "--quiet"),
+    )
+    assert "3 histories" in printed
+    assert "1 of 4 clicks unknown" in printed
+    rows = [json.loads(line) for line in (tmp_path / "recs.jsonl").read_text().splitlines()]
+    assert [row["user"] for row in rows] == ["1", "2", "3"]
+    assert set(rows[0]["items"]) == {"spoon", "pot"}
+    assert rows[2]["source"] == "popularity"
+
+
+def test_serving_needs_an_artifact_or_the_demo(artifact, run):
+    with pytest.raises(ParameterError, match="--demo"):
+        run("serve")
+    with pytest.raises(ParameterError, match="--demo"):
+        run("serve", artifact, "--demo")
+    with pytest.raises(ParameterError, match="needs a token"):
+        run("serve", artifact, "--host", "0.0.0.0")
+
+
+def serve_in_a_process(*arguments):
+    program = "import typer; from groupnoise.cli._serve import serve; typer.run(serve)"
+    return subprocess.Popen(
+        [sys.executable, "-c", program, "--port", "0", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def address_of(process):
+    for line in process.stdout:
+        if line.startswith("listening on "):
+            return line.split()[-1]
+    raise AssertionError("the service did not start")
+
+
+def end(process):
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=20)
+    process.stdout.close()
+
+
+def test_the_serve_command_answers(artifact):
+    process = serve_in_a_process(artifact, "--compare", artifact)
+    try:
+        address = address_of(process)
+        assert httpx.get(f"{address}/readyz").status_code == 200
+        assert httpx.get(f"{address}/v1/model").json()["compare"]["n_items"] == 8
+    finally:
+        end(process)
+
+
+@pytest.mark.slow
+def test_the_demo_opens_with_a_stray_click_found():
+    process = serve_in_a_process("--demo")
+    try:
+        address = address_of(process)
+        card = httpx.get(f"{address}/v1/model").json()["main"]["card"]
+        body = {"histories": [card["example"]], "explain": True}
+        answer = httpx.post(f"{address}/v1/recall", json=body).json()["results"][0]
+        assert [click["is_noise"] for click in answer["clicks"]].count(True) == 1
+    finally:
+        end(process)
