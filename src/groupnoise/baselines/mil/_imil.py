@@ -14,6 +14,9 @@ from groupnoise._typing import BoolArray, FloatArray, IntArray
 from groupnoise.baselines.mil._neural import NeuralBagClassifier
 from groupnoise.groups import Groups
 
+MAX_WEIGHT = 1000.0
+"""The most an instance of a negative bag may weigh, so that one vast bag cannot outweigh all."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IMILClassifier(NeuralBagClassifier):
@@ -70,13 +73,16 @@ class IMILClassifier(NeuralBagClassifier):
     def _batch_loss(self, rows: Tensor, bag_of: Tensor, answers: Tensor) -> Tensor:
         others = torch.bincount(bag_of, minlength=len(answers))[:, None] - 1  # (n_bags, 1)
         absent = torch.from_numpy(1 - self.prior_).to(answers.dtype)  # (n_problems,)
-        weight = absent ** (-others) * (1 - answers)  # (n_bags, n_problems)
+        weight = (absent ** (-others)).clamp(max=MAX_WEIGHT) * (1 - answers)  # (n_bags, n_problems)
         return imil_risk(self.network_(rows), weight[bag_of])
 
     def _bag_probabilities(self, bags: Groups) -> FloatArray:
-        """Return the probability that not all of a bag's independent instances are negative."""
-        log_absent = -np.logaddexp(0.0, self._logits(bags.objects))
-        return np.asarray(-np.expm1(np.add.reduceat(log_absent, bags.offsets[:-1], axis=0)))
+        """Return the probability of the likeliest instance: a bag is what one of them is.
+
+        Combining all instances as independent, as in training, calls every large bag positive.
+        """
+        probabilities = self._instance_probabilities(bags.objects)
+        return np.asarray(np.maximum.reduceat(probabilities, bags.offsets[:-1], axis=0))
 
 
 def instance_prior(sizes: IntArray, n_negative: int) -> float:
