@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from groupnoise.cli._data_convert import SETTINGS, convert
-from groupnoise.exceptions import DataError, MissingDataError
+from groupnoise.cli._data_convert import convert
+from groupnoise.cli._sources import SETTINGS, find_data
+from groupnoise.exceptions import MissingDataError
 
 if TYPE_CHECKING:
-    from groupnoise.datasets import Dataset, DatasetEntry
+    from groupnoise.datasets import DatasetEntry
 
 data_app = typer.Typer(help="Data sets: list, describe, find, fetch, check and convert them.")
 data_app.command("convert")(convert)
@@ -79,7 +78,7 @@ def describe_command(
     from groupnoise.cli._data_tables import show_description
     from groupnoise.datasets import describe, write_description
 
-    dataset, entry = _find_data(name, setting, data_dir)
+    dataset, entry = find_data(name, setting, data_dir)
     description = describe(dataset)
     if html is not None:
         write_description(html, description, entry)
@@ -133,36 +132,6 @@ def check_command(
     _show_rows(rows, as_json)
     if any(row["status"] == "altered" for row in rows):
         raise typer.Exit(1)
-
-
-def _find_data(
-    name: str, setting: str | None, data_dir: Path | None
-) -> tuple[Dataset, DatasetEntry | None]:
-    """Load a file, a converted folder or a named set; only the last has an entry."""
-    from groupnoise.datasets import Windows, find_dataset, load_dataset, open_groups
-
-    if setting is not None:
-        return _read_file(name, setting), None
-    if not Path(name).is_dir():
-        return load_dataset(name, data_dir=data_dir), find_dataset(name)
-    stored = open_groups(name)
-    if isinstance(stored, Windows):
-        raise DataError(f"{name} holds windows; describe the click log they were cut from.")
-    return stored, None
-
-
-def _read_file(path: str, setting: str) -> Dataset:
-    """Read a user's own file; what was guessed goes to the error stream."""
-    from groupnoise._checks import check_choice
-    from groupnoise.datasets.readers import read_bags, read_candidates, read_clicks
-
-    check_choice("--setting", setting, SETTINGS)
-    readers: dict[str, Callable[..., Dataset]] = {
-        "mil": read_bags,
-        "pll": read_candidates,
-        "rs": read_clicks,
-    }
-    return readers[setting](path, report=partial(typer.echo, err=True))
 
 
 def _availability(entry: DatasetEntry, data_dir: Path | None) -> str:

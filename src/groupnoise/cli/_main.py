@@ -11,6 +11,16 @@ from typing import Annotated, Optional
 import typer
 
 from groupnoise import __version__
+from groupnoise.cli._data import data_app
+from groupnoise.cli._demo import demo
+from groupnoise.cli._evaluate import evaluate
+from groupnoise.cli._export import export
+from groupnoise.cli._fit import fit
+from groupnoise.cli._info import doctor, info
+from groupnoise.cli._methods import methods
+from groupnoise.cli._predict import predict
+from groupnoise.cli._recall import recall
+from groupnoise.cli._serve import serve
 from groupnoise.exceptions import GroupNoiseError
 
 app = typer.Typer(
@@ -36,6 +46,11 @@ def options(
     ] = None,
 ) -> None:
     """Learn from groups whose objects are not all to be trusted."""
+
+
+for command in (demo, fit, predict, evaluate, info, methods, export, recall, serve, doctor):
+    app.command()(command)
+app.add_typer(data_app, name="data")
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, overload
 
 import numpy as np
@@ -188,6 +188,9 @@ class Groups:
             raise IndexError(f"group {row} does not exist; there are {len(self)}.")
         row %= len(self)
         return self.objects[self.offsets[row] : self.offsets[row + 1]]
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (self[row] for row in range(len(self)))
 
     def __repr__(self) -> str:
         return (

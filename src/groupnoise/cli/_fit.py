@@ -1,0 +1,145 @@
+"""`groupnoise fit`: data in, a model folder out."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from groupnoise._typing import ProgressCallback
+from groupnoise.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from groupnoise.datasets import Dataset
+
+
+def fit(
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="A name from `groupnoise data list`, a folder that `groupnoise data convert` "
+            "wrote, or a file with --setting."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write.")],
+    method: Annotated[str, typer.Option(help="See `groupnoise methods`.")] = "max-matching",
+    setting: Annotated[
+        str | None, typer.Option(help="Read a file as mil, pll or rs; columns are guessed.")
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", help="A parameter, as name=value; repeat for more."),
+    ] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Start from the paper's settings (max-matching).")
+    ] = False,
+    validation: Annotated[
+        float, typer.Option(help="Share of the groups held out to choose the best epoch.")
+    ] = 0.1,
+    seed: Annotated[int, typer.Option(help="Decides all randomness.")] = 0,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Searched first for named data sets.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Train a method on data and save the model.
+
+    Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
+    """
+    from groupnoise._checks import check_fraction
+    from groupnoise.cli._holdout import hold_out
+    from groupnoise.cli._methods import find_method, import_class, parameters_of
+    from groupnoise.cli._sources import find_data, setting_of
+
+    check_fraction("--validation", validation)
+    dataset, _ = find_data(data, setting, data_dir)
+    entry = find_method(method, setting_of(dataset))
+    estimator_class = import_class(entry)
+    settings = read_parameters(param or [], parameters_of(entry))
+    if "random_state" in parameters_of(entry):
+        settings["random_state"] = seed
+    if paper and not hasattr(estimator_class, "paper"):
+        raise ParameterError(f"--paper goes with max-matching; {method} has no such preset.")
+    estimator = (estimator_class.paper if paper else estimator_class)(**settings)
+    training, validate = hold_out(dataset, validation, seed)
+    with _progress(quiet) as show:
+        _train(estimator, training, validate, show)
+    estimator.save(output)
+    typer.echo(f"{method} on {dataset.name}: saved to {output}{_best(estimator)}")
+
+
+def read_parameters(pairs: list[str], known: dict[str, Any]) -> dict[str, Any]:
+    """Turn `name=value` words into parameters, refusing names the method does not have."""
+    from difflib import get_close_matches
+
+    settings = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ParameterError(f"--param takes name=value; got {pair!r}.")
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}."
+            raise ParameterError(f"--param {name!r} is no parameter of this method{hint}")
+        try:
+            settings[name] = json.loads(text)
+        except json.JSONDecodeError:
+            settings[name] = text  # plain words need no quotes
+    return settings
+
+
+def _train(estimator: Any, dataset: Dataset, validate: Any, show: ProgressCallback) -> None:
+    from groupnoise.cli._holdout import training_arguments
+
+    positional, named = training_arguments(dataset)
+    accepted = inspect.signature(estimator.fit).parameters
+    if "validate" in accepted and validate is not None:
+        named["validate"] = validate
+    if "on_epoch" in accepted:
+        named["on_epoch"] = show
+    elif "on_epoch" in estimator.get_params():
+        estimator.set_params(on_epoch=show)
+    estimator.fit(*positional, **{k: v for k, v in named.items() if k in accepted})
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[ProgressCallback]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        TextColumn("epoch {task.completed}/{task.total}"),
+        TextColumn("{task.description}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(record: dict[str, Any]) -> None:
+            words = f"loss {record['loss']:.4f}" if "loss" in record else ""
+            if record.get("validation") is not None:
+                words += f", validation {record['validation']:.4f}"
+            bar.update(
+                task,
+                completed=record["epoch"],
+                total=record.get("n_epochs"),
+                description=words,
+            )
+
+        yield show
+
+
+def _best(estimator: Any) -> str:
+    history = getattr(estimator, "history_", None)
+    epoch = getattr(history, "best_epoch", None)
+    if epoch is None or history is None:
+        return ""
+    value = history.records[epoch - 1]["validation"]
+    return f" (best epoch {epoch} of {len(history)}, validation {value:.4f})"

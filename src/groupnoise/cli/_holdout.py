@@ -1,0 +1,97 @@
+"""From a data set to the arguments of `fit`, with a part held out to choose the best epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from groupnoise._typing import BoolArray
+from groupnoise.exceptions import DataError
+
+if TYPE_CHECKING:
+    from groupnoise.datasets import Dataset
+
+Validate = Callable[[Any], float]
+
+
+def training_arguments(dataset: Dataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return what `fit` of an estimator of this setting takes: positional and named."""
+    from groupnoise.datasets import BagDataset, PartialLabelDataset
+
+    if isinstance(dataset, BagDataset):
+        return (dataset.bags, labels_as_names(dataset.labels, dataset.class_names)), {}
+    if isinstance(dataset, PartialLabelDataset):
+        names = labels_as_names(dataset.candidates, dataset.class_names)
+        return (dataset.features, names), {}
+    return (dataset.histories,), {"item_ids": dataset.item_ids}
+
+
+def labels_as_names(indicator: BoolArray, class_names: list[str]) -> list[list[str]]:
+    """Return the names of the classes set in each row, so that a model speaks of names."""
+    names = np.asarray(class_names)
+    return [names[row].tolist() for row in indicator]
+
+
+def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Validate | None]:
+    """Return the data to train on, and what scores an estimator on the rest.
+
+    The score needs no truth beyond what the data says: bag labels, candidate labels, the last
+    click of a history.
+    """
+    from groupnoise.datasets import BagDataset, PartialLabelDataset, subset_bags, subset_rows
+
+    if share == 0:
+        return dataset, None
+    n_groups = len(dataset.histories if not hasattr(dataset, "class_names") else _rows(dataset))
+    held = np.random.default_rng(seed).random(n_groups) < share
+    if not held.any() or held.all():
+        return dataset, None
+    if isinstance(dataset, BagDataset):
+        part = subset_bags(dataset, np.flatnonzero(held))
+        names = labels_as_names(part.labels, part.class_names)
+        training: Dataset = subset_bags(dataset, np.flatnonzero(~held))
+        return training, lambda fitted: _covered(fitted.predict_bags(part.bags), names)
+    if isinstance(dataset, PartialLabelDataset):
+        rest = subset_rows(dataset, np.flatnonzero(held))
+        names = labels_as_names(rest.candidates, rest.class_names)
+        training = subset_rows(dataset, np.flatnonzero(~held))
+        return training, lambda fitted: _covered(fitted.predict(rest.features), names)
+    return _hold_out_last_clicks(dataset, held)
+
+
+def _rows(dataset: Any) -> Any:
+    return dataset.bags if hasattr(dataset, "bags") else dataset.features
+
+
+def _covered(predicted: Any, names: list[list[str]]) -> float:
+    return float(
+        np.mean([label in allowed for label, allowed in zip(predicted, names, strict=True)])
+    )
+
+
+def _hold_out_last_clicks(dataset: Any, held: BoolArray) -> tuple[Any, Validate]:
+    """Take the last click from some histories; the rest of them stays in training."""
+    from groupnoise.evaluation import ndcg_at_k, rank_targets
+    from groupnoise.groups import Groups
+
+    histories = dataset.histories
+    held = held & (histories.sizes > 2)
+    if not held.any():
+        raise DataError("no history is long enough to hold its last click out; use --validation 0.")
+    last = histories.offsets[1:][held] - 1
+    kept = np.ones(histories.n_objects, dtype=bool)
+    kept[last] = False
+    sizes = histories.sizes - held
+    shorter = Groups(histories.objects[kept], np.concatenate([[0], np.cumsum(sizes)]))
+    watched = shorter.subset(held)
+    watched = Groups(watched.objects, watched.offsets, histories.objects[last])
+    n_negatives = min(100, max(1, dataset.n_items - int(histories.sizes.max()) - 1))
+
+    def validate(fitted: Any) -> float:
+        ranks = rank_targets(fitted, watched, dataset.n_items, n_negatives=n_negatives)
+        return ndcg_at_k(*ranks)
+
+    return replace(dataset, histories=shorter, is_stray=None, notes={}), validate

@@ -1,0 +1,112 @@
+"""`groupnoise predict`: a model folder and data in, a table of answers out."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from groupnoise._checks import require
+from groupnoise._files import atomic_path
+from groupnoise.exceptions import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from groupnoise.datasets import Dataset
+
+FORMATS = (".csv", ".jsonl", ".parquet")
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")],
+    data: Annotated[str, typer.Argument(help="As in `groupnoise fit`.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write: .csv, .jsonl or .parquet.")
+    ],
+    setting: Annotated[
+        str | None, typer.Option(help="Read a file as mil, pll or rs; columns are guessed.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="rs: how many items to recommend.")] = 10,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Searched first for named data sets.")
+    ] = None,
+) -> None:
+    """Answer about single objects: a label per instance or row, the next items per history."""
+    from groupnoise.cli._sources import find_data, load_model, setting_of
+
+    if output.suffix not in FORMATS:
+        raise ParameterError(f"--output must end in {', '.join(FORMATS)}; got {output.name!r}.")
+    fitted = load_model(model)
+    dataset, _ = find_data(data, setting, data_dir)
+    refuse_foreign(fitted, setting_of(dataset), model)
+    rows = list(_answers(fitted, dataset, top))
+    write_rows(output, rows)
+    typer.echo(f"{len(rows)} rows written to {output}")
+
+
+def refuse_foreign(fitted: Any, setting: str, model: Path) -> None:
+    """Refuse data of another setting than the model was trained for."""
+    if hasattr(fitted, "recommend"):
+        own = "rs"
+    else:
+        own = "mil" if hasattr(fitted, "predict_bags") else "pll"
+    if own != setting:
+        raise DataError(f"{model} was trained on {own} data, but {setting} data was given.")
+
+
+def _answers(fitted: Any, dataset: Dataset, top: int) -> Iterable[dict[str, Any]]:
+    from groupnoise.datasets import BagDataset, PartialLabelDataset
+
+    if isinstance(dataset, BagDataset):
+        probabilities = fitted.predict_proba(dataset.bags.objects)
+        for bag, values in zip(dataset.bags.group_of_object, probabilities, strict=True):
+            yield {"bag": int(bag), **_label(fitted.classes_, values)}
+    elif isinstance(dataset, PartialLabelDataset):
+        probabilities = fitted.predict_proba(dataset.features)
+        inside = _among_candidates(dataset.candidates, probabilities)
+        for row, (values, allowed) in enumerate(zip(probabilities, inside, strict=True)):
+            best = _label(fitted.classes_, allowed)["label"]
+            yield {"row": row, **_label(fitted.classes_, values), "best_candidate": best}
+    else:
+        histories = [dataset.item_ids[history] for history in dataset.histories]
+        ids, scores = fitted.recommend(histories, top=top)
+        for user, items, values in zip(dataset.user_ids, ids, scores, strict=True):
+            for rank, (item, value) in enumerate(zip(items, values, strict=True), start=1):
+                yield {
+                    "user": user.item(),
+                    "rank": rank,
+                    "item": item.item(),
+                    "score": float(value),
+                }
+
+
+def _among_candidates(candidates: Any, probabilities: Any) -> Any:
+    """Return the probabilities with labels that are no candidates at -1."""
+    if candidates.shape != probabilities.shape:
+        raise DataError(
+            f"the data has {candidates.shape[1]} classes, the model {probabilities.shape[1]}."
+        )
+    return np.where(candidates, probabilities, -1.0)
+
+
+def _label(classes: Any, values: Any) -> dict[str, Any]:
+    best = int(values.argmax())
+    return {"label": classes[best].item(), "probability": float(values[best])}
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write a table in the form its suffix names, atomically."""
+    with atomic_path(path) as temporary:
+        if path.suffix == ".parquet":
+            require("polars", extra="data").DataFrame(rows).write_parquet(temporary)
+        elif path.suffix == ".jsonl":
+            temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        else:
+            with temporary.open("w", newline="", encoding="utf-8") as stream:
+                writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else [])
+                writer.writeheader()
+                writer.writerows(rows)

@@ -1,0 +1,67 @@
+"""What commands take as DATA and MODEL: names, folders and files, told apart here alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from groupnoise.exceptions import DataError, ModelFileError
+
+if TYPE_CHECKING:
+    from groupnoise.datasets import Dataset, DatasetEntry
+
+SETTINGS = ("mil", "pll", "rs")
+
+
+def find_data(
+    name: str, setting: str | None, data_dir: Path | None
+) -> tuple[Dataset, DatasetEntry | None]:
+    """Load a file, a converted folder or a named set; only the last has an entry."""
+    from groupnoise.datasets import Windows, find_dataset, load_dataset, open_groups
+
+    if setting is not None:
+        return _read_file(name, setting), None
+    if Path(name).is_file():
+        raise DataError(f"{name} is a file; say what it holds with --setting mil, pll or rs.")
+    if not Path(name).is_dir():
+        return load_dataset(name, data_dir=data_dir), find_dataset(name)
+    stored = open_groups(name)
+    if isinstance(stored, Windows):
+        raise DataError(f"{name} holds windows; give the click log they were cut from.")
+    return stored, None
+
+
+def _read_file(path: str, setting: str) -> Dataset:
+    """Read a user's own file; what was guessed goes to the error stream."""
+    from groupnoise._checks import check_choice
+    from groupnoise.datasets.readers import read_bags, read_candidates, read_clicks
+
+    check_choice("--setting", setting, SETTINGS)
+    readers: dict[str, Callable[..., Dataset]] = {
+        "mil": read_bags,
+        "pll": read_candidates,
+        "rs": read_clicks,
+    }
+    return readers[setting](path, report=partial(typer.echo, err=True))
+
+
+def setting_of(dataset: Dataset) -> str:
+    """Return "mil", "pll" or "rs" for a loaded data set."""
+    kinds = {"BagDataset": "mil", "PartialLabelDataset": "pll", "ClickDataset": "rs"}
+    return kinds[type(dataset).__name__]
+
+
+def load_model(folder: Path) -> Any:
+    """Load the model in a folder, ours or a rival's."""
+    from groupnoise._model_files import read_manifest
+    from groupnoise.cli._methods import METHODS, import_class
+
+    kind = read_manifest(folder).get("kind")
+    for method in METHODS:
+        if method.home.endswith(f":{kind}"):
+            return import_class(method).load(folder)
+    raise ModelFileError(f"{folder} holds a {kind!r}, which this release does not know.")
