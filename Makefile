@@ -1,0 +1,40 @@
+# Every target sets up what it needs; `make demo` and `make test` work on a fresh machine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test check format docs slow clean
+
+demo: $(VENV)/.installed
+	$(BIN)/groupnoise demo
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest --doctest-modules src -q
+	$(BIN)/python benchmarks/readme_tables.py --check
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m slow
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info
+
+# The constraint keeps torch at a version whose wheel needs no accelerator packages.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) -e '.[all]'
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(INSTALL) -e '.[all,dev]'
+	touch $@
