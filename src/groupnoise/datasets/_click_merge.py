@@ -34,7 +34,7 @@ def merge_runs(
     *,
     rows_at_once: int,
     progress: ProgressCallback,
-) -> tuple[dict[str, ArrayEntry], dict[str, int]]:
+) -> dict[str, ArrayEntry]:
     """Write the arrays of a click data set from sorted runs.
 
     Each pass takes one range of users out of every run, so memory holds about `rows_at_once`
@@ -44,8 +44,6 @@ def merge_runs(
     -------
     entries : dict
         The arrays `items`, `offsets`, `item_ids` and `user_ids`.
-    counts : dict
-        What the rules left out.
     """
     vocabulary = _all_items(building, state)
     user_type = next(open_runs(building, state))["user"].dtype
@@ -76,9 +74,8 @@ def merge_runs(
             state.save(building)
             progress({"stage": "sorting", "part": number + 1, "parts": len(bounds) + 1})
         entries = {name: writer.finish() for name, writer in writers.items()}
-        n_merged = sum(state.run_rows) - writers["items"].n_rows
     entries["item_ids"] = write_array(building / "item_ids.npy", ids_as_array(vocabulary))
-    return entries, {"repeats_merged": n_merged}
+    return entries
 
 
 def _all_items(building: Path, state: ConversionState) -> pl.Series:

@@ -74,12 +74,22 @@ class ConversionState:
 
     @classmethod
     def load(cls, building: Path, fingerprint: dict[str, Any]) -> ConversionState:
-        """Return the state of interrupted work on the same log, or a fresh one."""
+        """Return the state of interrupted work on the same log, or clear the folder for new."""
         try:
             found = cls(**json.loads((building / PROGRESS).read_text(encoding="utf-8")))
+            if found.fingerprint == fingerprint:
+                return found
         except (OSError, ValueError, TypeError):
-            return cls(fingerprint)
-        return found if found.fingerprint == fingerprint else cls(fingerprint)
+            pass
+        for stale in building.iterdir():
+            stale.unlink()
+        return cls(fingerprint)
+
+    def clear(self, building: Path) -> None:
+        """Remove everything that served the conversion alone."""
+        for number in range(len(self.run_rows)):
+            run_path(building, number).unlink()
+        (building / PROGRESS).unlink()
 
     def save(self, building: Path) -> None:
         """Record how far the work has come."""

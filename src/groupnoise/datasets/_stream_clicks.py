@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from groupnoise._checks import check_choice, check_count, check_positive
 from groupnoise._typing import ProgressCallback
+from groupnoise.datasets._array_files import ArrayEntry
 from groupnoise.datasets._click_filters import REPEAT_RULES, keep_core
 from groupnoise.datasets._click_merge import HistoryRules, merge_runs
 from groupnoise.datasets._click_runs import (
-    PROGRESS,
     ConversionState,
+    LogPlan,
     MixedIdsError,
     plan_log,
-    run_path,
     write_runs,
 )
 from groupnoise.datasets._containers import ClickDataset
 from groupnoise.datasets._store import new_folder, open_groups, write_groups, write_manifest
-from groupnoise.datasets.readers._blocks import BLOCK_FORMATS, is_pairs
+from groupnoise.datasets.readers._blocks import BLOCK_FORMATS, BYTES_PER_ROW, is_pairs
 from groupnoise.datasets.readers._clicks import read_clicks
-from groupnoise.datasets.readers._sources import Report, Source, find_source
+from groupnoise.datasets.readers._sources import Guesses, Report, find_source, say_nothing
 from groupnoise.exceptions import DataError
 
 
@@ -86,14 +89,7 @@ def convert_clicks(
     check_count("rows_at_once", rows_at_once)
     if session_gap is not None:
         check_positive("session_gap", session_gap)
-    guesses: list[str] = []
-
-    def tell(sentence: str) -> None:
-        guesses.append(sentence)
-        if report is not None:
-            report(sentence)
-
-    folder = Path(folder)
+    folder, guesses = Path(folder), Guesses(report)
     files = find_source(source, format=format, filesystem=filesystem)
     columns: dict[str, Any] = {"user": user, "item": item, "time": time, "rating": rating}
     layout: dict[str, Any] = {"separator": separator, "header": header}
@@ -104,38 +100,43 @@ def convert_clicks(
             filesystem=filesystem, report=report,
         )  # fmt: skip
         write_groups(folder, clicks, overwrite=overwrite)
-    else:
-        options = {**columns, **layout, "min_rating": min_rating}
-        options["block_bytes"] = 32 * rows_at_once // 2
-        partial = folder.with_name(f"{folder.name}.partial")
-        with new_folder(folder, overwrite=overwrite, building=partial) as building:
-            rules = HistoryRules(repeats, session_gap)
-            _convert(
-                files, building, rules, name or files.name, options, rows_at_once, guesses, tell,
-                progress or _ignore,
-            )  # fmt: skip
+        return _open_clicks(folder)
+
+    make_plan = partial(
+        plan_log, files, **columns, **layout, min_rating=min_rating,
+        block_bytes=BYTES_PER_ROW * rows_at_once // 2,
+    )  # fmt: skip
+    beside = folder.with_name(f"{folder.name}.partial")
+    with new_folder(folder, overwrite=overwrite, building=beside) as building:
+        entries, notes = _convert(
+            make_plan,
+            building,
+            HistoryRules(repeats, session_gap),
+            rows_at_once,
+            guesses,
+            progress or _ignore,
+        )
+        details = {"name": name or files.name, "notes": {**notes, "guesses": guesses.sentences}}
+        write_manifest(building, "clicks", entries, details)
         if per_user > 1 or per_item > 1:
-            core = keep_core(_open_clicks(folder), per_user=per_user, per_item=per_item)
-            write_groups(folder, core, overwrite=True)
+            _reduce_to_core(building, per_user, per_item)
     return _open_clicks(folder)
 
 
 def _convert(
-    source: Source,
+    make_plan: Callable[..., LogPlan],
     building: Path,
     rules: HistoryRules,
-    name: str,
-    options: dict[str, Any],
     rows_at_once: int,
-    guesses: list[str],
     report: Report,
     progress: ProgressCallback,
-) -> None:
-    plan = plan_log(source, **options, text_columns=(), report=report)
+) -> tuple[dict[str, ArrayEntry], dict[str, int]]:
+    """Write the arrays of a click data set, and return their entries and what was counted."""
+    plan = make_plan(text_columns=(), report=report)
     if rules.session_gap is not None and plan.columns.time is None:
         raise DataError(
-            f"{name} has no column that looks like the time, which sessions need; name it with "
-            "`time` (--time)."
+            f"{plan.source.paths[0]} has no column that looks like the time, which sessions need; "
+            "name it with `time` (--time)."
         )
     text_columns: set[str] = set()
     while True:
@@ -146,35 +147,33 @@ def _convert(
         except MixedIdsError as error:
             report(f"not all ids of column {error.column!r} are whole numbers; took them as text")
             text_columns.add(error.column)
-            plan = plan_log(source, **options, text_columns=text_columns, report=_say_nothing)
+            plan = make_plan(text_columns=text_columns, report=say_nothing)
     if not state.run_rows:
         reason = "" if plan.min_rating is None else f" rated {plan.min_rating:g} or more"
         raise DataError(
-            f"{source.paths[0]} has columns but 0 rows{reason}; at least one is needed."
+            f"{plan.source.paths[0]} has columns but 0 rows{reason}; at least one is needed."
         )
-    entries, counts = merge_runs(
-        building, state, rules, rows_at_once=rows_at_once, progress=progress
-    )
-    notes = {
-        "rows_read": state.n_read,
-        "rows_below_min_rating": state.n_below_rating,
-        "guesses": guesses,
-        **({} if rules.repeats == "keep" else counts),
-    }
-    for number in range(len(state.run_rows)):
-        run_path(building, number).unlink()
-    (building / PROGRESS).unlink()
-    write_manifest(building, "clicks", entries, {"name": name, "notes": notes})
+    entries = merge_runs(building, state, rules, rows_at_once=rows_at_once, progress=progress)
+    notes = {"rows_read": state.n_read, "rows_below_min_rating": state.n_below_rating}
+    if rules.repeats != "keep":
+        notes["repeats_merged"] = sum(state.run_rows) - entries["items"]["shape"][0]
+    state.clear(building)
+    return entries, notes
+
+
+def _reduce_to_core(building: Path, per_user: int, per_item: int) -> None:
+    """Replace the arrays of an unfinished data folder by those of its core."""
+    core = keep_core(_open_clicks(building), per_user=per_user, per_item=per_item)
+    reduced = write_groups(building / "core", core)
+    for path in reduced.iterdir():
+        os.replace(path, building / path.name)
+    reduced.rmdir()
 
 
 def _open_clicks(folder: Path) -> ClickDataset:
     clicks = open_groups(folder)
     assert isinstance(clicks, ClickDataset)
     return clicks
-
-
-def _say_nothing(sentence: str) -> None:
-    """Drop a sentence that was already reported."""
 
 
 def _ignore(record: dict[str, Any]) -> None:

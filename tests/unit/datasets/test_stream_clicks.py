@@ -136,12 +136,14 @@ def test_interrupted_work_on_another_log_is_not_mixed_in(tmp_path):
     path = write_log(random_log(seed=1), tmp_path / "a.parquet")
 
     def interrupt(record):
-        raise KeyboardInterrupt
+        if record["stage"] == "sorting":
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         convert_clicks(path, tmp_path / "out", progress=interrupt, **SMALL)
-    write_log(random_log(seed=2, n_rows=900), path)
+    write_log(random_log(seed=2, n_rows=20), path)
     assert_same(convert_clicks(path, tmp_path / "out", **SMALL), read_clicks(path))
+    assert {file.suffix for file in (tmp_path / "out").iterdir()} == {".npy", ".json"}
 
 
 def test_a_bad_row_far_down_leaves_nothing_behind(tmp_path):
@@ -150,6 +152,13 @@ def test_a_bad_row_far_down_leaves_nothing_behind(tmp_path):
     with pytest.raises(DataError, match=r"a.csv, line 40002: column 'time' holds 'tomorrow'"):
         convert_clicks(tmp_path / "a.csv", tmp_path / "out", rows_at_once=5000)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_a_core_that_leaves_nothing_leaves_no_folder(tmp_path):
+    path = write_log(random_log(), tmp_path / "a.csv")
+    with pytest.raises(DataError, match="no click is left"):
+        convert_clicks(path, tmp_path / "out", per_user=500, **SMALL)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.csv"]
 
 
 @pytest.mark.parametrize(("how", "min_size"), [("sliding", None), ("sliding", 1), ("chunks", None)])

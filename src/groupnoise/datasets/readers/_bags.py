@@ -23,7 +23,7 @@ from groupnoise.datasets.readers._cells import (
 from groupnoise.datasets.readers._columns import match_columns, need_column, pick_column
 from groupnoise.datasets.readers._inputs import read_input
 from groupnoise.datasets.readers._memberships import read_memberships, read_truth
-from groupnoise.datasets.readers._sources import Report
+from groupnoise.datasets.readers._sources import Report, say_nothing
 from groupnoise.datasets.readers._stored import open_if_stored
 from groupnoise.datasets.readers._tables import Table
 from groupnoise.exceptions import DataError
@@ -77,7 +77,7 @@ def read_bags(
     stored = open_if_stored(source, BagDataset)
     if stored is not None:
         return stored
-    tell = report or (lambda sentence: None)
+    tell = report or say_nothing
     if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):
         tell(f"read {source} as AMIL: one .names and one .data file per class")
         return load_amil(name=name or Path(source).name, folder=source)

@@ -13,11 +13,13 @@ from groupnoise._checks import require
 from groupnoise.datasets.readers._columns import KNOWN_NAMES
 from groupnoise.datasets.readers._delimited import open_delimited
 from groupnoise.datasets.readers._polars import pl
-from groupnoise.datasets.readers._sources import Report, Source, name_of
+from groupnoise.datasets.readers._sources import Report, Source, name_of, say_nothing
 from groupnoise.datasets.readers._tables import Table, read_content
 from groupnoise.exceptions import DataError
 
 BLOCK_FORMATS = ("csv", "tsv", "text", "jsonl", "parquet", "arrow")
+BYTES_PER_ROW = 32
+"""About what a click takes, as text or in memory."""
 _HEAD_BYTES = 1 << 18
 
 
@@ -92,13 +94,15 @@ def iter_blocks(
         The columns wanted, and for text the types that make parsing quick; where a cell does not
         fit its type the block comes with all cells as text, for the caller to explain.
     block_bytes : int
-        About how much text, or how many rows of 32 bytes, make a block.
+        About how much text, or how many rows of `BYTES_PER_ROW`, make a block.
     report : callable
         Told of guesses.
     """
     for path in source.paths:
         if source.format in ("parquet", "arrow"):
-            yield from _binary_blocks(source, path, list(types), max(block_bytes // 32, 1))
+            yield from _binary_blocks(
+                source, path, list(types), max(block_bytes // BYTES_PER_ROW, 1)
+            )
             continue
         first_line, at_header = 1, layout.has_header
         for block in source.line_blocks(path, block_bytes):
@@ -175,7 +179,7 @@ def _same_columns(path: str, block: bytes, layout: LogLayout) -> LogLayout:
     """Return the layout of one more file, whose columns may stand in another order."""
     document = open_delimited(
         path, block.split(b"\n", 1)[0], separator=layout.separator, header=True,
-        report=lambda sentence: None,
+        report=say_nothing,
     )  # fmt: skip
     names = tuple(next(document.records())[1])
     if set(names) != set(layout.names):

@@ -21,7 +21,7 @@ from groupnoise.datasets.readers._cells import read_features
 from groupnoise.datasets.readers._columns import match_columns, need_column, pick_column
 from groupnoise.datasets.readers._inputs import read_input
 from groupnoise.datasets.readers._memberships import read_memberships, read_truth
-from groupnoise.datasets.readers._sources import Report
+from groupnoise.datasets.readers._sources import Report, say_nothing
 from groupnoise.datasets.readers._stored import open_if_stored
 from groupnoise.datasets.readers._tables import Table
 from groupnoise.exceptions import DataError, EmptyGroupError
@@ -74,7 +74,7 @@ def read_candidates(
     stored = open_if_stored(source, PartialLabelDataset)
     if stored is not None:
         return stored
-    tell = report or (lambda sentence: None)
+    tell = report or say_nothing
     data = read_input(source, report=tell, **table_options)
     if isinstance(data, NamedArrays):
         return _candidates_from_arrays(data, name or data.name, features, candidates, truth, tell)

@@ -16,7 +16,7 @@ from groupnoise.datasets.readers._cells import number_ids
 from groupnoise.datasets.readers._click_rows import ClickRows, click_rows
 from groupnoise.datasets.readers._columns import find_click_columns
 from groupnoise.datasets.readers._inputs import read_input
-from groupnoise.datasets.readers._sources import Report
+from groupnoise.datasets.readers._sources import Guesses, Report
 from groupnoise.datasets.readers._stored import open_if_stored
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups
@@ -77,18 +77,12 @@ def read_clicks(
     stored = open_if_stored(source, ClickDataset)
     if stored is not None:
         return stored
-    guesses: list[str] = []
-
-    def tell(sentence: str) -> None:
-        guesses.append(sentence)
-        if report is not None:
-            report(sentence)
-
-    table = read_input(source, report=tell, **table_options)
+    guesses = Guesses(report)
+    table = read_input(source, report=guesses, **table_options)
     if isinstance(table, NamedArrays):
         table = table.as_table()
     columns = find_click_columns(
-        table.frame, table.origin, tell, user=user, item=item, time=time, rating=rating
+        table.frame, table.origin, guesses, user=user, item=item, time=time, rating=rating
     )
     rows = click_rows(table, columns, min_rating)
     if len(rows.users) == 0:
@@ -97,7 +91,7 @@ def read_clicks(
     if session_gap is not None:
         clicks = _cut_sessions(clicks, moments, session_gap)
     clicks.notes.update(
-        rows_read=len(table), rows_below_min_rating=rows.n_below_rating, guesses=guesses
+        rows_read=len(table), rows_below_min_rating=rows.n_below_rating, guesses=guesses.sentences
     )
     clicks = merge_repeats(clicks, repeats)
     if per_user > 1 or per_item > 1:

@@ -18,7 +18,7 @@ from groupnoise.datasets.readers._columns import KNOWN_NAMES
 from groupnoise.datasets.readers._delimited import decode, open_delimited, parse_delimited
 from groupnoise.datasets.readers._frames import as_polars
 from groupnoise.datasets.readers._polars import pl
-from groupnoise.datasets.readers._sources import Report, Source, find_source, name_of
+from groupnoise.datasets.readers._sources import Report, Source, find_source, name_of, say_nothing
 from groupnoise.exceptions import DataError, ParameterError
 
 TABLE_FORMATS = ("csv", "tsv", "parquet", "arrow", "jsonl")
@@ -86,7 +86,7 @@ def read_table(
     table : Table
         All rows of all files.
     """
-    tell = report or _say_nothing
+    tell = report or say_nothing
     if not isinstance(source, (str, Path, Source)):
         frame = as_polars(source)
         return _checked(Table(frame, "frame", "the frame", lambda row: f"row {row}"))
@@ -130,10 +130,6 @@ def read_content(
     if format == "jsonl":
         return _read_json_lines(path, content, first_line)
     return _read_binary(path, content, format)
-
-
-def _say_nothing(sentence: str) -> None:
-    """Drop a report nobody asked for."""
 
 
 def _read_delimited(
