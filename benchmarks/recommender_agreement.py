@@ -19,12 +19,12 @@ from _record import write_result
 
 from groupnoise.baselines.recall import (
     AttRecRecommender,
+    BaselineRecommender,
     CaserRecommender,
     CooccurrenceRecommender,
     ItemCFRecommender,
     NeuralCFRecommender,
     PopularityRecommender,
-    Recommender,
     SASRecRecommender,
 )
 from groupnoise.datasets import ClickDataset, load_dataset, split_clicks
@@ -181,7 +181,7 @@ def without_last(histories: Groups) -> Groups:
 
 
 def measured(
-    model: Recommender, windows: Groups, seen: Groups, protocol: str = "sampled"
+    model: BaselineRecommender, windows: Groups, seen: Groups, protocol: str = "sampled"
 ) -> dict[str, Any]:
     started = time.perf_counter()
     ranks = rank_targets(

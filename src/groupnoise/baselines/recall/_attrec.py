@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from groupnoise._checks import check_positive
 from groupnoise._random import RandomState
-from groupnoise.baselines.recall._losses import draw_negatives, hinge_loss
+from groupnoise.baselines.recall._losses import hinge_loss
 from groupnoise.baselines.recall._neural import VectorScoring, WindowTraining
 
 _ADAGRAD_START = 0.05
@@ -36,6 +36,8 @@ class AttRecRecommender(VectorScoring, WindowTraining):
         Width d of the item embeddings.
     window_size : int
         Clicks looked at.
+    n_targets : int
+        Clicks after a window that count as its targets; ready-made windows have one.
     margin : float
         The margin gamma.
     n_negatives : int
@@ -78,6 +80,7 @@ class AttRecRecommender(VectorScoring, WindowTraining):
         *,
         dim: int = 100,
         window_size: int = 5,
+        n_targets: int = 3,
         margin: float = 0.5,
         n_negatives: int = 1,
         learning_rate: float = 0.05,
@@ -89,6 +92,7 @@ class AttRecRecommender(VectorScoring, WindowTraining):
     ) -> None:
         self.dim = dim
         self.window_size = window_size
+        self.n_targets = n_targets
         self.margin = margin
         self.n_negatives = n_negatives
         self.learning_rate = learning_rate
@@ -120,10 +124,11 @@ class AttRecRecommender(VectorScoring, WindowTraining):
         return optimizer
 
     def _batch_loss(self, clicks: Tensor, targets: Tensor, noise: torch.Generator) -> Tensor:
-        drawn, is_negative = draw_negatives(targets, self.n_items_, self.n_negatives, noise)
-        candidates = torch.cat([targets.unsqueeze(1), drawn], dim=1)
-        scores = -self.network_.squared_distances(clicks, candidates)
-        return hinge_loss(scores[:, 0], scores[:, 1:], is_negative, margin=self.margin)
+        candidates, is_negative, is_real = self._with_negatives(targets, noise)
+        distances = self.network_.squared_distances(clicks, candidates.flatten(1))
+        scores = -distances.view_as(candidates)
+        loss = hinge_loss(scores[..., 0], scores[..., 1:], is_negative, margin=self.margin)
+        return loss.masked_fill(~is_real, 0.0)
 
 
 class AttRecNetwork(nn.Module):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from groupnoise._checks import check_count
 from groupnoise._random import RandomState
-from groupnoise.baselines.recall._losses import binary_loss, draw_negatives
+from groupnoise.baselines.recall._losses import binary_loss
 from groupnoise.baselines.recall._neural import VectorScoring, WindowTraining
 
 
@@ -109,7 +109,7 @@ class CaserRecommender(VectorScoring, WindowTraining):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in ("n_targets", "n_horizontal", "n_vertical"):
+        for name in ("n_horizontal", "n_vertical"):
             check_count(name, getattr(self, name))
 
     def _build(self) -> nn.Module:
@@ -123,10 +123,10 @@ class CaserRecommender(VectorScoring, WindowTraining):
         )
 
     def _batch_loss(self, clicks: Tensor, targets: Tensor, noise: torch.Generator) -> Tensor:
-        drawn, is_negative = draw_negatives(targets, self.n_items_, self.n_negatives, noise)
-        candidates = torch.cat([targets.unsqueeze(1), drawn], dim=1)
-        logits = self.network_.logits(clicks, candidates)
-        return binary_loss(logits[:, 0], logits[:, 1:], is_negative)
+        candidates, is_negative, is_real = self._with_negatives(targets, noise)
+        logits = self.network_.logits(clicks, candidates.flatten(1)).view_as(candidates)
+        loss = binary_loss(logits[..., 0], logits[..., 1:], is_negative)
+        return loss.masked_fill(~is_real, 0.0)
 
 
 class CaserNetwork(nn.Module):

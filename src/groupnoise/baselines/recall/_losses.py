@@ -8,15 +8,15 @@ from torch import Tensor
 
 
 def binary_loss(positive: Tensor, negatives: Tensor, is_negative: Tensor) -> Tensor:
-    r"""Return :math:`-\log\sigma(s_y) - \sum_j \log\sigma(-s_j)`, shape (n,).
+    r"""Return :math:`-\log\sigma(s_y) - \sum_j \log\sigma(-s_j)`, shape (...).
 
     Parameters
     ----------
-    positive : Tensor of shape (n,)
+    positive : Tensor of shape (...)
         Logit of each target.
-    negatives : Tensor of shape (n, n_negatives)
+    negatives : Tensor of shape (..., n_negatives)
         Logits of the items drawn against it.
-    is_negative : bool Tensor of shape (n, n_negatives)
+    is_negative : bool Tensor of shape (..., n_negatives)
         False where the draw hit the target itself, which then does not count.
     """
     against = F.softplus(negatives).masked_fill(~is_negative, 0.0)
@@ -26,7 +26,7 @@ def binary_loss(positive: Tensor, negatives: Tensor, is_negative: Tensor) -> Ten
 def hinge_loss(
     positive: Tensor, negatives: Tensor, is_negative: Tensor, *, margin: float
 ) -> Tensor:
-    r"""Return :math:`\sum_j [m - s_y + s_j]_+`, shape (n,); parameters as in `binary_loss`."""
+    r"""Return :math:`\sum_j [m - s_y + s_j]_+`, shape (...); parameters as in `binary_loss`."""
     violation = F.relu(margin - positive.unsqueeze(-1) + negatives)
     return violation.masked_fill(~is_negative, 0.0).sum(-1)
 
@@ -59,5 +59,5 @@ def draw_negatives(
     targets: Tensor, n_items: int, n_negatives: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Draw items uniformly for each target; return them and whether they differ from it."""
-    drawn = torch.randint(n_items, (len(targets), n_negatives), generator=generator)
+    drawn = torch.randint(n_items, (*targets.shape, n_negatives), generator=generator)
     return drawn, drawn != targets.unsqueeze(-1)

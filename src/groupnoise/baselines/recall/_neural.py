@@ -17,6 +17,7 @@ from groupnoise._random import RandomState, generator_from, torch_generator
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.baselines._training import seeded
 from groupnoise.baselines.recall._base import ItemToItemBaseline
+from groupnoise.baselines.recall._losses import draw_negatives
 from groupnoise.baselines.recall._training import train
 from groupnoise.baselines.recall._windows import right_aligned, training_windows
 from groupnoise.exceptions import DataError
@@ -159,25 +160,51 @@ class NeuralRecommender(ItemToItemBaseline):
 
 
 class WindowTraining(NeuralRecommender):
-    """A network trained on batches of windows, each a fixed number of clicks and a target."""
+    """A network trained on batches of windows: a few clicks and what follows them."""
+
+    n_targets: int
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("n_targets", self.n_targets)
 
     def _epoch_losses(
         self, training: Groups, generator: np.random.Generator
     ) -> Callable[[], Iterator[Tensor]]:
-        windows = training_windows(training, self.window_size, getattr(self, "n_targets", 1))
+        windows = training_windows(training, self.window_size, self.n_targets, self.n_items_)
         clicks = torch.from_numpy(self._read(windows))
         targets = torch.from_numpy(np.asarray(windows.targets, dtype=np.int64))
         noise = torch_generator(generator)
 
         def losses() -> Iterator[Tensor]:
             for rows in torch.randperm(len(targets), generator=noise).split(self.batch_size):
-                yield self._batch_loss(clicks[rows], targets[rows], noise).mean()
+                loss = self._batch_loss(clicks[rows], targets[rows], noise)
+                yield loss.sum() / len(rows)
 
         return losses
 
     @abstractmethod
     def _batch_loss(self, clicks: Tensor, targets: Tensor, noise: torch.Generator) -> Tensor:
-        """Return the loss of each window, shape (n,)."""
+        """Return the loss of each of `targets` (n, n_targets), 0 where it is padding."""
+
+    def _with_negatives(
+        self, targets: Tensor, noise: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Draw items against each target.
+
+        Returns
+        -------
+        candidates : int64 Tensor of shape (n, n_targets, 1 + n_negatives)
+            Each target, then what was drawn against it.
+        is_negative : bool Tensor of shape (n, n_targets, n_negatives)
+            False where the draw hit the target.
+        is_real : bool Tensor of shape (n, n_targets)
+            False where the target is padding, for which item 0 stands in.
+        """
+        is_real = targets != self.n_items_
+        targets = targets.masked_fill(~is_real, 0)
+        drawn, is_negative = draw_negatives(targets, self.n_items_, self.n_negatives, noise)
+        return torch.cat([targets.unsqueeze(-1), drawn], dim=-1), is_negative, is_real
 
 
 class VectorScoring(NeuralRecommender):

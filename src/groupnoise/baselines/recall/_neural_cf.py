@@ -11,7 +11,7 @@ from groupnoise._random import RandomState
 from groupnoise._recommender import last_items
 from groupnoise._typing import FloatArray, IntArray
 from groupnoise.baselines.recall._counting import SCOPES, item_counts
-from groupnoise.baselines.recall._losses import binary_loss, draw_negatives
+from groupnoise.baselines.recall._losses import binary_loss
 from groupnoise.baselines.recall._neural import WindowTraining
 from groupnoise.groups import Groups
 
@@ -39,6 +39,8 @@ class NeuralCFRecommender(WindowTraining):
         Factors of the GMF branch; the MLP runs through 8, 4, 2 and 1 times as many units.
     window_size : int
         Clicks looked at.
+    n_targets : int
+        Clicks after a window that count as its targets; ready-made windows have one.
     scope : {"group", "last"}
         Average over all clicks of the history when scoring, or look at the last one alone.
     n_negatives : int
@@ -81,6 +83,7 @@ class NeuralCFRecommender(WindowTraining):
         *,
         dim: int = 8,
         window_size: int = 5,
+        n_targets: int = 1,
         scope: str = "group",
         n_negatives: int = 4,
         learning_rate: float = 1e-3,
@@ -92,6 +95,7 @@ class NeuralCFRecommender(WindowTraining):
     ) -> None:
         self.dim = dim
         self.window_size = window_size
+        self.n_targets = n_targets
         self.scope = scope
         self.n_negatives = n_negatives
         self.learning_rate = learning_rate
@@ -109,12 +113,11 @@ class NeuralCFRecommender(WindowTraining):
         return NeuralCFNetwork(self.n_items_, self.dim)
 
     def _batch_loss(self, clicks: Tensor, targets: Tensor, noise: torch.Generator) -> Tensor:
-        is_real = clicks != self.n_items_  # (n, size)
-        row, _ = is_real.nonzero(as_tuple=True)
-        drawn, is_negative = draw_negatives(targets[row], self.n_items_, self.n_negatives, noise)
-        candidates = torch.cat([targets[row].unsqueeze(1), drawn], dim=1)  # (pairs, 1 + negatives)
-        logits = self.network_(clicks[is_real].unsqueeze(1), candidates)
-        return binary_loss(logits[:, 0], logits[:, 1:], is_negative)
+        row, place = (clicks != self.n_items_).nonzero(as_tuple=True)
+        candidates, is_negative, is_real = self._with_negatives(targets[row], noise)
+        logits = self.network_(clicks[row, place, None, None], candidates)  # (pairs, targets, ...)
+        loss = binary_loss(logits[..., 0], logits[..., 1:], is_negative)
+        return loss.masked_fill(~is_real, 0.0)
 
     @torch.no_grad()
     def _score_all(self, histories: Groups) -> FloatArray:

@@ -8,25 +8,21 @@ from groupnoise._typing import IntArray
 from groupnoise.groups import Groups, sliding_windows
 
 
-def training_windows(training: Groups, size: int, n_targets: int = 1) -> Groups:
-    """Return windows with targets.
+def training_windows(training: Groups, size: int, n_targets: int, fill: int) -> Groups:
+    """Return windows whose targets are the clicks that follow, shape (n_groups, n_targets).
 
-    Groups that have targets already are used as they are. From whole histories sliding windows
-    are cut, each tied to every one of the `n_targets` clicks that follow it.
+    Groups that have targets already are used as they are, with that one target. From whole
+    histories sliding windows are cut; `fill` stands where a history ends too soon.
     """
     if training.targets is not None:
-        return training
+        return Groups(training.objects, training.offsets, training.targets[:, None])
     windows = sliding_windows(training, size)
-    next_click = training.offsets[windows.histories] + windows.positions
-    history_end = training.offsets[windows.histories + 1]
-    parts = []
-    for gap in range(n_targets):
-        rows = np.flatnonzero(next_click + gap < history_end)
-        if len(rows):
-            part = windows.groups.subset(rows)
-            targets = training.objects[next_click[rows] + gap]
-            parts.append(Groups(part.objects, part.offsets, targets))
-    return Groups.concat(parts)
+    first = training.offsets[windows.histories] + windows.positions
+    following = first[:, None] + np.arange(n_targets)
+    inside = following < training.offsets[windows.histories + 1, None]
+    last = training.n_objects - 1
+    targets = np.where(inside, training.objects[np.minimum(following, last)], fill)
+    return Groups(windows.groups.objects, windows.groups.offsets, targets)
 
 
 def right_aligned(groups: Groups, size: int, fill: int) -> IntArray:

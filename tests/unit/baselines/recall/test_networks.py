@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from groupnoise.baselines.recall import NeuralCFRecommender, SASRecRecommender
+from groupnoise.baselines.recall import (
+    AttRecRecommender,
+    CaserRecommender,
+    NeuralCFRecommender,
+    SASRecRecommender,
+)
 from groupnoise.baselines.recall._attrec import AttRecNetwork, sinusoidal_signal
 from groupnoise.baselines.recall._caser import CaserNetwork
 from groupnoise.baselines.recall._neural_cf import NeuralCFNetwork
@@ -241,3 +246,16 @@ def test_sasrec_trains_every_position_of_histories_but_only_the_target_of_window
 def test_heads_that_do_not_divide_the_width_are_refused():
     with pytest.raises(ParameterError, match="must divide dim"):
         SASRecRecommender(dim=5, n_heads=2).fit([[0, 1]])
+
+
+@pytest.mark.parametrize("recommender", [CaserRecommender, AttRecRecommender, NeuralCFRecommender])
+def test_targets_beyond_the_end_of_a_history_cost_nothing(recommender):
+    model = recommender(dim=4, window_size=3, n_targets=2, max_epochs=1, random_state=0)
+    model.fit([[0, 1, 2, 3], [4, 5, 6]])
+    clicks = torch.tensor([[PAD, 0, 1], [0, 1, 2]])
+    loss = model._batch_loss(clicks, torch.tensor([[2, 3], [3, PAD]]), torch.Generator())
+    row_of_loss = loss.view(-1, 2)
+    # NeuralCF pairs every click with the targets: two clicks in the first window, three after.
+    n_padded = {2: 1, 5: 3}[len(row_of_loss)]
+    assert (row_of_loss[-n_padded:, 1] == 0).all()
+    assert (row_of_loss[:, 0] > 0).all()

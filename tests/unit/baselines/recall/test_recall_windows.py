@@ -24,18 +24,18 @@ def test_alignment_agrees_with_plain_slicing(lists, size):
 @pytest.mark.parametrize("n_targets", [1, 2, 3])
 def test_each_window_is_tied_to_the_clicks_that_follow(n_targets):
     histories = Groups.from_lists([[1, 2, 3, 4], [5], [6, 7]])
-    windows = training_windows(histories, size=2, n_targets=n_targets)
-    got = sorted((windows[row].tolist(), int(windows.targets[row])) for row in range(len(windows)))
-    expected = sorted(
-        (clicks[max(0, end - 2) : end], clicks[end + gap])
+    windows = training_windows(histories, size=2, n_targets=n_targets, fill=99)
+    got = [(windows[row].tolist(), windows.targets[row].tolist()) for row in range(len(windows))]
+    expected = [
+        (clicks[max(0, end - 2) : end], [*clicks[end:], 99, 99][:n_targets])
         for clicks in ([1, 2, 3, 4], [5], [6, 7])
         for end in range(1, len(clicks))
-        for gap in range(n_targets)
-        if end + gap < len(clicks)
-    )
+    ]
     assert got == expected
 
 
 def test_windows_with_targets_are_used_as_they_are():
-    windows = Groups.from_lists([[1, 2]], targets=np.array([3]))
-    assert training_windows(windows, size=1, n_targets=3) is windows
+    given = Groups.from_lists([[1, 2]], targets=np.array([3]))
+    windows = training_windows(given, size=1, n_targets=3, fill=99)
+    assert windows[0].tolist() == [1, 2]
+    assert windows.targets.tolist() == [[3]]
