@@ -250,8 +250,8 @@ def test_heads_that_do_not_divide_the_width_are_refused():
 
 @pytest.mark.parametrize("recommender", [CaserRecommender, AttRecRecommender, NeuralCFRecommender])
 def test_targets_beyond_the_end_of_a_history_cost_nothing(recommender):
-    model = recommender(dim=4, window_size=3, n_targets=2, max_epochs=1, random_state=0)
-    model.fit([[0, 1, 2, 3], [4, 5, 6]])
+    sizes = {"dim": 4, "window_size": 3, "n_targets": 2, "n_negatives": 50}
+    model = recommender(**sizes, max_epochs=1, random_state=0).fit([[0, 1, 2, 3], [4, 5, 6]])
     clicks = torch.tensor([[PAD, 0, 1], [0, 1, 2]])
     loss = model._batch_loss(clicks, torch.tensor([[2, 3], [3, PAD]]), torch.Generator())
     row_of_loss = loss.view(-1, 2)
