@@ -10,7 +10,7 @@ from groupnoise.datasets import cut_windows, read_clicks
 from groupnoise.datasets._stream_clicks import convert_clicks
 from groupnoise.datasets._stream_windows import write_windows
 from groupnoise.exceptions import DataError
-from groupnoise.groups import Groups
+from groupnoise.groups import Groups, collate
 
 SMALL = {"rows_at_once": 97}
 
@@ -174,6 +174,18 @@ def test_windows_written_in_blocks_equal_those_cut_at_once(tmp_path, how, min_si
     assert np.array_equal(mapped.groups.targets, whole.groups.targets)
     assert np.array_equal(mapped.users, whole.users)
     assert np.array_equal(mapped.positions, whole.positions)
+
+
+def test_batches_for_training_are_made_straight_from_mapped_windows(tmp_path):
+    histories = read_clicks(random_log()).histories
+    mapped = write_windows(tmp_path / "w", histories, min_size=1)
+    rows = np.array([5, 0, 17])
+    batch, expected = (
+        collate(windows.groups, rows) for windows in (mapped, cut_windows(histories, min_size=1))
+    )
+    assert batch.objects.tolist() == expected.objects.tolist()
+    assert batch.targets.tolist() == expected.targets.tolist()
+    assert batch.mask.tolist() == expected.mask.tolist()
 
 
 def test_histories_without_a_window_leave_no_folder(tmp_path):
