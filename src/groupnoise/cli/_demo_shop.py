@@ -23,10 +23,12 @@ EXAMPLE_CLICKS = 5
 def write_demo(folder: Path) -> tuple[Path, Path]:
     """Train both models on the shop and return their artifact folders."""
     from groupnoise.baselines.recall import CooccurrenceRecommender
-    from groupnoise.datasets import make_shop
+    from groupnoise.datasets import make_shop, split_clicks
     from groupnoise.estimators import MaxMatchingRecommender
+    from groupnoise.evaluation import hit_at_k, ndcg_at_k, rank_targets
 
     shop = make_shop(N_USERS, N_ITEMS, stray_rate=STRAY_RATE, random_state=SEED)
+    split = split_clicks(shop.histories, "leave_one_out")
     ours = MaxMatchingRecommender(dim=32, max_epochs=6, candidates="full", random_state=SEED)
     models: dict[str, tuple[Any, dict[str, Any]]] = {
         "max-matching": (
@@ -50,13 +52,18 @@ def write_demo(folder: Path) -> tuple[Path, Path]:
         "trained": date.today().isoformat(),
     }
     for name, (model, card) in models.items():
-        model.fit(shop.histories, item_ids=shop.item_ids)
+        model.fit(split.train.groups, item_ids=shop.item_ids)
+        ranks = rank_targets(model, split.test.groups, shop.n_items, "full")
+        metrics = {
+            "HIT@10 on last clicks": round(hit_at_k(*ranks, k=10), 3),
+            "NDCG@10 on last clicks": round(ndcg_at_k(*ranks, k=10), 3),
+        }
         write_recommender(
             model,
             folder / name,
             titles=shop.titles,
             categories=shop.categories,
-            card={**card, **facts},
+            card={**card, **facts, "metrics": metrics},
         )
     main, second = (folder / name for name in models)
     return main, second

@@ -35,6 +35,7 @@ PAGE_FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/search.js": ("search.js", "text/javascript; charset=utf-8"),
 }
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer} for status in (401, 403, 404, 408, 413, 422, 429)

@@ -19,7 +19,7 @@ from groupnoise.serving.http._logs import LOGGER, log
 from groupnoise.serving.http._metrics import ServiceMetrics
 from groupnoise.serving.http._settings import ServiceSettings, is_loopback
 
-OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/healthz", "/readyz"})
+OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/search.js", "/healthz", "/readyz"})
 """Served without a token: they say nothing about the model."""
 
 SECURITY_HEADERS = {
