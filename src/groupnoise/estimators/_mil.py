@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,7 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from groupnoise._bags import read_bag_labels, read_bags
-from groupnoise._checks import check_count, check_features, check_fraction, check_positive
+from groupnoise._checks import (
+    check_choice,
+    check_count,
+    check_features,
+    check_fraction,
+    check_positive,
+)
 from groupnoise._model_files import pack_labels, unpack_labels
 from groupnoise._random import RandomState
 from groupnoise._scaling import Scaler
@@ -53,6 +59,10 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         Dropout of "mlp".
     scaling : {"standard", "l2", "none"}
         Scaling of the features, learned from the training bags.
+    normalize : {"both", "targets"}
+        Over classes ("targets"), as the paper's Eq. 4 reads; or the mean of that and of the
+        normalisation over the instances of a batch, which keeps a common kind of instance from
+        standing for every class.
     background : bool
         Whether instances may match a background target that no bag is asked for.
     absent_strength : float
@@ -100,6 +110,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         dim: int = 64,
         dropout: float = 0.0,
         scaling: str = "standard",
+        normalize: str = "both",
         background: bool = False,
         absent_strength: float = 0.0,
         selection: str | Selection = "marginal",
@@ -125,6 +136,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         self.dim = dim
         self.dropout = dropout
         self.scaling = scaling
+        self.normalize = normalize
         self.background = background
         self.absent_strength = absent_strength
         self.selection = selection
@@ -148,7 +160,19 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
     @classmethod
     def paper(cls, **overrides: Any) -> MaxMatchingMILClassifier:
         """Return the paper's settings: linear, max selection, lambda 1, Adam for 50 epochs."""
-        return cls(**{"selection": "max", "max_epochs": 50, **overrides})
+        settings = {
+            "encoder": "identity",
+            "normalize": "targets",
+            "background": False,
+            "absent_strength": 0.0,
+            "selection": "max",
+            "weighting_strength": 1.0,
+            "max_epochs": 50,
+            "schedule": "constant",
+            "keep": "best",
+            "n_members": 1,
+        }
+        return cls(**{**settings, **overrides})
 
     def fit(
         self,
@@ -172,6 +196,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         validate : callable, optional
             Called with this estimator after each epoch; the best epoch's weights are kept.
         """
+        check_choice("normalize", self.normalize, ("both", "targets"))
         check_positive("absent_strength", self.absent_strength, allow_zero=True)
         check_fraction("dropout", self.dropout)
         check_count("dim", self.dim)
@@ -211,7 +236,8 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
 
     def _pair(self) -> PairMatching:
         n_targets = len(self.classes_) + bool(self.background)
-        return PairMatching(FullCandidates(n_targets), with_probabilities=True)
+        normalize: Literal["both", "targets"] = "both" if self.normalize == "both" else "targets"
+        return PairMatching(FullCandidates(n_targets), normalize, with_probabilities=True)
 
     def _log_probabilities(self, instances: NDArray[Any]) -> Tensor:
         """Return log P(target | instance) of scaled instances, background last."""
@@ -225,7 +251,9 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
         """Return log P(class | instance), shape (n_rows, n_classes); background left out."""
         check_is_fitted(self, "model_")
-        rows = self.scaler_(check_features("X", X, width=self.n_features_in_))
+        rows = self.scaler_(
+            check_features("X", X, width=self.n_features_in_, owner=type(self).__name__)
+        )
         log_all = self._log_probabilities(rows)[:, : len(self.classes_)]
         result: FloatArray = log_all.log_softmax(-1).numpy()
         return result
@@ -236,13 +264,16 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each instance, shape (n_rows,)."""
-        labels: NDArray[Any] = self.classes_[self.predict_log_proba(X).argmax(axis=1)]
+        best = self.predict_log_proba(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def background_proba(self, X: ArrayLike) -> FloatArray:
         """Return P(background | instance), shape (n_rows,); zero without a background target."""
         check_is_fitted(self, "model_")
-        rows = self.scaler_(check_features("X", X, width=self.n_features_in_))
+        rows = self.scaler_(
+            check_features("X", X, width=self.n_features_in_, owner=type(self).__name__)
+        )
         outside: FloatArray = (
             self._log_probabilities(rows)[:, len(self.classes_) :].exp().sum(-1).numpy()
         )

@@ -54,7 +54,8 @@ class PairMatching:
     with_probabilities : bool
         Whether to return log P(. | object) over all candidates, which must then be the full set.
     object_source : CandidateSource, optional
-        Draws the objects for "both", whose `source` draws targets.
+        Draws the objects for "both", whose `source` draws targets. With probabilities the
+        objects of the batch are taken, which may be feature rows.
     """
 
     source: CandidateSource
@@ -72,8 +73,13 @@ class PairMatching:
             log_pair = self._over_objects(model, objects, targets, self.source, generator)
             return _padded(batch, log_pair, objects.vectors, objects.place)
         if self.with_probabilities:
-            log_all = self._log_probabilities(model, objects.vectors, batch, generator)
-            log_pair = log_all[objects.place, batch.targets[objects.group]]
+            logits = self._all_logits(model, objects.vectors, batch, generator)
+            log_all = logits.log_softmax(-1)
+            wanted_column = batch.targets[objects.group]
+            log_pair = log_all[objects.place, wanted_column]
+            if self.normalize == "both":
+                among_objects = logits.log_softmax(0)[objects.place, wanted_column]
+                log_pair = 0.5 * (log_pair + among_objects)
             matching = _padded(batch, log_pair, log_all, objects.place)
             return matching._replace(log_probabilities=matching.features)
         drawn = self.source.draw(batch.targets, generator)
@@ -125,7 +131,7 @@ class PairMatching:
         # The bias of a target is the same for every object and cancels.
         return objects.dot(targets) - level[objects.group]
 
-    def _log_probabilities(
+    def _all_logits(
         self,
         model: MatchingModel,
         vectors: Tensor,
@@ -138,7 +144,7 @@ class PairMatching:
                 f"probabilities need all {model.n_targets} targets as candidates; the source drew "
                 f"{len(ids)}. Use FullCandidates."
             )
-        return model.logits(vectors, ids).log_softmax(-1)
+        return model.logits(vectors, ids)
 
 
 class _Objects(NamedTuple):

@@ -161,3 +161,18 @@ def test_both_without_objects_to_normalise_over_is_refused():
     batch = id_batch([3, 1, 2], n_ids=6, n_targets=5)
     with pytest.raises(ParameterError, match="needs an object_source"):
         PairMatching(InBatchCandidates(), "both")(model, batch, generator())
+
+
+def test_both_with_probabilities_takes_the_objects_of_the_batch():
+    model = table_model(n_objects=6, n_targets=5, has_bias=True)
+    batch = id_batch([3, 1, 2], n_ids=6, n_targets=5)
+    pair = PairMatching(FullCandidates(5), "both", with_probabilities=True)
+    matching = pair(model, batch, generator())
+    present = batch.objects[batch.mask].unique()
+    logits = model.logits(model.encode_objects(present), torch.arange(5))
+    mean = (logits.log_softmax(-1) + logits.log_softmax(0)) / 2
+    row, place = batch.mask.nonzero(as_tuple=True)
+    column = torch.searchsorted(present, batch.objects[row, place])
+    torch.testing.assert_close(matching.log_pair[row, place], mean[column, batch.targets[row]])
+    mass = matching.log_probabilities[batch.mask].exp().sum(-1)
+    torch.testing.assert_close(mass, torch.ones_like(mass))
