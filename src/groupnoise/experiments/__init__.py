@@ -1,15 +1,37 @@
-"""Comparisons: trials, methods, and the tables they give."""
+"""Comparisons: trials, methods, the tables they give, and the demonstration."""
 
+from groupnoise.experiments._demo import Demo, DemoTask, demo_tasks, run_demo
+from groupnoise.experiments._facts import RunFacts, spell_command
+from groupnoise.experiments._parallel import run_jobs
+from groupnoise.experiments._pictures import (
+    BagPicture,
+    CandidatePicture,
+    Click,
+    Gallery,
+    HistoryPicture,
+)
 from groupnoise.experiments._run import Method, TrialResult, run_method, summarise
 from groupnoise.experiments._trials import BagTrial, CandidateTrial, ClickTrial, Trial
 
 __all__ = [
+    "BagPicture",
     "BagTrial",
+    "CandidatePicture",
     "CandidateTrial",
+    "Click",
     "ClickTrial",
+    "Demo",
+    "DemoTask",
+    "Gallery",
+    "HistoryPicture",
     "Method",
+    "RunFacts",
     "Trial",
     "TrialResult",
+    "demo_tasks",
+    "run_demo",
+    "run_jobs",
     "run_method",
+    "spell_command",
     "summarise",
 ]

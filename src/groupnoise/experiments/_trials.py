@@ -195,7 +195,7 @@ class ClickTrial:
         """Fit on windows, or on the clicks of each window that truly led to the next."""
         groups = self.split.train.groups
         if supervised:
-            groups = _only(groups, self._is_related(self.split.train))
+            groups = _only(groups, self.is_related(self.split.train))
         _fit(self, estimator, groups, None, item_ids=self.clicks.item_ids)
 
     @cached_property
@@ -236,13 +236,23 @@ class ClickTrial:
         """Return how often the chosen click truly led to the next, where any click did."""
         if "follows" not in self.clicks.notes or not hasattr(estimator, "select"):
             return None
-        groups, related = self.split.train.groups, self._is_related(self.split.train)
+        groups, related = self.split.train.groups, self.is_related(self.split.train)
         some = np.logical_or.reduceat(related, groups.offsets[:-1])
         chosen = estimator.select(groups.subset(some)).chosen
         return float(np.mean(related[groups.offsets[:-1][some] + chosen]))
 
-    def _is_related(self, windows: Windows) -> BoolArray:
-        """Return for each click of each window whether its target goes back to it."""
+    def is_related(self, windows: Windows) -> BoolArray:
+        """Return for each click of each window whether its target goes back to it.
+
+        Parameters
+        ----------
+        windows : Windows
+            A part of the split.
+
+        Returns
+        -------
+        bool ndarray of shape (n_objects,)
+        """
         follows = self.clicks.notes.get("follows")
         if follows is None:
             raise DataError(f"{self.dataset} does not say which click caused the next.")

@@ -1,0 +1,10 @@
+"""Pages that show results: tables, learning curves and pictures, with everything inline."""
+
+from groupnoise.experiments.report._demo_page import (
+    METHOD_LABELS,
+    SETTING_TITLES,
+    demo_page,
+    write_demo_page,
+)
+
+__all__ = ["METHOD_LABELS", "SETTING_TITLES", "demo_page", "write_demo_page"]
