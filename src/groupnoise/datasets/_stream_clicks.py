@@ -150,9 +150,7 @@ def _convert(
             plan = make_plan(text_columns=text_columns, report=say_nothing)
     if not state.run_rows:
         reason = "" if plan.min_rating is None else f" rated {plan.min_rating:g} or more"
-        raise DataError(
-            f"{plan.source.paths[0]} has columns but 0 rows{reason}; at least one is needed."
-        )
+        raise DataError(f"{plan.source.paths[0]} has no click{reason}; at least one is needed.")
     entries = merge_runs(building, state, rules, rows_at_once=rows_at_once, progress=progress)
     notes = {"rows_read": state.n_read, "rows_below_min_rating": state.n_below_rating}
     if rules.repeats != "keep":

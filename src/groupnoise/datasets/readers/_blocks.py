@@ -15,6 +15,7 @@ from groupnoise.datasets.readers._delimited import open_delimited
 from groupnoise.datasets.readers._polars import pl
 from groupnoise.datasets.readers._sources import Report, Source, name_of, say_nothing
 from groupnoise.datasets.readers._tables import Table, read_content
+from groupnoise.datasets.readers._text import holds_pairs, pair_separator, read_pairs
 from groupnoise.exceptions import DataError
 
 BLOCK_FORMATS = ("csv", "tsv", "text", "jsonl", "parquet", "arrow")
@@ -30,6 +31,7 @@ class LogLayout:
     separator: str | None = None
     has_header: bool = False
     names: tuple[str, ...] = ()
+    is_quoted: bool = True
 
 
 def read_head(
@@ -47,8 +49,9 @@ def read_head(
     if source.format == "jsonl":
         return read_content(path, content, "jsonl", report=report), LogLayout()
     if source.format == "text":
-        separator, header = _pair_separator(content), False
-    elif source.format == "tsv":
+        pairs = read_pairs(path, content)
+        return pairs, LogLayout(pair_separator(content), names=("user", "item"), is_quoted=False)
+    if source.format == "tsv":
         separator = separator or "\t"
     document = open_delimited(
         path, content, separator=separator, header=header, known_names=KNOWN_NAMES, report=report
@@ -57,21 +60,14 @@ def read_head(
         path, content, "csv", separator=document.separator, header=document.has_header,
         report=report,
     )  # fmt: skip
-    if source.format == "text":
-        table.frame.columns = ["user", "item"]
     names = tuple(table.frame.columns)
     return table, LogLayout(document.separator, document.has_header, names)
 
 
 def is_pairs(source: Source) -> bool:
-    """Tell whether text holds `user item` pairs with one separator, which can be read in blocks."""
-    first = next(source.line_blocks(source.paths[0], _HEAD_BYTES), b"")
-    separator = _pair_separator(first).encode()
-    return all(
-        line.count(separator) == 1 and len(line.split()) == 2
-        for line in first.splitlines()
-        if line.strip()
-    )
+    """Tell whether text holds `user item` pairs, which can be read in blocks."""
+    head = next(source.line_blocks(source.paths[0], _HEAD_BYTES), b"")
+    return holds_pairs(head)
 
 
 def iter_blocks(
@@ -123,10 +119,6 @@ def iter_blocks(
             first_line += block.count(b"\n")
 
 
-def _pair_separator(content: bytes) -> str:
-    return "\t" if b"\t" in content.split(b"\n", 1)[0] else " "
-
-
 def _delimited_block(
     path: str,
     block: bytes,
@@ -144,12 +136,15 @@ def _delimited_block(
             has_header=False,
             skip_rows=int(has_header),
             schema={name: types.get(name, pl.String) for name in names},
+            quote_char='"' if layout.is_quoted else None,
         ).select(list(types))
         if frame.null_count().sum_horizontal()[0] == 0:
             begin = first_line + has_header
             return Table(frame, name_of(path), path, lambda row: f"{path}, line {begin + row}")
     except pl.exceptions.PolarsError:
         pass  # some cell does not fit: read again with all cells as text, to say which
+    if not layout.is_quoted:
+        return read_pairs(path, block, first_line)
     table = read_content(
         path, block, "csv", separator=layout.separator, header=has_header,
         first_line=first_line, report=report,

@@ -91,7 +91,7 @@ def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
     if not isinstance(cells.dtype, (pl.List, pl.Array)):
         return table
     refuse_empty_cells(table, columns.item, cells)
-    is_repeated = table.frame[columns.user].is_duplicated()
+    is_repeated = read_id_cells(table, columns.user).is_duplicated()
     if is_repeated.any():
         row = int(is_repeated.arg_true()[1])
         raise DataError(

@@ -86,7 +86,8 @@ def read_clicks(
     )
     rows = click_rows(table, columns, min_rating)
     if len(rows.users) == 0:
-        raise DataError(f"{table.origin} has no row rated {min_rating:g} or more.")
+        reason = "" if min_rating is None else f" rated {min_rating:g} or more"
+        raise DataError(f"{table.origin} has no click{reason}; at least one is needed.")
     clicks, moments = _histories_of(rows, name or table.name)
     if session_gap is not None:
         clicks = _cut_sessions(clicks, moments, session_gap)

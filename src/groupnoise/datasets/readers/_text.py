@@ -55,12 +55,45 @@ def _read_one(path: str, content: bytes, report: Report) -> Table:
     return Table(frame, name_of(path), path, partial(_place, path, lines))
 
 
+def read_pairs(path: str, content: bytes, first_line: int = 1) -> Table:
+    """Return the clicks of a block of `user item` lines that begins at `first_line`."""
+    pairs: list[list[str]] = []
+    lines: list[int] = []
+    for number, words in _lines_of_words(path, content, first_line):
+        if len(words) != 2:
+            raise DataError(
+                f"{path}, line {number}: {len(words)} words where the first lines hold a user and "
+                "an item; write pairs throughout, or one line per user."
+            )
+        pairs.append(words)
+        lines.append(number)
+    frame = pl.DataFrame(pairs, schema={"user": pl.String, "item": pl.String}, orient="row")
+    return Table(frame, name_of(path), path, partial(_place, path, lines))
+
+
+def holds_pairs(content: bytes) -> bool:
+    """Tell whether every line has two words apart by one blank, or by one tab."""
+    separator = pair_separator(content).encode()
+    return all(
+        len(line.split()) == 2 and line.strip().count(separator) == 1
+        for line in content.split(b"\n")
+        if line.strip()
+    )
+
+
+def pair_separator(content: bytes) -> str:
+    """Return what stands between user and item: a tab if the first line has one, or a blank."""
+    return "\t" if b"\t" in content.lstrip().split(b"\n", 1)[0] else " "
+
+
 def _place(path: str, lines: list[int], row: int) -> str:
     return f"{path}, line {lines[row]}"
 
 
-def _lines_of_words(path: str, content: bytes) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(decode(path, content).split("\n"), start=1):
+def _lines_of_words(
+    path: str, content: bytes, first_line: int = 1
+) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(decode(path, content, first_line).split("\n"), first_line):
         words = line.split()
         if len(words) == 1:
             raise DataError(

@@ -116,7 +116,7 @@ def test_a_rating_threshold_leaves_rows_out_and_counts_them(tmp_path):
         DataError, match=r"a.csv, line 4: the rating is negative \(-1\).*--min-rating"
     ):
         read_clicks(path)
-    with pytest.raises(DataError, match="no row rated 9"):
+    with pytest.raises(DataError, match="no click rated 9"):
         read_clicks(path, min_rating=9)
 
 
