@@ -5,7 +5,7 @@
 
 Random 8:1:1 splits. Scaling and parameters are chosen on the validation part by accuracy on its
 true labels, taken to be the paper's criterion; the test part is scored once per split. The figures
-go to `benchmarks/results/`, one file per run of all methods.
+of a method that ran on all data sets go to `benchmarks/results/partial_label_agreement_*.json`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,8 @@ SCALERS: dict[str, Callable[[], Any]] = {"standard": StandardScaler, "unit norm"
 # Rows of unit norm lose some twenty points on BirdSong whatever the method: half the work spared.
 SCALINGS = {"lost": SCALERS, "msrcv2": SCALERS, "birdsong": {"standard": StandardScaler}}
 
-MLP_GRID = [{"learning_rate": rate} for rate in (3e-3, 1e-2)]
-LINEAR_GRID = [{"encoder": "linear", "learning_rate": rate} for rate in (1e-2, 3e-2, 1e-1)]
+MLP_GRID = [{"encoder": "mlp", "learning_rate": 3e-3}]
+LINEAR_GRID = [{"encoder": "linear", "learning_rate": rate} for rate in (1e-2, 1e-1)]
 
 METHODS: dict[str, tuple[Callable[..., PartialLabelClassifier], list[dict[str, Any]]]] = {
     "pl-knn": (PLKNNClassifier, [{"n_neighbors": k} for k in (5, 10, 20)]),
@@ -59,24 +60,17 @@ METHODS: dict[str, tuple[Callable[..., PartialLabelClassifier], list[dict[str, A
         [
             {"regularization": factor, "surrogate": surrogate}
             for surrogate in ("logistic", "squared_hinge")
-            for factor in (1e-5, 1e-4, 1e-3, 1e-2)
+            for factor in (1e-5, 1e-4, 1e-3)
         ],
     ),
-    "paloc": (PALOCClassifier, [{"penalty": cost} for cost in (1.0, 10.0, 100.0)]),
-    "sure": (
-        SUREClassifier,
-        [
-            {"sharpness": sharpness, "kernel_scale": scale}
-            for sharpness in (0.1, 0.3, 1.0)
-            for scale in (0.5, 1.0)
-        ],
-    ),
-    "cc, linear": (CCClassifier, LINEAR_GRID),
-    "cc, mlp": (CCClassifier, MLP_GRID),
-    "proden, linear": (PRODENClassifier, LINEAR_GRID),
-    "proden, mlp": (PRODENClassifier, MLP_GRID),
-    "lws, linear": (LWSClassifier, [{"leverage": 1.0, **params} for params in LINEAR_GRID]),
-    "lws, mlp": (LWSClassifier, [{"leverage": 1.0, "learning_rate": r} for r in (1e-3, 3e-3)]),
+    "paloc": (PALOCClassifier, [{"penalty": cost} for cost in (1.0, 10.0)]),
+    "sure": (SUREClassifier, [{"sharpness": sharpness} for sharpness in (0.1, 0.3, 1.0)]),
+    "cc-linear": (CCClassifier, LINEAR_GRID),
+    "cc-mlp": (CCClassifier, MLP_GRID),
+    "proden-linear": (PRODENClassifier, LINEAR_GRID),
+    "proden-mlp": (PRODENClassifier, MLP_GRID),
+    "lws-linear": (LWSClassifier, [{"leverage": 1.0, **params} for params in LINEAR_GRID]),
+    "lws-mlp": (LWSClassifier, [{"leverage": 1.0, "learning_rate": 1e-3}]),
 }
 
 PAPER = "8:1:1, Max-Matching paper"
@@ -104,10 +98,14 @@ PUBLISHED: dict[str, dict[str, tuple[float, float, float]]] = {
         TEN_FOLD: (73.9, 50.8, 73.0),
         CLASSICAL: (77.5, 48.9, 76.3),
     },
-    "cc, mlp": {NETWORKS: (78.2, 51.0, 74.5)},
-    "proden, linear": {FIVE_FOLD: (76.6, 45.3, 72.0)},
-    "proden, mlp": {NETWORKS: (78.9, 54.3, 75.6)},
+    "cc-mlp": {NETWORKS: (78.2, 51.0, 74.5)},
+    "proden-linear": {FIVE_FOLD: (76.6, 45.3, 72.0)},
+    "proden-mlp": {NETWORKS: (78.9, 54.3, 75.6)},
 }
+
+
+def accuracy_on(rows: NDArray[Any], truth: NDArray[Any], model: PartialLabelClassifier) -> float:
+    return model.score(rows, truth)
 
 
 def fits(
@@ -124,7 +122,7 @@ def fits(
         for params in grid:
             if issubclass(factory, NeuralPartialLabelClassifier):
                 model = factory(random_state=0, **params)
-                extra = {"validation": (rows[validation], data.truth[validation])}
+                extra = {"validate": partial(accuracy_on, rows[validation], data.truth[validation])}
             else:
                 model, extra = factory(**params), {}
             started = time.perf_counter()
@@ -152,7 +150,6 @@ def run(method: str, name: str, seeds: tuple[int, ...]) -> dict[str, Any]:
         for source, figures in PUBLISHED.get(method, {}).items()
     }
     return {
-        "method": method,
         "dataset": name,
         "test_accuracy": round(float(accuracy.mean()), 1),
         "deviation": round(float(accuracy.std(ddof=1)), 1) if len(seeds) > 1 else None,
@@ -170,23 +167,30 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    figures = []
     for method in options.methods:
-        for name in options.datasets:
-            record = run(method, name, tuple(options.seeds))
-            figures.append(record)
+        started = time.perf_counter()
+        figures = [run(method, name, tuple(options.seeds)) for name in options.datasets]
+        for record in figures:
             published = ", ".join(f"{value:.1f}" for value in record["published"].values())
             print(
-                f"{method:15} {name:9} {record['test_accuracy']:5.1f} ± {record['deviation']}"
-                f"   published {published or 'none':25} {record['mean_fit_seconds']:6.2f} s a fit",
+                f"{method:15} {record['dataset']:9} "
+                f"{record['test_accuracy']:5.1f} ± {record['deviation']}   "
+                f"published {published or 'none':25} {record['mean_fit_seconds']:6.2f} s a fit",
                 flush=True,
             )
-    if options.methods == list(METHODS) and options.datasets == list(DATASETS):
-        protocol = {"split": "8:1:1", "seeds": options.seeds, "criterion": "validation accuracy"}
-        grids = {method: grid for method, (_, grid) in METHODS.items()}
-        write_result(
-            "partial_label_agreement", {"protocol": protocol, "grids": grids, "figures": figures}
-        )
+        if options.datasets == list(DATASETS):
+            write_result(
+                f"partial_label_agreement_{method.replace('-', '_')}",
+                {
+                    "method": method,
+                    "method_seconds": round(time.perf_counter() - started, 1),
+                    "split": "8:1:1",
+                    "seeds": options.seeds,
+                    "criterion": "accuracy on the true labels of the validation part",
+                    "grid": METHODS[method][1],
+                    "figures": figures,
+                },
+            )
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +21,19 @@ from groupnoise.baselines._classifier import SavedClassifier
 from groupnoise.baselines._training import seeded, train
 
 HiddenWidths = int | tuple[int, ...]
+
+Validate = Callable[[Any], float]
+"""Scores a classifier after an epoch; larger is better."""
+
+
+class Watch(NamedTuple):
+    """Who looks at a training: a scorer that picks the epoch to keep, and a reporter."""
+
+    validate: Validate | None = None
+    on_epoch: ProgressCallback | None = None
+
+
+UNWATCHED = Watch()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -52,6 +66,8 @@ class NetworkClassifier(SavedClassifier):
     ----------
     network_ : torch.nn.Module
         The trained network.
+    history_ : list of dict
+        One record per epoch: epoch, loss, and validation if it was scored.
     """
 
     encoder: str = "mlp"
@@ -82,13 +98,12 @@ class NetworkClassifier(SavedClassifier):
         self,
         batch_loss: Callable[[Tensor], Tensor],
         n_rows: int,
-        validation: Callable[[], float] | None = None,
-        progress: ProgressCallback | None = None,
+        watch: Watch,
     ) -> None:
-        """Build `network_` and train it; the arguments are those of :func:`train`."""
+        """Build `network_` and train it on the losses of batches of rows."""
         with seeded(generator_from(self.random_state)):
             self.network_ = self._build()
-            train(
+            self.history_ = train(
                 self.network_,
                 batch_loss,
                 n_rows,
@@ -96,8 +111,8 @@ class NetworkClassifier(SavedClassifier):
                 batch_size=self.batch_size,
                 learning_rate=self.learning_rate,
                 weight_decay=self.weight_decay,
-                validation=validation,
-                progress=progress,
+                validate=watch.validate and partial(watch.validate, self),
+                on_epoch=watch.on_epoch,
             )
 
     def _logits(self, rows: FloatArray) -> FloatArray:

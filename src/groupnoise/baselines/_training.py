@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,9 +37,9 @@ def train(
     batch_size: int,
     learning_rate: float,
     weight_decay: float,
-    validation: Callable[[], float] | None = None,
-    progress: ProgressCallback | None = None,
-) -> None:
+    validate: Callable[[], float] | None = None,
+    on_epoch: ProgressCallback | None = None,
+) -> list[dict[str, Any]]:
     """Minimise a loss over random batches of rows, in place.
 
     Parameters
@@ -51,17 +52,23 @@ def train(
         How many rows there are.
     max_epochs, batch_size, learning_rate, weight_decay : number
         Adam's; weight decay is added to the gradient.
-    validation : callable, optional
+    validate : callable, optional
         Scores the network, in evaluation mode, after each epoch; the state of the epoch that
         scored best (the earliest of several) is restored at the end.
-    progress : callable, optional
+    on_epoch : callable, optional
         Called with one record per epoch.
+
+    Returns
+    -------
+    history : list of dict
+        The records: epoch, loss, and validation if it was scored.
     """
     check_count("max_epochs", max_epochs)
     check_count("batch_size", batch_size)
     check_positive("learning_rate", learning_rate)
     check_positive("weight_decay", weight_decay, allow_zero=True)
     optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    history: list[dict[str, Any]] = []
     best_score, best_state = -np.inf, None
     for epoch in range(1, max_epochs + 1):
         network.train()
@@ -78,12 +85,13 @@ def train(
                 "learning_rate."
             )
         network.eval()
-        record = {"epoch": epoch, "loss": total / n_rows}
-        if validation is not None:
-            record["validation"] = score = validation()
+        history.append({"epoch": epoch, "loss": total / n_rows})
+        if validate is not None:
+            history[-1]["validation"] = score = validate()
             if score > best_score:
                 best_score, best_state = score, copy.deepcopy(network.state_dict())
-        if progress is not None:
-            progress(record)
+        if on_epoch is not None:
+            on_epoch(history[-1])
     if best_state is not None:
         network.load_state_dict(best_state)
+    return history

@@ -23,7 +23,7 @@ def squared_error(network):
 
 def test_every_epoch_reports_its_mean_loss_and_it_falls(network):
     records = []
-    train(network, squared_error(network), 3, progress=records.append, **OPTIONS)
+    train(network, squared_error(network), 3, on_epoch=records.append, **OPTIONS)
     assert [record["epoch"] for record in records] == [1, 2, 3, 4, 5]
     assert records[-1]["loss"] < records[0]["loss"]
 
@@ -31,12 +31,12 @@ def test_every_epoch_reports_its_mean_loss_and_it_falls(network):
 def test_the_epoch_that_validates_best_is_restored(network):
     states, scores = [], iter([0.1, 0.9, 0.5, 0.9, 0.2])
 
-    def validation():
+    def validate():
         assert not network.training
         states.append(network.weight.item())
         return next(scores)
 
-    train(network, squared_error(network), 3, validation=validation, **OPTIONS)
+    train(network, squared_error(network), 3, validate=validate, **OPTIONS)
     assert network.weight.item() == states[1]
     assert len(set(states)) == 5
 
@@ -47,7 +47,7 @@ def test_without_validation_the_last_epoch_stays(network):
         network,
         squared_error(network),
         3,
-        progress=lambda record: seen.append(network.weight.item()),
+        on_epoch=lambda record: seen.append(network.weight.item()),
         **OPTIONS,
     )
     assert network.weight.item() == seen[-1]

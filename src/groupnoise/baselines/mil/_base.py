@@ -73,12 +73,7 @@ class BagClassifier(SavedClassifier):
         -------
         self
         """
-        found = read_bags(bags, groups)
-        labels, self.classes_ = read_bag_labels(y, len(found), groups=groups)
-        named = bags if hasattr(bags, "columns") else found.objects
-        validate_data(self, named, "no_validation", reset=True, skip_check_array=True)
-        self.is_multi_label_ = np.array((labels.sum(axis=1) != 1).any())
-        self._learn(found, labels[:, -self._n_problems :])
+        self._learn(*self._training_data(bags, y, groups))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -146,6 +141,15 @@ class BagClassifier(SavedClassifier):
             The instances of the first bag, then of the second, and so on.
         """
         return self._instance_relevance(self._bags_to_predict(bags, groups))
+
+    def _training_data(self, bags: Any, y: Any, groups: Any) -> tuple[Groups, BoolArray]:
+        """Return checked bags and the answers of the problems, and take over the classes."""
+        found = read_bags(bags, groups)
+        labels, self.classes_ = read_bag_labels(y, len(found), groups=groups)
+        named = bags if hasattr(bags, "columns") else found.objects
+        validate_data(self, named, "no_validation", reset=True, skip_check_array=True)
+        self.is_multi_label_ = np.array((labels.sum(axis=1) != 1).any())
+        return found, labels[:, -self._n_problems :]
 
     @property
     def _n_problems(self) -> int:

@@ -60,10 +60,9 @@ class GICFClassifier(NeuralBagClassifier):
     batch_size: int = 16
     learning_rate: float = 1e-2
 
-    def _learn(self, bags: Groups, answers: BoolArray) -> None:
+    def _prepare(self, bags: Groups, answers: BoolArray) -> None:
         check_positive("bag_weight", self.bag_weight)
         check_positive("gamma", self.gamma)
-        super()._learn(bags, answers)
 
     def _batch_loss(self, rows: Tensor, bag_of: Tensor, answers: Tensor) -> Tensor:
         kernel = (-self.gamma * torch.cdist(rows, rows).square()).exp()

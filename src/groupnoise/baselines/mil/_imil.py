@@ -64,11 +64,10 @@ class IMILClassifier(NeuralBagClassifier):
     batch_size: int = 16
     learning_rate: float = 1e-2
 
-    def _learn(self, bags: Groups, answers: BoolArray) -> None:
+    def _prepare(self, bags: Groups, answers: BoolArray) -> None:
         self.prior_ = np.array(
             [instance_prior(bags.sizes, int((~answer).sum())) for answer in answers.T]
         )
-        super()._learn(bags, answers)
 
     def _batch_loss(self, rows: Tensor, bag_of: Tensor, answers: Tensor) -> Tensor:
         others = torch.bincount(bag_of, minlength=len(answers))[:, None] - 1  # (n_bags, 1)

@@ -55,9 +55,8 @@ class MiNetClassifier(NeuralBagClassifier):
     pooling: str = "max"
     hidden: HiddenWidths = (256, 128, 64)
 
-    def _learn(self, bags: Groups, answers: BoolArray) -> None:
+    def _prepare(self, bags: Groups, answers: BoolArray) -> None:
         check_choice("pooling", self.pooling, POOLINGS)
-        super()._learn(bags, answers)
 
     def _batch_loss(self, rows: Tensor, bag_of: Tensor, answers: Tensor) -> Tensor:
         return minet_loss(self.network_(rows), bag_of, answers, self.pooling)

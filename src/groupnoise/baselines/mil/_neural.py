@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from scipy.special import expit
 from torch import Tensor
 
-from groupnoise._typing import BoolArray, FloatArray
-from groupnoise.baselines._network import HiddenWidths, NetworkClassifier, as_features
+from groupnoise._typing import BoolArray, FloatArray, ProgressCallback
+from groupnoise.baselines._network import (
+    UNWATCHED,
+    HiddenWidths,
+    NetworkClassifier,
+    Validate,
+    Watch,
+    as_features,
+)
 from groupnoise.baselines.mil._base import BagClassifier
 from groupnoise.baselines.mil._segments import BagIndex
 from groupnoise.groups import Groups
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -50,7 +61,40 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
             1 where the answer of the bag is yes, else 0.
         """
 
-    def _learn(self, bags: Groups, answers: BoolArray) -> None:
+    def fit(
+        self,
+        bags: Any,
+        y: Any,
+        *,
+        groups: Any = None,
+        validate: Validate | None = None,
+        on_epoch: ProgressCallback | None = None,
+    ) -> Self:
+        """Fit to bags of which only the labels as a whole are known.
+
+        Parameters
+        ----------
+        bags, y, groups
+            As in every multiple-instance classifier.
+        validate : callable, optional
+            Called with this classifier after each epoch; the epoch it scores highest is kept
+            instead of the last.
+        on_epoch : callable, optional
+            Called with one record per epoch.
+
+        Returns
+        -------
+        self
+        """
+        found, answers = self._training_data(bags, y, groups)
+        self._learn(found, answers, Watch(validate, on_epoch))
+        return self
+
+    def _prepare(self, bags: Groups, answers: BoolArray) -> None:
+        """Check the parameters of the loss, and find what it needs to know of all bags."""
+
+    def _learn(self, bags: Groups, answers: BoolArray, watch: Watch = UNWATCHED) -> None:
+        self._prepare(bags, answers)
         features = as_features(bags.objects)
         labels = torch.from_numpy(answers.astype(np.float32))
         index = BagIndex(bags)
@@ -59,7 +103,7 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
             instances, bag_of = index.gather(batch)
             return self._batch_loss(features[instances], bag_of, labels[batch])
 
-        self._fit_network(batch_loss, len(bags))
+        self._fit_network(batch_loss, len(bags), watch)
 
     @property
     def _n_outputs(self) -> int:

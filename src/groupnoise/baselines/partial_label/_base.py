@@ -40,22 +40,21 @@ class PartialLabelClassifier(SavedClassifier):
     def _class_scores(self, rows: FloatArray) -> FloatArray:
         """Return a score per row and class, the higher the likelier."""
 
-    def fit(self, X: Any, candidates: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Fit to rows whose label is known only up to a set of candidates.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
             The rows.
-        candidates : array-like, sparse matrix or sequence of n_rows sets
+        y : array-like, sparse matrix or sequence of n_rows sets
             Candidate labels of each row: a 0/1 matrix, a sequence of sets, or plain labels.
 
         Returns
         -------
         self
         """
-        rows, indicator = self._training_data(X, candidates)
-        self._learn(rows, indicator)
+        self._learn(*self._training_data(X, y))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -112,10 +111,10 @@ class PartialLabelClassifier(SavedClassifier):
         chosen, _ = read_candidates(predicted, self.classes_)
         return float((indicator & chosen).any(axis=1).mean())
 
-    def _training_data(self, X: Any, candidates: Any) -> tuple[FloatArray, BoolArray]:
+    def _training_data(self, X: Any, y: Any) -> tuple[FloatArray, BoolArray]:
         """Return checked rows and candidates, and take over the classes."""
         rows = self._rows_to_fit(X)
-        indicator, self.classes_ = read_candidates(candidates)
+        indicator, self.classes_ = read_candidates(y)
         _check_same_length(rows, indicator)
         return rows, indicator
 

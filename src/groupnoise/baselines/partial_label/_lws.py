@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from groupnoise._checks import check_positive
-from groupnoise._typing import BoolArray, FloatArray
 from groupnoise.baselines.partial_label._neural import (
     NeuralPartialLabelClassifier,
     candidate_log_softmax,
@@ -49,9 +48,8 @@ class LWSClassifier(NeuralPartialLabelClassifier):
 
     leverage: float = 2.0
 
-    def _training_data(self, X: object, candidates: object) -> tuple[FloatArray, BoolArray]:
+    def _check_parameters(self) -> None:
         check_positive("leverage", self.leverage, allow_zero=True)
-        return super()._training_data(X, candidates)
 
     def _row_loss(self, logits: Tensor, candidates: Tensor, label_weights: Tensor) -> Tensor:
         return leveraged_loss(logits, candidates, label_weights, self.leverage)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from groupnoise._typing import BoolArray, FloatArray, ProgressCallback
-from groupnoise.baselines._network import NetworkClassifier, as_features
+from groupnoise.baselines._network import UNWATCHED, NetworkClassifier, Validate, Watch, as_features
 from groupnoise.baselines.partial_label._base import PartialLabelClassifier
 
 if TYPE_CHECKING:
@@ -37,41 +36,36 @@ class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
     def fit(
         self,
         X: Any,
-        candidates: Any,
+        y: Any,
         *,
-        validation: tuple[Any, Any] | None = None,
-        progress: ProgressCallback | None = None,
+        validate: Validate | None = None,
+        on_epoch: ProgressCallback | None = None,
     ) -> Self:
         """Fit to rows whose label is known only up to a set of candidates.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-        candidates : array-like, sparse matrix or sequence of n_rows sets
-            Candidate labels of each row: a 0/1 matrix, a sequence of sets, or plain labels.
-        validation : pair (X, y), optional
-            Rows to :meth:`score` after each epoch: by accuracy if y holds labels, by covering
-            rate if it holds candidates. The best epoch is kept instead of the last.
-        progress : callable, optional
+        X, y
+            As in every partial-label classifier.
+        validate : callable, optional
+            Called with this classifier after each epoch; the epoch it scores highest is kept
+            instead of the last.
+        on_epoch : callable, optional
             Called with one record per epoch.
 
         Returns
         -------
         self
         """
-        rows, indicator = self._training_data(X, candidates)
-        score = None if validation is None else lambda: self.score(*validation)
-        self._learn(rows, indicator, score, progress)
+        rows, candidates = self._training_data(X, y)
+        self._learn(rows, candidates, Watch(validate, on_epoch))
         return self
 
-    def _learn(
-        self,
-        rows: FloatArray,
-        candidates: BoolArray,
-        validation: Callable[[], float] | None = None,
-        progress: ProgressCallback | None = None,
-    ) -> None:
+    def _check_parameters(self) -> None:
+        """Refuse parameters of the loss that make no sense."""
+
+    def _learn(self, rows: FloatArray, candidates: BoolArray, watch: Watch = UNWATCHED) -> None:
+        self._check_parameters()
         features, allowed = as_features(rows), torch.from_numpy(candidates)
         # Equal logits make the starting weights even.
         weights = self._label_weights(torch.zeros(allowed.shape), allowed)
@@ -82,7 +76,7 @@ class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
             weights[batch] = self._label_weights(logits.detach(), allowed[batch])
             return loss
 
-        self._fit_network(batch_loss, len(features), validation, progress)
+        self._fit_network(batch_loss, len(features), watch)
 
     @property
     def _n_outputs(self) -> int:
