@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.exceptions import DataError, MissingExtraError, ParameterError
+from groupnoise.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
 
 
 def check_positive(name: str, value: float, *, allow_zero: bool = False) -> None:
@@ -58,7 +58,9 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
         )
 
 
-def check_features(name: str, values: Any, *, width: int | None = None) -> NDArray[Any]:
+def check_features(
+    name: str, values: Any, *, width: int | None = None, owner: str = "model"
+) -> NDArray[Any]:
     """Return `values` as a finite float matrix, one row per object.
 
     Parameters
@@ -69,13 +71,18 @@ def check_features(name: str, values: Any, *, width: int | None = None) -> NDArr
         The features.
     width : int, optional
         The number of features a fitted model expects.
+    owner : str
+        What to call that model in an error.
     """
+    if hasattr(values, "tocsr"):
+        raise DataTypeError(f"sparse features are not supported; pass {name}.toarray() instead.")
     try:
         matrix = np.asarray(values)
         if matrix.dtype.kind not in "fiubc":
             matrix = matrix.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(
+        kind = DataTypeError if isinstance(error, TypeError) else DataError
+        raise kind(
             f"{name} must be numeric with rows of one width, one row per object; {error}."
         ) from None
     if matrix.dtype.kind == "c":
@@ -94,7 +101,8 @@ def check_features(name: str, values: Any, *, width: int | None = None) -> NDArr
         )
     if width is not None and matrix.shape[1] != width:
         raise DataError(
-            f"{name} has {matrix.shape[1]} features per row, but the model was fitted on {width}."
+            f"{name} has {matrix.shape[1]} features, but {owner} is expecting {width} features "
+            "as input, as in training."
         )
     check_finite(name, matrix)
     return matrix

@@ -11,6 +11,10 @@ class DataError(GroupNoiseError, ValueError):
     """The data given cannot be used as it is."""
 
 
+class DataTypeError(DataError, TypeError):
+    """The data is of a kind that cannot be used at all."""
+
+
 class EmptyGroupError(DataError):
     """A group holds no object, so there is nothing to select."""
 

@@ -62,7 +62,7 @@ def test_an_empty_bag_is_named():
 
 
 def test_bags_of_another_width_are_refused_by_a_fitted_model():
-    with pytest.raises(DataError, match="2 features per row, but the model was fitted on 3"):
+    with pytest.raises(DataError, match="2 features, but model is expecting 3"):
         read_bags([ROWS], width=3)
 
 

@@ -84,7 +84,7 @@ def test_numbers_written_as_objects_become_floats():
         (np.zeros((2, 3, 4)), "two dimensions"),
         (np.zeros((0, 3)), "has 0 rows"),
         (np.zeros((3, 0)), r"0 feature\(s\)"),
-        (np.zeros((2, 4)), "4 features per row, but the model was fitted on 3"),
+        (np.zeros((2, 4)), "4 features, but model is expecting 3"),
         ([[1.0, np.nan, 0.0]], "NaN or infinite values, the first in row 0"),
     ],
     ids=["words", "ragged", "complex", "flat", "deep", "no_rows", "no_columns", "width", "nan"],

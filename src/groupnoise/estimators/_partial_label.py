@@ -257,7 +257,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
     def _log_pair(self, X: ArrayLike) -> list[Tensor]:
         """Return what each member says of every (row, label) pair: (n_rows, n_classes) each."""
         check_is_fitted(self, "model_")
-        rows = check_features("X", X, width=self.n_features_in_)
+        rows = check_features("X", X, width=self.n_features_in_, owner=type(self).__name__)
         blocks = torch.from_numpy(self.scaler_(rows)).split(EVALUATION_BATCH)
         pairs = []
         with torch.no_grad():
@@ -283,7 +283,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each row, shape (n_rows,)."""
-        labels: NDArray[Any] = self.classes_[self.predict_log_proba(X).argmax(axis=1)]
+        best = self.predict_log_proba(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def disambiguate(self, X: ArrayLike, candidates: Any) -> NDArray[Any]:
@@ -319,8 +320,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         The covering rate is the share of rows whose predicted label is one of the candidates: it
         needs no true label, so `GridSearchCV` can choose by it.
         """
-        indicator, _ = read_candidates(y, self.classes_)
         log_proba = self.predict_log_proba(X)
+        indicator, _ = read_candidates(y, self.classes_)
         _refuse_unequal(log_proba, indicator)
         covered = indicator[np.arange(len(indicator)), log_proba.argmax(axis=1)]
         weights = None if sample_weight is None else np.asarray(sample_weight)

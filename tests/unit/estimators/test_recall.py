@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+
+from groupnoise.estimators import MaxMatchingRecommender
+from groupnoise.exceptions import DataError, UnknownTargetError
+from groupnoise.groups import Groups
+
+
+def quick(**settings):
+    defaults = {"dim": 16, "max_epochs": 20, "n_negatives": 8, "learning_rate": 0.02}
+    return MaxMatchingRecommender(**{**defaults, "random_state": 0, **settings})
+
+
+@pytest.fixture(scope="module")
+def two_worlds():
+    """Kitchen and workshop: a click is followed by one of the same world."""
+    rng = np.random.default_rng(0)
+    worlds = [["tea", "jam", "rye", "ham"], ["saw", "nail", "glue", "bolt"]]
+    return [[worlds[i % 2][j] for j in rng.integers(4, size=8)] for i in range(60)], worlds
+
+
+@pytest.mark.parametrize("candidates", ["full", "sampled", "in_batch"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_recommendations_stay_in_the_world_of_the_clicks(two_worlds, candidates, shared):
+    histories, worlds = two_worlds
+    model = quick(candidates=candidates, shared=shared).fit(histories)
+    ids, scores = model.recommend([["tea", "jam"], ["saw", "nail"]], top=2)
+    assert set(ids[0]) <= set(worlds[0])
+    assert set(ids[1]) <= set(worlds[1])
+    assert (np.diff(scores, axis=1) <= 0).all()
+
+
+def test_a_stray_click_is_not_chosen(two_worlds):
+    histories, _ = two_worlds
+    model = quick(candidates="full").fit(histories)
+    scores = model.select([["tea", "jam", "saw"]], targets=["ham"])
+    assert scores.chosen[0] != 2
+    assert scores.share[2] == scores.share.min()
+
+
+def test_scores_of_some_items_equal_those_among_all(two_worlds):
+    histories, _ = two_worlds
+    for scope in ("group", "last"):
+        model = quick(scope=scope, max_epochs=2).fit(histories)
+        asked = [["tea"], ["saw", "tea", "glue"]]
+        everything = model.scores(asked)
+        wanted = model.items_[[[3, 0], [1, 5]]]
+        some = model.scores(asked, wanted)
+        np.testing.assert_allclose(
+            some, np.take_along_axis(everything, np.array([[3, 0], [1, 5]]), 1), rtol=1e-4
+        )
+
+
+def test_the_last_click_alone_decides_under_scope_last(two_worlds):
+    histories, _ = two_worlds
+    model = quick(scope="last", max_epochs=2).fit(histories)
+    np.testing.assert_array_equal(model.scores([["saw", "tea"]]), model.scores([["tea"]]))
+
+
+def test_scores_of_a_group_are_the_log_of_mixed_probabilities(two_worlds):
+    histories, _ = two_worlds
+    model = quick(max_epochs=2, weighting_strength=0.0).fit(histories)
+    mixed = np.log(np.exp(model.scores([["tea"]])) + np.exp(model.scores([["saw"]])))
+    np.testing.assert_allclose(model.scores([["tea", "saw"]]), mixed, rtol=1e-4)
+
+
+def test_groups_with_targets_are_windows_and_without_are_histories(two_worlds):
+    histories = Groups.from_lists([[0, 1, 2], [1, 2, 0]])
+    windows = Groups.from_lists([[0], [0, 1], [1], [1, 2]], targets=[1, 2, 2, 0])
+    first = quick(max_epochs=2).fit(histories)
+    second = quick(max_epochs=2).fit(windows)
+    np.testing.assert_array_equal(first.scores([[0, 1]]), second.scores([[0, 1]]))
+
+
+def test_unknown_items_are_ignored_and_an_empty_history_gets_popularity(two_worlds):
+    histories, _ = two_worlds
+    model = quick(max_epochs=1).fit(histories)
+    np.testing.assert_array_equal(model.scores([["tea", "moon"]]), model.scores([["tea"]]))
+    np.testing.assert_array_equal(model.scores([[]])[0], model.popularity_)
+
+
+def test_similar_items_never_hold_the_item_itself(two_worlds):
+    histories, worlds = two_worlds
+    model = quick(candidates="full").fit(histories)
+    ids, _ = model.similar_items(["tea"], top=3)
+    assert "tea" not in ids[0]
+    assert set(ids[0]) == set(worlds[0]) - {"tea"}
+    with pytest.raises(UnknownTargetError, match="moon"):
+        model.similar_items(["moon"])
+
+
+def test_item_vectors_give_the_scores_again(two_worlds):
+    histories, _ = two_worlds
+    model = quick(max_epochs=2, scope="last").fit(histories)
+    vectors = model.item_vectors()
+    logits = vectors.query @ vectors.target.T + vectors.bias
+    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(model.scores([[i] for i in model.items_]), logits, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("histories", "words"),
+    [
+        ([["tea"]], "long enough"),
+        ([[]], "empty|at least one"),
+        ([["tea", 3]], "whole numbers or all strings"),
+        ("tea", "sequence of item ids"),
+    ],
+)
+def test_bad_histories_are_refused_in_one_helpful_sentence(histories, words):
+    with pytest.raises(DataError, match=words):
+        quick().fit(histories)
+
+
+def test_select_needs_to_know_the_next_item(two_worlds):
+    histories, _ = two_worlds
+    model = quick(max_epochs=1).fit(histories)
+    with pytest.raises(DataError, match="targets"):
+        model.select([["tea"]])
+    with pytest.raises(DataError, match="not in the catalogue"):
+        model.select([["tea"]], targets=["moon"])
