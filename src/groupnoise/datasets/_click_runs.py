@@ -12,10 +12,11 @@ from groupnoise._checks import require
 from groupnoise._files import write_json
 from groupnoise._typing import ProgressCallback
 from groupnoise.datasets._prefetch import prefetch
-from groupnoise.datasets.readers._blocks import LogLayout, column_types, iter_blocks, read_head
+from groupnoise.datasets.readers._blocks import iter_blocks
 from groupnoise.datasets.readers._cells import holds_dates
 from groupnoise.datasets.readers._click_rows import ClickRows, click_rows
 from groupnoise.datasets.readers._columns import ClickColumns, find_click_columns
+from groupnoise.datasets.readers._log_head import LogLayout, column_types, read_head
 from groupnoise.datasets.readers._polars import pl
 from groupnoise.datasets.readers._sources import Report, Source
 

@@ -23,8 +23,9 @@ from groupnoise.datasets._click_runs import (
 )
 from groupnoise.datasets._containers import ClickDataset
 from groupnoise.datasets._store import new_folder, open_groups, write_groups, write_manifest
-from groupnoise.datasets.readers._blocks import BLOCK_FORMATS, BYTES_PER_ROW, is_pairs
+from groupnoise.datasets.readers._blocks import BYTES_PER_ROW
 from groupnoise.datasets.readers._clicks import read_clicks
+from groupnoise.datasets.readers._log_head import BLOCK_FORMATS, is_pairs
 from groupnoise.datasets.readers._sources import Guesses, Report, find_source, say_nothing
 from groupnoise.exceptions import DataError
 
@@ -62,7 +63,8 @@ def convert_clicks(
     ----------
     source : str or Path
         CSV, TSV, `user item` text, JSON lines, Parquet or Arrow: a file, a folder, a glob or an
-        address. Formats that cannot be read in blocks are read whole.
+        address. Formats that cannot be read in blocks are read whole. Cells of CSV may hold no
+        line breaks.
     folder : str or Path
         Where the histories go; it appears whole or not at all. Interrupted work lies beside it
         as `<folder>.partial` and is gone on with when the same conversion is started again.

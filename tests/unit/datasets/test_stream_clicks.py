@@ -99,6 +99,13 @@ def test_ids_that_turn_into_text_far_down_make_all_of_them_text(tmp_path):
     )
 
 
+def test_ids_that_only_look_alike_stay_apart_far_down_too(tmp_path):
+    text = "user,item\n" + "7,1\n" * 100_000 + "007,1\n"
+    (tmp_path / "a.csv").write_text(text)
+    clicks = convert_clicks(tmp_path / "a.csv", tmp_path / "out", rows_at_once=20_000)
+    assert clicks.user_ids.tolist() == ["007", "7"]
+
+
 def test_several_files_are_one_log(tmp_path):
     log, folder = random_log(), tmp_path / "logs"
     folder.mkdir()

@@ -4,70 +4,22 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from groupnoise._checks import require
-from groupnoise.datasets.readers._columns import KNOWN_NAMES
+from groupnoise.datasets.readers._binary_blocks import binary_blocks
 from groupnoise.datasets.readers._delimited import open_delimited
+from groupnoise.datasets.readers._log_head import LogLayout
 from groupnoise.datasets.readers._polars import pl
 from groupnoise.datasets.readers._sources import Report, Source, name_of, say_nothing
 from groupnoise.datasets.readers._tables import Table, read_content
-from groupnoise.datasets.readers._text import holds_pairs, pair_separator, read_pairs
+from groupnoise.datasets.readers._text import read_pairs
 from groupnoise.exceptions import DataError
 
-BLOCK_FORMATS = ("csv", "tsv", "text", "jsonl", "parquet", "arrow")
 BYTES_PER_ROW = 32
 """About what a click takes, as text or in memory."""
-_HEAD_BYTES = 1 << 18
-
-
-@dataclass(frozen=True)
-class LogLayout:
-    """How the cells of a log in delimited text are told apart; `separator` is None for others."""
-
-    separator: str | None = None
-    has_header: bool = False
-    names: tuple[str, ...] = ()
-    is_quoted: bool = True
-
-
-def read_head(
-    source: Source, *, separator: str | None, header: bool | None, report: Report
-) -> tuple[Table, LogLayout]:
-    """Return the first rows of a log, with all cells as text, and how to read the rest."""
-    path = source.paths[0]
-    if source.format in ("parquet", "arrow"):
-        for table in _binary_blocks(source, path, None, 1000):
-            return table, LogLayout()
-        raise DataError(f"{path} has columns but 0 rows; at least one is needed.")
-    content = next((block for block in source.line_blocks(path, _HEAD_BYTES) if block.strip()), b"")
-    if not content:
-        raise DataError(f"{path} is empty; give a file with at least one row.")
-    if source.format == "jsonl":
-        return read_content(path, content, "jsonl", report=report), LogLayout()
-    if source.format == "text":
-        pairs = read_pairs(path, content)
-        return pairs, LogLayout(pair_separator(content), names=("user", "item"), is_quoted=False)
-    if source.format == "tsv":
-        separator = separator or "\t"
-    document = open_delimited(
-        path, content, separator=separator, header=header, known_names=KNOWN_NAMES, report=report
-    )
-    table = read_content(
-        path, content, "csv", separator=document.separator, header=document.has_header,
-        report=report,
-    )  # fmt: skip
-    names = tuple(table.frame.columns)
-    return table, LogLayout(document.separator, document.has_header, names)
-
-
-def is_pairs(source: Source) -> bool:
-    """Tell whether text holds `user item` pairs, which can be read in blocks."""
-    head = next(source.line_blocks(source.paths[0], _HEAD_BYTES), b"")
-    return holds_pairs(head)
 
 
 def iter_blocks(
@@ -96,7 +48,7 @@ def iter_blocks(
     """
     for path in source.paths:
         if source.format in ("parquet", "arrow"):
-            yield from _binary_blocks(
+            yield from binary_blocks(
                 source, path, list(types), max(block_bytes // BYTES_PER_ROW, 1)
             )
             continue
@@ -110,7 +62,9 @@ def iter_blocks(
                     continue
                 layout = _same_columns(path, block, layout)
             if layout.separator is not None:
-                table = _delimited_block(path, block, layout, types, first_line, at_header, report)
+                table = _quick_parse(path, block, layout, types, first_line, at_header)
+                if table is None:
+                    table = _careful_parse(path, block, layout, first_line, at_header, report)
                 at_header = False
             else:
                 table = _json_block(path, block, types, first_line, report)
@@ -119,46 +73,66 @@ def iter_blocks(
             first_line += block.count(b"\n")
 
 
-def _delimited_block(
+def _quick_parse(
     path: str,
     block: bytes,
     layout: LogLayout,
     types: Mapping[str, Any],
     first_line: int,
     has_header: bool,
-    report: Report,
-) -> Table:
-    names = list(layout.names)
+) -> Table | None:
+    """Return a block with typed cells, or None if some cell is empty or does not fit its type."""
+    if pl.Int64 in types.values() and _has_padded_numbers(block, layout):
+        return None
     try:
         frame = pl.read_csv(
             io.BytesIO(block),
             separator=layout.separator or ",",
             has_header=False,
             skip_rows=int(has_header),
-            schema={name: types.get(name, pl.String) for name in names},
+            schema={name: types.get(name, pl.String) for name in layout.names},
             quote_char='"' if layout.is_quoted else None,
         ).select(list(types))
-        if frame.null_count().sum_horizontal()[0] == 0:
-            begin = first_line + has_header
-            return Table(frame, name_of(path), path, lambda row: f"{path}, line {begin + row}")
     except pl.exceptions.PolarsError:
-        pass  # some cell does not fit: read again with all cells as text, to say which
+        return None
+    if frame.null_count().sum_horizontal()[0] > 0:
+        return None
+    begin = first_line + has_header
+    return Table(frame, name_of(path), path, lambda row: f"{path}, line {begin + row}")
+
+
+def _has_padded_numbers(block: bytes, layout: LogLayout) -> bool:
+    """Tell whether a cell begins with 0 and another digit: '007' is not the id 7."""
+    data = np.frombuffer(block, dtype=np.uint8)
+    zeros = np.flatnonzero(data[:-1] == ord("0"))
+    follows = data[zeros + 1]
+    zeros = zeros[(follows >= ord("0")) & (follows <= ord("9"))]
+    before = data[zeros - 1]
+    is_first = (before == ord("\n")) | (before == ord(layout.separator or ",")) | (zeros == 0)
+    return bool(is_first.any())
+
+
+def _careful_parse(
+    path: str, block: bytes, layout: LogLayout, first_line: int, has_header: bool, report: Report
+) -> Table:
+    """Return a block with all cells as text, or say which line is not well-formed."""
     if not layout.is_quoted:
         return read_pairs(path, block, first_line)
     table = read_content(
         path, block, "csv", separator=layout.separator, header=has_header,
         first_line=first_line, report=report,
     )  # fmt: skip
-    if not has_header:
-        if table.frame.width > len(names):
-            raise DataError(
-                f"{path}, line {first_line} or after: {table.frame.width} cells where the first "
-                f"line of the file has {len(names)}."
-            )
-        missing = [pl.lit(None, pl.String).alias(name) for name in names[table.frame.width :]]
-        table.frame.columns = names[: table.frame.width]
-        return replace(table, frame=table.frame.with_columns(missing))
-    return table
+    if has_header:
+        return table
+    names, width = list(layout.names), table.frame.width
+    if width > len(names):
+        raise DataError(
+            f"{path}, line {first_line} or after: {width} cells where the first line of the file "
+            f"has {len(names)}; quote cells that contain {layout.separator!r}."
+        )
+    table.frame.columns = names[:width]
+    missing = [pl.lit(None, pl.String).alias(name) for name in names[width:]]
+    return replace(table, frame=table.frame.with_columns(missing))
 
 
 def _json_block(
@@ -184,65 +158,3 @@ def _same_columns(path: str, block: bytes, layout: LogLayout) -> LogLayout:
             "together must share theirs."
         )
     return replace(layout, names=names)
-
-
-def _binary_blocks(
-    source: Source, path: str, columns: list[str] | None, n_rows: int
-) -> Iterator[Table]:
-    """Yield the record batches of a Parquet or Arrow file."""
-    arrow = require("pyarrow", extra="data")
-    ipc, parquet = require("pyarrow.ipc", extra="data"), require("pyarrow.parquet", extra="data")
-    if source.size_of(path)[0] == 0:
-        raise DataError(f"{path} is empty; give a file with at least one row.")
-    first_row = 0
-    with source.open_binary(path) as stream:
-        try:
-            if source.format == "parquet":
-                batches = parquet.ParquetFile(stream).iter_batches(n_rows, columns=columns)
-            else:
-                reader = ipc.open_file(stream)
-                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            for batch in batches:
-                frame = pl.from_arrow(batch)
-                if not isinstance(frame, pl.DataFrame):
-                    raise DataError(f"{path} holds no columns.")
-                frame = frame if columns is None else frame.select(columns)
-                for start in range(0, frame.height, n_rows):
-                    begin = first_row + start
-                    yield Table(
-                        frame[start : start + n_rows],
-                        name_of(path),
-                        path,
-                        lambda row, begin=begin: f"{path}, row {begin + row}",  # type: ignore[misc]
-                    )
-                first_row += frame.height
-        except (arrow.ArrowInvalid, OSError) as error:
-            reason = str(error).split("\n", 1)[0]
-            raise DataError(
-                f"{path} is not a whole {source.format.title()} file: it is cut off or damaged "
-                f"({reason}); fetch or write it again."
-            ) from None
-
-
-def column_types(table: Table, wanted: Mapping[str, str]) -> dict[str, Any]:
-    """Return for each column wanted the type its first cells fit.
-
-    Parameters
-    ----------
-    table : Table
-        The head of a log.
-    wanted : mapping of str to str
-        For each column 'id' or 'number'.
-    """
-    types: dict[str, Any] = {}
-    for column, use in wanted.items():
-        cells = table.frame[column]
-        types[column] = cells.dtype
-        if cells.dtype == pl.String:
-            whole = cells.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").all()
-            numbers = cells.cast(pl.Float64, strict=False)
-            if whole:
-                types[column] = pl.Int64
-            elif use == "number" and bool(np.isfinite(numbers.fill_null(np.nan).to_numpy()).all()):
-                types[column] = pl.Float64
-    return types

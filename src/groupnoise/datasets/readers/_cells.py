@@ -14,7 +14,7 @@ from groupnoise.datasets.readers._tables import Table
 from groupnoise.exceptions import DataError
 
 # Written as an id would be written back, so that '007' and '7' stay two ids.
-_WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"
+WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"
 _LONGEST_ID = 1000
 
 
@@ -122,7 +122,7 @@ def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
         whole = cells.cast(pl.Int64)
         return whole
     text: pl.Series = cells.cast(pl.String)
-    if text.str.contains(_WHOLE_NUMBER).all():
+    if text.str.contains(WHOLE_NUMBER).all():
         whole = text.cast(pl.Int64)
         return whole
     is_odd = (text.str.len_chars() > _LONGEST_ID) | text.str.contains("\x00", literal=True)
