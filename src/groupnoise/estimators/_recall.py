@@ -192,7 +192,8 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         ----------
         histories : sequence of sequences of item ids, or Groups
             Each user's clicks in time order. Groups hold item indices: without targets each is a
-            whole history, with targets each is a window whose next click is known.
+            whole history, with targets each is a window whose next click is known; windows of
+            fewer than `min_window` clicks are left out.
         y : ignored
             Present for scikit-learn.
         item_ids : array-like of shape (n_items,), optional
@@ -203,11 +204,22 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         training = self._prepare(histories, item_ids)
         if training.targets is None:
             training = sliding_windows(training, self.window_size, self.min_window).groups
+        elif training.sizes.min() < self.min_window:
+            training = self._large_enough(training)
         generator = self._generator()
         model = self._build_model(torch_generator(generator))
         pair = PairMatching(self._source())
         self._train(model, training, pair, generator, validate=validate)
         return self
+
+    def _large_enough(self, windows: Groups) -> Groups:
+        kept = np.flatnonzero(windows.sizes >= self.min_window)
+        if not len(kept):
+            raise DataError(
+                f"no window has {self.min_window} clicks, the largest has {windows.sizes.max()}; "
+                "lower min_window."
+            )
+        return windows.subset(kept)
 
     def _check_parameters(self) -> None:
         check_count("dim", self.dim)
