@@ -196,14 +196,16 @@ class SASRecNetwork(nn.Module):
         self.places = nn.Embedding(window_size, dim)
         for table in (self.items, self.places):
             nn.init.normal_(table.weight, std=0.02)
+        # At unit scale a click outweighs what untrained blocks add to it.
+        self.input_norm = nn.LayerNorm(dim)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(_Block(dim, n_heads, dropout) for _ in range(n_blocks))
         self.norm = nn.LayerNorm(dim)
 
     def states(self, clicks: Tensor) -> Tensor:
         """Return the state after each click, shape (n, size, dim)."""
-        embedded = self.items(clicks) * self.items.embedding_dim**0.5
-        states: Tensor = self.dropout(embedded + self.places.weight[: clicks.shape[1]])
+        embedded = self.items(clicks) + self.places.weight[: clicks.shape[1]]
+        states: Tensor = self.dropout(self.input_norm(embedded))
         for layer in [*self.blocks, self.norm]:
             states = layer(states)
         return states

@@ -176,7 +176,7 @@ def layer_norm(layer, row):
 def sasrec_loop(network, clicks):
     size, dim = len(clicks), network.items.embedding_dim
     states = [
-        network.items.weight[item] * math.sqrt(dim) + network.places.weight[place]
+        layer_norm(network.input_norm, network.items.weight[item] + network.places.weight[place])
         for place, item in enumerate(clicks)
     ]
     for block in network.blocks:
