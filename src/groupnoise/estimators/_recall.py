@@ -126,7 +126,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         min_window: int = 1,
         scope: str = "group",
         candidates: str = "sampled",
-        n_negatives: int = 1024,
+        n_negatives: int = 256,
         corrected: bool = False,
         init_std: float = 0.05,
         selection: str | Selection = "marginal",
@@ -137,11 +137,11 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         similarity: str | Similarity = "dot",
         similarity_scale: float = 1.0,
         recency: float = 0.0,
-        max_epochs: int = 10,
+        max_epochs: int = 6,
         batch_size: int = 512,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.0,
-        schedule: str = "constant",
+        learning_rate: float = 5e-3,
+        weight_decay: float = 0.2,
+        schedule: str = "linear",
         patience: int | None = None,
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
@@ -175,8 +175,18 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
 
     @classmethod
     def paper(cls, **overrides: Any) -> MaxMatchingRecommender:
-        """Return the paper's settings: max selection, lambda 1, full windows of five."""
-        return cls(**{"selection": "max", "min_window": 5, **overrides})
+        """Return the paper's settings: max selection, lambda 1, full windows, plain Adam."""
+        settings = {
+            "selection": "max",
+            "weighting_strength": 1.0,
+            "recency": 0.0,
+            "min_window": 5,
+            "weight_decay": 0.0,
+            "schedule": "constant",
+            "learning_rate": 1e-3,
+            "max_epochs": 10,
+        }
+        return cls(**{**settings, **overrides})
 
     def fit(
         self,
