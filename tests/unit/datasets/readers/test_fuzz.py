@@ -56,7 +56,7 @@ def almost_json_lines(draw):
 
 
 contents = st.one_of(st.binary(max_size=80), almost_tables(), almost_json_lines())
-often = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+often = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def outcome(read, *arguments, **options):
