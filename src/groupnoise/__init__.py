@@ -5,15 +5,35 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from groupnoise.estimators import (
+        MaxMatchingMILClassifier,
+        MaxMatchingPartialLabelClassifier,
+        MaxMatchingRecommender,
+        load_model,
+    )
     from groupnoise.groups import Groups
+    from groupnoise.objectives import GroupLoss
 
 __version__ = "0.1.0"
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "GroupLoss": "groupnoise.objectives",
         "Groups": "groupnoise.groups",
+        "MaxMatchingMILClassifier": "groupnoise.estimators",
+        "MaxMatchingPartialLabelClassifier": "groupnoise.estimators",
+        "MaxMatchingRecommender": "groupnoise.estimators",
+        "load_model": "groupnoise.estimators",
     },
 )
 
-__all__ = ["Groups", "__version__"]
+__all__ = [
+    "GroupLoss",
+    "Groups",
+    "MaxMatchingMILClassifier",
+    "MaxMatchingPartialLabelClassifier",
+    "MaxMatchingRecommender",
+    "__version__",
+    "load_model",
+]

@@ -1,0 +1,34 @@
+"""Every example runs and learns something."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("name", "n_epochs", "least"),
+    [
+        ("bags", 15, 0.8),
+        ("bags_with_own_network", 10, 0.8),
+        ("candidates", 8, 0.9),
+        ("recall", 3, 0.5),
+    ],
+)
+def test_example_learns(name, n_epochs, least, capsys):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main(n_epochs) > least
+    assert capsys.readouterr().out
+
+
+def test_no_example_is_left_untested():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        "bags",
+        "bags_with_own_network",
+        "candidates",
+        "recall",
+    }
