@@ -56,6 +56,7 @@ class TrialResult:
     chosen_settings: Settings
     curve: list[float]
     seconds: float
+    processor_seconds: float
 
     def as_record(self) -> dict[str, Any]:
         """Return the result as JSON can hold it."""
@@ -64,7 +65,7 @@ class TrialResult:
 
 def run_method(trial: Trial, method: Method) -> tuple[TrialResult, Any]:
     """Return the result of a method on a trial, and the estimator that was chosen."""
-    started = time.perf_counter()
+    started, processor_started = time.perf_counter(), time.process_time()
     best_value, best_settings, best = -np.inf, {}, None
     for settings in method.settings():
         estimator = method.make(**settings, random_state=trial.seed)
@@ -87,6 +88,7 @@ def run_method(trial: Trial, method: Method) -> tuple[TrialResult, Any]:
         chosen_settings=best_settings,
         curve=[float(r["validation"]) for r in history if "validation" in r],
         seconds=time.perf_counter() - started,
+        processor_seconds=time.process_time() - processor_started,
     )
     return result, best
 

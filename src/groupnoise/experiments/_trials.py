@@ -192,10 +192,15 @@ class ClickTrial:
     setting: ClassVar[str] = "rs"
 
     def fit(self, estimator: Any, *, supervised: bool = False) -> None:
-        """Fit on windows, or on the clicks of each window that truly led to the next."""
+        """Fit on windows, or on the clicks of each window that truly led to the next.
+
+        A window without such a click keeps all of them: its target still tells what is popular.
+        """
         groups = self.split.train.groups
         if supervised:
-            groups = _only(groups, self.is_related(self.split.train))
+            related = self.is_related(self.split.train)
+            some = np.logical_or.reduceat(related, groups.offsets[:-1])
+            groups = _only(groups, related | np.repeat(~some, groups.sizes))
         _fit(self, estimator, groups, None, item_ids=self.clicks.item_ids)
 
     @cached_property

@@ -18,15 +18,6 @@ def test_methods_differ_in_their_objective_alone(task):
     assert len({str(method.grid) for method in task.methods()}) == 1
 
 
-@pytest.mark.parametrize("task", demo_tasks(), ids=lambda task: task.setting)
-def test_max_matching_is_the_default_objective_of_its_estimator(task):
-    ours = next(method for method in task.methods() if method.name == "max_matching").make()
-    default = type(ours)()
-    assert ours.selection == default.selection
-    assert ours.weighting_strength == default.weighting_strength
-    assert ours.weighting == default.weighting
-
-
 def test_only_the_upper_bound_is_shown_the_truth():
     for task in demo_tasks():
         assert [m.name for m in task.methods() if m.supervised] == ["supervised"]

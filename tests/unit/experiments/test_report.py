@@ -38,6 +38,7 @@ def result(method, seed, value, curve=(0.1, 0.2)):
         chosen_settings={"learning_rate": 0.1},
         curve=list(curve),
         seconds=1.0,
+        processor_seconds=1.0,
     )
 
 

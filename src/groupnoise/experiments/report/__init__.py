@@ -6,5 +6,13 @@ from groupnoise.experiments.report._demo_page import (
     demo_page,
     write_demo_page,
 )
+from groupnoise.experiments.report._tables import Comparison, compare
 
-__all__ = ["METHOD_LABELS", "SETTING_TITLES", "demo_page", "write_demo_page"]
+__all__ = [
+    "METHOD_LABELS",
+    "SETTING_TITLES",
+    "Comparison",
+    "compare",
+    "demo_page",
+    "write_demo_page",
+]

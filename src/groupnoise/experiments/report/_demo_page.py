@@ -30,7 +30,7 @@ METHOD_WORDS = {
     "maximizing": "trusts only the object that matches the target best.",
     "max_matching_paper": "weighs as Matching does and trusts only the best object, "
     "as printed in the paper.",
-    "max_matching": "weighs as Matching does and chooses softly, the default of this package.",
+    "max_matching": "weighs as Matching does and trusts every object by its share of the match.",
     "supervised": "is shown the truth: what could be reached, not a rival.",
 }
 SETTING_TITLES = {
@@ -42,7 +42,7 @@ SETTING_WORDS = {
     "mil": "A bag holds 8 to 14 handwritten digits. One of them is of the class written on the "
     "bag, 0 to 5; the rest are a background of 6 to 9. Trained on bags alone, a model must name "
     "single digits it has never seen.",
-    "pll": "Every handwritten digit carries two to four candidate labels, one of them right; the "
+    "pll": "Every handwritten digit carries three to five candidate labels, one of them right; the "
     "wrong ones are mostly look-alikes, such as 3 for 8. The model must name digits it has never "
     "seen.",
     "rs": "Visitors of a shop follow two interests in turns, and three clicks in ten are stray. "
