@@ -1,0 +1,65 @@
+"""What the README and the docs tell a reader to type works as written."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PYTHON_BLOCKS = [
+    (page.name, number, block)
+    for page in PAGES
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "block"),
+    [(page, block) for page, _, block in PYTHON_BLOCKS],
+    ids=[f"{page}-{number}" for page, number, _ in PYTHON_BLOCKS],
+)
+def test_python_shown_in_the_docs_runs(page, block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, page, "exec"), {"__name__": "docs"})
+
+
+def test_commands_of_the_readme_run_one_after_the_other(tmp_path):
+    text = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```\n(groupnoise .*?)```", text, re.DOTALL)
+    assert blocks
+    for line in "".join(blocks).splitlines():
+        words = shlex.split(line, comments=True)
+        finished = subprocess.run(
+            [sys.executable, "-m", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert finished.returncode == 0, f"{line}\n{finished.stderr}"
+
+
+def test_the_two_commands_are_targets_of_the_makefile():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_every_link_inside_the_docs_leads_somewhere():
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if not link.startswith(("http:", "https:")):
+                assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_tables_of_the_readme_equal_the_result_files():
+    finished = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "readme_tables.py", "--check"],
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 0, finished.stdout
