@@ -2,8 +2,9 @@
 
     python benchmarks/serving_batch.py [--histories 20000]
 
-The bare run scores the same queries in blocks with `@` and `np.argpartition` and writes nothing.
-Both use every core: ours one block per thread, the bare one a threaded product.
+The bare run scores the same queries in blocks with `@` and `np.argpartition`, and neither reads nor
+writes a file. The share of it that batch recall reaches is taken in processor time, so that other
+work on the machine does not count; the rate is on the clock, one block per core at a time.
 """
 
 from __future__ import annotations
@@ -55,11 +56,11 @@ def write_histories(path: Path, n_histories: int) -> Any:
 
 def bare_seconds(table: Any, queries: Any, n_sorted: int) -> float:
     """Time products of `queries` in blocks, and partial sorts of one row in `n_sorted`."""
-    started = time.perf_counter()
+    started = time.process_time()
     for begin in range(0, len(queries), BARE_BLOCK):
         scores = table[queries[begin : begin + BARE_BLOCK]] @ table.T
         np.argpartition(scores[::n_sorted], N_ITEMS - TOP, axis=1)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def batch_rates(folder: Path, n_histories: int) -> dict[str, Any]:
@@ -69,23 +70,23 @@ def batch_rates(folder: Path, n_histories: int) -> dict[str, Any]:
     n_bare = max(BARE_BLOCK, n_histories // 4)
     results = {}
     for method in ("mm", "mm+"):
-        ours, bare = [], []
+        clocked, ours, bare = [], [], []
         for _ in range(ROUNDS):
             options = RecallOptions(top=TOP, method=method)
+            started = time.process_time()
             done = recall_file(model, folder / "histories.parquet", folder / "out.parquet", options)
-            ours.append(n_histories / done.seconds)
+            ours.append(n_histories / (time.process_time() - started))
+            clocked.append(n_histories / done.seconds)
             if method == "mm":
-                seconds = bare_seconds(table, clicks[:n_bare, -1], 1)
-                bare.append(n_bare / seconds)
+                bare.append(n_bare / bare_seconds(table, clicks[:n_bare, -1], 1))
             else:  # the same products: one row per click, one sort per history
                 n_fewer = max(BARE_BLOCK, n_bare // CLICKS)
-                seconds = bare_seconds(table, clicks[:n_fewer].ravel(), CLICKS)
-                bare.append(n_fewer / seconds)
+                bare.append(n_fewer / bare_seconds(table, clicks[:n_fewer].ravel(), CLICKS))
         results[method] = {
-            "histories_per_second": round(float(np.median(ours))),
-            "bare_product_and_partial_sort": round(float(np.median(bare))),
+            "histories_per_second": round(float(np.median(clocked))),
+            "histories_per_processor_second": round(float(np.median(ours))),
+            "bare_product_and_partial_sort_per_processor_second": round(float(np.median(bare))),
             "share_of_bare": round(float(np.median(np.array(ours) / np.array(bare))), 2),
-            "hours_for_a_million": round(1e6 / float(np.median(ours)) / 3600, 2),
         }
     return results
 

@@ -255,6 +255,18 @@ def test_a_bad_artifact_is_refused_and_the_old_one_stays(tmp_path):
         assert 'groupnoise_reloads_total{outcome="refused"} 2.0' in client.get("/metrics").text
 
 
+def test_both_models_switch_or_neither(tmp_path):
+    main, compare = write_shop(tmp_path / "main"), write_neighbour_shop(tmp_path / "compare")
+    with running_service(tmp_path, main, compare=compare) as service, service.client() as client:
+        before = client.get("/v1/model").json()["main"]["version"]
+        write_shop(main, target_bias=[0, 0, 9, 0, 0, 0])
+        manifest = json.loads((compare / "manifest.json").read_text())
+        manifest["files"]["indptr"] = manifest["files"]["scores"]  # whole, but nonsense
+        (compare / "manifest.json").write_text(json.dumps(manifest))
+        assert client.post("/v1/model/reload").status_code == 409
+        assert client.get("/v1/model").json()["main"]["version"] == before
+
+
 def reload_refusals(service):
     return [line for line in service.log_lines() if line["event"] == "reload_refused"]
 

@@ -149,10 +149,14 @@ class RecallModel:
             unknown=unknown,
         )
 
-    def similar(self, item: ItemId, *, top: int = 10) -> Recalled:
-        """Return the items that best follow one item."""
+    def check_known(self, item: ItemId) -> None:
+        """Refuse an id the model does not know."""
         if self.items.positions_of([item])[0] < 0:
             raise UnknownTargetError(f"the model knows no item {item!r}.")
+
+    def similar(self, item: ItemId, *, top: int = 10) -> Recalled:
+        """Return the items that best follow one item."""
+        self.check_known(item)
         return self.recall([[item]], RecallOptions(top=top, method="mm"))
 
     def explain(

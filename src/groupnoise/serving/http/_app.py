@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from groupnoise import __version__
-from groupnoise.serving.http._answers import found_items, ranked_items
+from groupnoise.serving.http._answers import found_items
 from groupnoise.serving.http._errors import Refusal, install_error_handlers
 from groupnoise.serving.http._guard import Guard
 from groupnoise.serving.http._schemas import (
@@ -83,11 +83,7 @@ def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
         top: Annotated[int, Query(ge=1)] = 10,
     ) -> Response:
         """Return the items that best follow one item."""
-        service.check_limit("top", top, f"top is {top}")
-        model = service.model()
-        recalled = await asyncio.to_thread(model.similar, item, top=top)
-        items = ranked_items(model, recalled, 0)
-        return JSONResponse({"item": item, "version": model.version, "items": items})
+        return JSONResponse(await service.similar(item, top))
 
     @app.get("/v1/items", response_model=ItemsAnswer, responses=_REFUSALS)
     async def items(

@@ -21,6 +21,8 @@ from groupnoise.serving.http._settings import ServiceSettings, is_loopback
 
 OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/search.js", "/healthz", "/readyz"})
 """Served without a token: they say nothing about the model."""
+UNTIMED_PATHS = frozenset({"/v1/model/reload"})
+"""Reading and checking a large artifact takes as long as it takes."""
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -74,9 +76,11 @@ class Guard:
 
     async def _admit_and_run(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         seconds = self._settings.limits.seconds
+        is_timed = scope["path"] not in UNTIMED_PATHS
         try:
             self._admit(scope)
-            await asyncio.wait_for(self._run(scope, receive, answer), timeout=seconds)
+            running = self._run(scope, receive, answer)
+            await asyncio.wait_for(running, timeout=seconds if is_timed else None)
         except Refusal as refusal:
             await answer.instead(scope, receive, refusal)
         except (asyncio.TimeoutError, TimeoutError):

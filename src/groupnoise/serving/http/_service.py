@@ -11,7 +11,7 @@ from typing import Any
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.serving._model import Recalled, RecallModel
 from groupnoise.serving._options import RecallOptions
-from groupnoise.serving.http._answers import describe, recall_result
+from groupnoise.serving.http._answers import describe, ranked_items, recall_result
 from groupnoise.serving.http._errors import Refusal
 from groupnoise.serving.http._logs import log
 from groupnoise.serving.http._metrics import ServiceMetrics
@@ -39,6 +39,7 @@ class RecallService:
         self.metrics = ServiceMetrics()
         self.queue = RecallQueue()
         self.is_ready = True
+        self._reloading = asyncio.Lock()
         folders = {"main": settings.artifact, "compare": settings.compare}
         self._slots = {
             name: ModelSlot(folder, least_recall=settings.least_recall)
@@ -87,23 +88,38 @@ class RecallService:
             return await asyncio.to_thread(_recall_json, model, request, recalled)
         return _recall_json(model, request, recalled)
 
+    async def similar(self, item: str, top: int) -> dict[str, Any]:
+        """Return the items that best follow one item; see `SimilarAnswer`."""
+        self.check_limit("top", top, f"top is {top}")
+        model = self.model()
+        model.check_known(item)
+        options = RecallOptions(top=top, method="mm")
+        recalled = await self.queue.recall(model, [[item]], options)
+        items = ranked_items(model, recalled, 0)
+        return {"item": item, "version": model.version, "items": items}
+
     async def reload(self) -> dict[str, Any]:
-        """Switch to the artifacts now on disk; a bad one is refused and the old one stays."""
-        switched: dict[str, Any] = {"compare": None}
-        for name, slot in self._slots.items():
-            try:
-                before, after = await asyncio.to_thread(slot.reload)
-            except GroupNoiseError as error:
-                self.metrics.observe_reload("refused")
-                log("reload_refused", level=logging.ERROR, model=name, reason=str(error))
-                # The reason names paths of this machine: it belongs in the log, not in an answer.
-                message = f"the {name} artifact was refused and the old model stays; see the log."
-                raise Refusal(409, "artifact_refused", message) from None
-            self.metrics.observe_reload("switched")
-            self._show_models()
-            log("reloaded", model=name, before=before, after=after)
-            switched[name] = {"before": before, "after": after}
+        """Switch to the artifacts now on disk, all of them or none; see `ReloadAnswer`."""
+        async with self._reloading:
+            loaded = {name: await self._load(name, slot) for name, slot in self._slots.items()}
+            switched: dict[str, Any] = {"compare": None}
+            for name, model in loaded.items():
+                before, self._slots[name].model = self.model(name).version, model
+                switched[name] = {"before": before, "after": model.version}
+                log("reloaded", model=name, **switched[name])
+        self.metrics.observe_reload("switched")
+        self._show_models()
         return switched
+
+    async def _load(self, name: str, slot: ModelSlot) -> RecallModel:
+        try:
+            return await asyncio.to_thread(slot.load)
+        except GroupNoiseError as error:
+            self.metrics.observe_reload("refused")
+            log("reload_refused", level=logging.ERROR, model=name, reason=str(error))
+            # The reason names paths of this machine: it belongs in the log, not in an answer.
+            message = f"the {name} artifact was refused and the old model stays; see the log."
+            raise Refusal(409, "artifact_refused", message) from None
 
     def check_limit(self, name: str, value: float, what: str) -> None:
         """Refuse a value above the named limit, saying what it is."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
+from groupnoise.exceptions import ModelFileError
 from groupnoise.serving._artifact import open_artifact
 from groupnoise.serving._model import RecallModel
 from groupnoise.serving._options import RecallOptions
 
 
 class ModelSlot:
-    """Holds the model in use and replaces it whole.
+    """Holds the model in use and loads what may replace it.
 
     Artifacts are read into memory and every byte is checked, so nothing that happens to the files
     afterwards, short of a reload, can reach a request.
@@ -27,27 +27,18 @@ class ModelSlot:
     def __init__(self, folder: Path, *, least_recall: float = 0.0) -> None:
         self._folder = folder
         self._least_recall = least_recall
-        self._reloading = threading.Lock()
-        self._model = self._load()
+        self.model = self.load()
+        """The model that answers now; assigning another switches to it."""
 
-    @property
-    def model(self) -> RecallModel:
-        """The model that answers now."""
-        return self._model
-
-    def reload(self) -> tuple[str, str]:
-        """Switch to the artifact now in the folder; return the old and the new version.
-
-        A bad artifact raises ModelFileError and the old model stays.
-        """
-        with self._reloading:
-            old = self._model.version
-            self._model = self._load()
-            return old, self._model.version
-
-    def _load(self) -> RecallModel:
+    def load(self) -> RecallModel:
+        """Return the artifact now in the folder, verified and warmed; a bad one is refused."""
         model = open_artifact(self._folder, memory_map=False, least_recall=self._least_recall)
-        _warm(model)
+        try:
+            _warm(model)
+        except (ValueError, IndexError, KeyError, TypeError) as error:
+            raise ModelFileError(
+                f"{self._folder} is whole but cannot answer a request ({error!r}); export it again."
+            ) from None
         return model
 
 
