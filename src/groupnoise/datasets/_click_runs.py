@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from groupnoise.datasets.readers._columns import ClickColumns, find_click_column
 from groupnoise.datasets.readers._log_head import LogLayout, column_types, read_head
 from groupnoise.datasets.readers._polars import pl
 from groupnoise.datasets.readers._sources import Report, Source
+from groupnoise.exceptions import DataError
 
 PROGRESS = "progress.json"
 
@@ -78,23 +80,29 @@ class ConversionState:
         """Return the state of interrupted work on the same log, or clear the folder for new."""
         try:
             found = cls(**json.loads((building / PROGRESS).read_text(encoding="utf-8")))
-            if found.fingerprint == fingerprint:
+            runs = [run_path(building, number) for number in range(len(found.run_rows))]
+            if found.fingerprint == fingerprint and all(run.is_file() for run in runs):
                 return found
         except (OSError, ValueError, TypeError):
             pass
-        for stale in building.iterdir():
-            stale.unlink()
-        return cls(fingerprint)
-
-    def clear(self, building: Path) -> None:
-        """Remove everything that served the conversion alone."""
-        for number in range(len(self.run_rows)):
-            run_path(building, number).unlink()
-        (building / PROGRESS).unlink()
+        shutil.rmtree(building)
+        building.mkdir()
+        fresh = cls(fingerprint)
+        fresh.save(building)
+        return fresh
 
     def save(self, building: Path) -> None:
         """Record how far the work has come."""
         write_json(building / PROGRESS, asdict(self))
+
+
+def check_unfinished(building: Path) -> None:
+    """Refuse to work in a folder that holds anything but an unfinished conversion."""
+    if building.exists() and not (building / PROGRESS).is_file() and any(building.iterdir()):
+        raise DataError(
+            f"{building} is where unfinished work would go, but holds something else; move it "
+            "away or give another output."
+        )
 
 
 def plan_log(

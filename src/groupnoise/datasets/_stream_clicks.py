@@ -15,10 +15,13 @@ from groupnoise.datasets._array_files import ArrayEntry
 from groupnoise.datasets._click_filters import REPEAT_RULES, keep_core
 from groupnoise.datasets._click_merge import HistoryRules, merge_runs
 from groupnoise.datasets._click_runs import (
+    PROGRESS,
     ConversionState,
     LogPlan,
     MixedIdsError,
+    check_unfinished,
     plan_log,
+    run_path,
     write_runs,
 )
 from groupnoise.datasets._containers import ClickDataset
@@ -109,6 +112,7 @@ def convert_clicks(
         block_bytes=BYTES_PER_ROW * rows_at_once // 2,
     )  # fmt: skip
     beside = folder.with_name(f"{folder.name}.partial")
+    check_unfinished(beside)
     with new_folder(folder, overwrite=overwrite, building=beside) as building:
         entries, notes = _convert(
             make_plan,
@@ -122,6 +126,7 @@ def convert_clicks(
         write_manifest(building, "clicks", entries, details)
         if per_user > 1 or per_item > 1:
             _reduce_to_core(building, per_user, per_item)
+        (building / PROGRESS).unlink()
     return _open_clicks(folder)
 
 
@@ -157,7 +162,8 @@ def _convert(
     notes = {"rows_read": state.n_read, "rows_below_min_rating": state.n_below_rating}
     if rules.repeats != "keep":
         notes["repeats_merged"] = sum(state.run_rows) - entries["items"]["shape"][0]
-    state.clear(building)
+    for number in range(len(state.run_rows)):
+        run_path(building, number).unlink()
     return entries, notes
 
 

@@ -153,6 +153,15 @@ def test_interrupted_work_on_another_log_is_not_mixed_in(tmp_path):
     assert {file.suffix for file in (tmp_path / "out").iterdir()} == {".npy", ".json"}
 
 
+def test_a_folder_of_the_users_own_is_never_cleared(tmp_path):
+    path = write_log(random_log(), tmp_path / "a.csv")
+    (tmp_path / "out.partial").mkdir()
+    (tmp_path / "out.partial" / "diary.txt").write_text("keep me")
+    with pytest.raises(DataError, match="holds something else"):
+        convert_clicks(path, tmp_path / "out", **SMALL)
+    assert (tmp_path / "out.partial" / "diary.txt").exists()
+
+
 def test_a_bad_row_far_down_leaves_nothing_behind(tmp_path):
     text = "user,item,time\n" + "1,2,3\n" * 40_000 + "1,2,tomorrow\n" + "1,2,4\n" * 40_000
     (tmp_path / "a.csv").write_text(text)
