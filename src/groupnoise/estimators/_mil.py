@@ -23,7 +23,7 @@ from groupnoise._checks import (
 from groupnoise._model_files import pack_labels, unpack_labels
 from groupnoise._random import RandomState
 from groupnoise._scaling import Scaler
-from groupnoise._typing import FloatArray, ProgressCallback
+from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import (
     MatchingEstimator,
     ObjectScores,
@@ -31,7 +31,7 @@ from groupnoise.estimators._base import (
     mean_probability,
     object_scores,
 )
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.groups import GroupBatch, Groups, batch_rows, collate
 from groupnoise.matching import EmbeddingEncoder, FullCandidates, MatchingModel, Similarity
 from groupnoise.objectives import Matching, PairMatching, Selection, Weighting
@@ -65,6 +65,9 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         standing for every class.
     background : bool
         Whether instances may match a background target that no bag is asked for.
+    background_label : label, optional
+        A class of `y` that instances of any bag may have, such as "negative" beside "positive":
+        the absent-class term never counts it as absent.
     absent_strength : float
         Strength of the absent-class term; needs bags that list all their labels.
     selection, temperature, top_k
@@ -97,7 +100,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
     --------
     >>> import numpy as np
     >>> bags = [np.array([[0.0, 1.0], [5.0, 5.0]]), np.array([[1.0, 0.0], [5.0, 5.0]])] * 8
-    >>> model = MaxMatchingMILClassifier(max_epochs=20, learning_rate=0.1, random_state=0)
+    >>> model = MaxMatchingMILClassifier(learning_rate=0.1, random_state=0)
     >>> model.fit(bags, ["a", "b"] * 8).predict([[0.0, 1.0], [1.0, 0.0]]).tolist()
     ['a', 'b']
     """
@@ -108,13 +111,14 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         encoder: str | nn.Module = "identity",
         hidden: Sequence[int] = (128,),
         dim: int = 64,
-        dropout: float = 0.0,
+        dropout: float = 0.3,
         scaling: str = "standard",
         normalize: str = "both",
         background: bool = False,
+        background_label: Any = None,
         absent_strength: float = 0.0,
-        selection: str | Selection = "marginal",
-        temperature: float | Sequence[float] = (1.0, 0.3),
+        selection: str | Selection = "tempered",
+        temperature: float | Sequence[float] = (1.0, 0.7),
         top_k: int = 2,
         weighting: str | Weighting | None = "sigmoid",
         weighting_strength: float = 1.0,
@@ -124,9 +128,9 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         batch_size: int = 32,
         learning_rate: float = 1e-2,
         weight_decay: float = 0.0,
-        schedule: str = "constant",
+        schedule: str = "cosine",
         patience: int | None = None,
-        keep: str = "best",
+        keep: str = "last",
         n_members: int = 1,
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
@@ -138,6 +142,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         self.scaling = scaling
         self.normalize = normalize
         self.background = background
+        self.background_label = background_label
         self.absent_strength = absent_strength
         self.selection = selection
         self.temperature = temperature
@@ -215,6 +220,8 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         training = scaled.subset(bag)
         training.targets = label.astype(np.int64)
         allowed = labels[bag]
+        if self.background_label is not None:
+            allowed[:, self._column_of_background()] = True
         if self.background:
             allowed = np.hstack([allowed, np.ones((len(bag), 1), dtype=bool)])
         self._train_members(
@@ -226,6 +233,15 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
             validate=validate,
         )
         return self
+
+    def _column_of_background(self) -> IntArray:
+        column: IntArray = np.flatnonzero(self.classes_ == self.background_label)
+        if not len(column):
+            raise ParameterError(
+                f"background_label {self.background_label!r} is none of the labels of the bags: "
+                f"{', '.join(map(repr, self.classes_[:5].tolist()))} ..."
+            )
+        return column
 
     def _build_model(self, generator: torch.Generator) -> MatchingModel:
         dim = self.n_features_in_ if self.encoder == "identity" else self.dim
