@@ -59,23 +59,24 @@ class RowAdam(Optimizer):
         rows, values = gradient.indices()[0], gradient.values()
         state["step"] += 1
         shrink = group["lr"] * group["weight_decay"]
-        current = table[rows]
+        current = table.index_select(0, rows)
         if shrink:
             # Decay is summed over steps, so that a changing learning rate is made up for too.
             state["decay"] += shrink
-            missed = state["decay"] - state["decay_seen"][rows]
+            missed = state["decay"] - state["decay_seen"].index_select(0, rows)
             current *= torch.exp(-missed).unsqueeze(-1)
-            state["decay_seen"][rows] = state["decay"]
+            state["decay_seen"].index_fill_(0, rows, state["decay"])
         first_decay, second_decay = group["betas"]
-        first = state["first"][rows].lerp_(values, 1 - first_decay)
-        second = state["second"][rows].mul_(second_decay)
+        first = state["first"].index_select(0, rows).lerp_(values, 1 - first_decay)
+        second = state["second"].index_select(0, rows).mul_(second_decay)
         second.addcmul_(values, values, value=1 - second_decay)
-        state["first"][rows] = first
-        state["second"][rows] = second
+        state["first"].index_copy_(0, rows, first)
+        state["second"].index_copy_(0, rows, second)
         first_bias = 1 - first_decay ** state["step"]
         second_bias = 1 - second_decay ** state["step"]
         scale = second.div_(second_bias).sqrt_().add_(group["eps"])
-        table[rows] = current.addcdiv_(first, scale, value=-group["lr"] / first_bias)
+        current.addcdiv_(first, scale, value=-group["lr"] / first_bias)
+        table.index_copy_(0, rows, current)
 
     def _state_of(self, table: nn.Parameter) -> dict[str, Any]:
         state: dict[str, Any] = self.state[table]
