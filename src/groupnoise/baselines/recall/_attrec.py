@@ -67,9 +67,9 @@ class AttRecRecommender(VectorScoring, WindowTraining):
 
     Examples
     --------
-    >>> log = [["tea", "jam", "rye"], ["tea", "jam", "rye"], ["oat", "fig"], ["oat", "fig"]] * 10
-    >>> model = AttRecRecommender(dim=8, max_epochs=30, batch_size=8, random_state=0).fit(log)
-    >>> model.recommend([["oat"]], top=1)[0].tolist()
+    >>> log = [["tea", "jam"], ["oat", "fig"], ["rye", "ham"]] * 10
+    >>> model = AttRecRecommender(dim=8, learning_rate=0.1, max_epochs=40, random_state=0)
+    >>> model.fit(log).recommend([["oat"]], top=1)[0].tolist()
     [['fig']]
     """
 

@@ -68,10 +68,10 @@ class CaserRecommender(VectorScoring, WindowTraining):
 
     Examples
     --------
-    >>> log = [["tea", "jam", "rye"], ["tea", "jam", "oat"]] * 20
-    >>> model = CaserRecommender(dim=8, max_epochs=30, batch_size=16, random_state=0).fit(log)
-    >>> model.recommend([["tea"]], top=1)[0].tolist()
-    [['jam']]
+    >>> log = [["tea", "jam"], ["oat", "fig"], ["rye", "ham"]] * 10
+    >>> model = CaserRecommender(dim=8, learning_rate=0.03, max_epochs=20, random_state=0)
+    >>> model.fit(log).recommend([["oat"]], top=1)[0].tolist()
+    [['fig']]
     """
 
     network_: CaserNetwork

@@ -70,9 +70,9 @@ class NeuralCFRecommender(WindowTraining):
 
     Examples
     --------
-    >>> log = [["tea", "jam"], ["oat", "fig"], ["rye", "ham"]] * 20
-    >>> model = NeuralCFRecommender(max_epochs=40, batch_size=8, random_state=0).fit(log)
-    >>> model.recommend([["oat"]], top=1)[0].tolist()
+    >>> log = [["tea", "jam"], ["oat", "fig"], ["rye", "ham"]] * 10
+    >>> model = NeuralCFRecommender(learning_rate=0.03, max_epochs=40, random_state=0)
+    >>> model.fit(log).recommend([["oat"]], top=1)[0].tolist()
     [['fig']]
     """
 

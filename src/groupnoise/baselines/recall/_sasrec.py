@@ -77,9 +77,9 @@ class SASRecRecommender(VectorScoring):
 
     Examples
     --------
-    >>> log = [["tea", "jam", "rye"], ["oat", "jam", "fig"]] * 20
-    >>> model = SASRecRecommender(dim=8, max_epochs=40, batch_size=8, random_state=0).fit(log)
-    >>> model.recommend([["tea", "jam"], ["oat", "jam"]], top=1)[0].tolist()
+    >>> log = [["tea", "jam", "rye"], ["oat", "jam", "fig"]] * 10
+    >>> model = SASRecRecommender(learning_rate=0.003, max_epochs=40, random_state=0)
+    >>> model.fit(log).recommend([["tea", "jam"], ["oat", "jam"]], top=1)[0].tolist()
     [['rye'], ['fig']]
     """
 
