@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from groupnoise._checks import check_choice
+from groupnoise.cli._data_convert import SETTINGS
 from groupnoise.cli._seeds import parse_seeds
 from groupnoise.exceptions import ParameterError
 
@@ -52,6 +54,8 @@ def demo(
     """
     chosen_seeds = parse_seeds(seeds or (QUICK_SEEDS if quick else DEFAULT_SEEDS))
     wanted = list(dict.fromkeys(settings.split(",")))
+    for setting in wanted:
+        check_choice("--settings", setting, SETTINGS)
     if jobs is not None and jobs < 1:
         raise ParameterError(f"--jobs must be a whole number of at least 1; got {jobs}.")
     if output.is_file():
