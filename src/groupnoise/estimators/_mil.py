@@ -121,7 +121,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         temperature: float | Sequence[float] = (1.0, 0.7),
         top_k: int = 2,
         weighting: str | Weighting | None = "sigmoid",
-        weighting_strength: float = 1.0,
+        weighting_strength: float = 0.1,
         similarity: str | Similarity = "neg_kl",
         similarity_scale: float = 1.0,
         max_epochs: int = 50,
