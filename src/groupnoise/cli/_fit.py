@@ -53,8 +53,8 @@ def fit(
     """
     from groupnoise._checks import check_fraction
     from groupnoise.cli._holdout import hold_out
-    from groupnoise.cli._methods import find_method, import_class, parameters_of
     from groupnoise.cli._sources import find_data, setting_of
+    from groupnoise.experiments import find_method, import_class, parameters_of
 
     check_fraction("--validation", validation)
     dataset, _ = find_data(data, setting, data_dir)

@@ -20,6 +20,7 @@ from groupnoise.cli._info import doctor, info
 from groupnoise.cli._methods import methods
 from groupnoise.cli._predict import predict
 from groupnoise.cli._recall import recall
+from groupnoise.cli._reproduce import reproduce
 from groupnoise.cli._serve import serve
 from groupnoise.exceptions import GroupNoiseError
 
@@ -48,7 +49,20 @@ def options(
     """Learn from groups whose objects are not all to be trusted."""
 
 
-for command in (demo, fit, predict, evaluate, info, methods, export, recall, serve, doctor):
+COMMANDS = (
+    demo,
+    fit,
+    predict,
+    evaluate,
+    reproduce,
+    info,
+    methods,
+    export,
+    recall,
+    serve,
+    doctor,
+)
+for command in COMMANDS:
     app.command()(command)
 app.add_typer(data_app, name="data")
 

@@ -58,7 +58,7 @@ def setting_of(dataset: Dataset) -> str:
 def load_model(folder: Path) -> Any:
     """Load the model in a folder, ours or a rival's."""
     from groupnoise._model_files import read_manifest
-    from groupnoise.cli._methods import METHODS, import_class
+    from groupnoise.experiments import METHODS, import_class
 
     kind = read_manifest(folder).get("kind")
     for method in METHODS:

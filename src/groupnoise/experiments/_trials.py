@@ -201,7 +201,14 @@ class ClickTrial:
             related = self.is_related(self.split.train)
             some = np.logical_or.reduceat(related, groups.offsets[:-1])
             groups = _only(groups, related | np.repeat(~some, groups.sizes))
-        _fit(self, estimator, groups, None, item_ids=self.clicks.item_ids)
+        _fit(
+            self,
+            estimator,
+            groups,
+            None,
+            item_ids=self.clicks.item_ids,
+            validation=self._watched.groups,
+        )
 
     @cached_property
     def _watched(self) -> Windows:
@@ -281,6 +288,6 @@ def _only(groups: Groups, kept: BoolArray) -> Groups:
 
 def _fit(trial: Trial, estimator: Any, inputs: Any, targets: Any, **more: Any) -> None:
     """Fit, watching the validation part where the estimator can."""
-    if "validate" in inspect.signature(estimator.fit).parameters:
-        more["validate"] = trial.validation_value
-    estimator.fit(inputs, targets, **more)
+    accepted = inspect.signature(estimator.fit).parameters
+    more["validate"] = trial.validation_value
+    estimator.fit(inputs, targets, **{k: v for k, v in more.items() if k in accepted})

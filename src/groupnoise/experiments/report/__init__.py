@@ -6,6 +6,7 @@ from groupnoise.experiments.report._demo_page import (
     demo_page,
     write_demo_page,
 )
+from groupnoise.experiments.report._reproduction_page import verdict, write_reproduction
 from groupnoise.experiments.report._tables import Comparison, compare
 
 __all__ = [
@@ -14,5 +15,7 @@ __all__ = [
     "Comparison",
     "compare",
     "demo_page",
+    "verdict",
     "write_demo_page",
+    "write_reproduction",
 ]
