@@ -18,13 +18,22 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TOP_KEYS = ("setting", "datasets", "protocol", "paper", "ours", "rival", "dataset", "published")
+OUR_ROWS = ("paper", "ours")
+TOP_KEYS = (
+    "setting",
+    "datasets",
+    "protocol",
+    *OUR_ROWS,
+    "variant",
+    "rival",
+    "dataset",
+    "published",
+)
 PROTOCOL_KEYS = {
     "mil": ("fractions", "trials"),
     "pll": ("fractions", "trials", "criterion"),
     "rs": ("name", "size", "min_size", "full", "trials"),
 }
-OUR_ROWS = ("paper", "ours")
 QUICK_EPOCHS = 2
 
 
@@ -44,6 +53,8 @@ class Recipe:
         How data is cut and judged, and how many trials there are.
     tables : dict
         For each method its settings; a list is a grid.
+    rivals : frozenset of str
+        Which of them are not Max-Matching under other settings.
     by_dataset : dict
         Settings of a method that differ on one data set.
     published : dict
@@ -55,6 +66,7 @@ class Recipe:
     datasets: tuple[str, ...]
     protocol: dict[str, Any]
     tables: dict[str, dict[str, Any]]
+    rivals: frozenset[str]
     by_dataset: dict[str, dict[str, dict[str, Any]]]
     published: dict[str, dict[str, dict[str, float]]]
 
@@ -64,13 +76,13 @@ class Recipe:
         Parameters
         ----------
         name : str
-            "paper", "ours", or a rival of the recipe.
+            "paper", "ours", a variant or a rival of the recipe.
         dataset : str
             The data set it will be run on.
         quick : bool
             Take the first value of every list and few epochs: does it run?
         """
-        entry = find_method("max-matching" if name in OUR_ROWS else name, self.setting)
+        entry = find_method(name if name in self.rivals else "max-matching", self.setting)
         known = parameters_of(entry)
         settings = {**self.tables[name], **self.by_dataset.get(dataset, {}).get(name, {})}
         for key in settings:
@@ -117,13 +129,14 @@ def read_recipe(path: Path | str) -> Recipe:
     for key in content["protocol"]:
         _refuse_unknown(f"{path}: [protocol]", key, PROTOCOL_KEYS[setting])
     tables = {name: content[name] for name in OUR_ROWS if name in content}
-    tables |= content.get("rival", {})
+    tables |= content.get("variant", {}) | content.get("rival", {})
     recipe = Recipe(
         name=path.stem,
         setting=setting,
         datasets=tuple(content["datasets"]),
         protocol=content["protocol"],
         tables=tables,
+        rivals=frozenset(content.get("rival", {})),
         by_dataset=content.get("dataset", {}),
         published=content.get("published", {}),
     )
