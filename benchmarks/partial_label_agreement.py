@@ -43,7 +43,7 @@ SCALERS: dict[str, Callable[[], Any]] = {"standard": StandardScaler, "unit norm"
 # Rows of unit norm lose some twenty points on BirdSong whatever the method: half the work spared.
 SCALINGS = {"lost": SCALERS, "msrcv2": SCALERS, "birdsong": {"standard": StandardScaler}}
 
-MLP_GRID = [{"encoder": "mlp", "learning_rate": 3e-3}]
+MLP_GRID = [{"encoder": "mlp", "batch_norm": batch_norm} for batch_norm in (False, True)]
 LINEAR_GRID = [{"encoder": "linear", "learning_rate": rate} for rate in (1e-2, 1e-1)]
 
 METHODS: dict[str, tuple[Callable[..., PartialLabelClassifier], list[dict[str, Any]]]] = {

@@ -19,6 +19,7 @@ from groupnoise._random import RandomState, generator_from
 from groupnoise._typing import FloatArray, ProgressCallback
 from groupnoise.baselines._classifier import SavedClassifier
 from groupnoise.baselines._training import seeded, train
+from groupnoise.exceptions import ParameterError
 
 HiddenWidths = int | tuple[int, ...]
 
@@ -49,6 +50,8 @@ class NetworkClassifier(SavedClassifier):
         The network from features to logits: a linear map or a perceptron.
     hidden : int or tuple of int, default=300
         Widths of the hidden layers of the perceptron.
+    batch_norm : bool, default=False
+        Whether to normalise each hidden layer over the batch.
     dropout : float, default=0.5
         After each hidden layer.
     max_epochs : int, default=60
@@ -72,6 +75,7 @@ class NetworkClassifier(SavedClassifier):
 
     encoder: str = "mlp"
     hidden: HiddenWidths = 300
+    batch_norm: bool = False
     dropout: float = 0.5
     max_epochs: int = 60
     batch_size: int = 64
@@ -91,6 +95,7 @@ class NetworkClassifier(SavedClassifier):
             self._n_outputs,
             encoder=self.encoder,
             hidden=self.hidden,
+            batch_norm=self.batch_norm,
             dropout=self.dropout,
         )
 
@@ -101,6 +106,8 @@ class NetworkClassifier(SavedClassifier):
         watch: Watch,
     ) -> None:
         """Build `network_` and train it on the losses of batches of rows."""
+        if self.batch_norm and min(self.batch_size, n_rows) < 2:
+            raise ParameterError("batch_norm needs batches of two or more; raise batch_size.")
         with seeded(generator_from(self.random_state)):
             self.network_ = self._build()
             self.history_ = train(
@@ -147,23 +154,31 @@ def as_features(rows: FloatArray) -> Tensor:
 
 
 def build_network(
-    n_features: int, n_outputs: int, *, encoder: str, hidden: HiddenWidths, dropout: float
+    n_features: int,
+    n_outputs: int,
+    *,
+    encoder: str,
+    hidden: HiddenWidths,
+    batch_norm: bool,
+    dropout: float,
 ) -> nn.Sequential:
-    """Return a linear map, or a perceptron with ReLU and dropout after each hidden layer."""
+    """Return a linear map, or hidden layers and a linear map."""
     check_choice("encoder", encoder, ("linear", "mlp"))
-    layers = hidden_layers(n_features, hidden, dropout)
+    layers = hidden_layers(n_features, hidden, batch_norm=batch_norm, dropout=dropout)
     if encoder == "linear":
         return nn.Sequential(nn.Linear(n_features, n_outputs))
     return nn.Sequential(*layers, nn.Linear(hidden_width(hidden), n_outputs))
 
 
-def hidden_layers(n_features: int, hidden: HiddenWidths, dropout: float) -> nn.Sequential:
-    """Return the hidden part of a perceptron: linear, ReLU and dropout for each width."""
+def hidden_layers(
+    n_features: int, hidden: HiddenWidths, *, batch_norm: bool, dropout: float
+) -> nn.Sequential:
+    """Return for each width a linear map, ReLU and dropout, normalised on request."""
     check_fraction("dropout", dropout)
-    widths = _widths(hidden)
     layers: list[nn.Module] = []
-    for before, after in pairwise([n_features, *widths]):
-        layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(dropout)]
+    for before, after in pairwise([n_features, *_widths(hidden)]):
+        norm = [nn.BatchNorm1d(after)] if batch_norm else []
+        layers += [nn.Linear(before, after), *norm, nn.ReLU(), nn.Dropout(dropout)]
     return nn.Sequential(*layers)
 
 

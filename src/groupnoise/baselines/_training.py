@@ -73,7 +73,7 @@ def train(
     for epoch in range(1, max_epochs + 1):
         network.train()
         total = 0.0
-        for rows in torch.randperm(n_rows).split(batch_size):
+        for rows in _random_batches(n_rows, batch_size):
             loss = batch_loss(rows)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -95,3 +95,14 @@ def train(
     if best_state is not None:
         network.load_state_dict(best_state)
     return history
+
+
+def _random_batches(n_rows: int, batch_size: int) -> list[Tensor]:
+    """Cut random row numbers into batches; a last row alone joins the batch before.
+
+    Batch normalisation cannot learn from a single row.
+    """
+    batches = list(torch.randperm(n_rows).split(batch_size))
+    if len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches

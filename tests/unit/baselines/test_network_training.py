@@ -7,6 +7,7 @@ from groupnoise.baselines._network import build_network
 from groupnoise.baselines._training import seeded, train
 from groupnoise.exceptions import ParameterError, TrainingError
 
+NETWORK = {"encoder": "mlp", "hidden": 8, "batch_norm": False, "dropout": 0.5}
 OPTIONS = {"max_epochs": 5, "batch_size": 2, "learning_rate": 0.1, "weight_decay": 0.0}
 
 
@@ -39,6 +40,17 @@ def test_the_epoch_that_validates_best_is_restored(network):
     train(network, squared_error(network), 3, validate=validate, **OPTIONS)
     assert network.weight.item() == states[1]
     assert len(set(states)) == 5
+
+
+def test_a_last_row_alone_joins_the_batch_before(network):
+    sizes = []
+
+    def batch_loss(rows):
+        sizes.append(len(rows))
+        return network.weight.sum()
+
+    train(network, batch_loss, 5, **{**OPTIONS, "max_epochs": 1})
+    assert sizes == [2, 3]
 
 
 def test_without_validation_the_last_epoch_stays(network):
@@ -75,7 +87,7 @@ def test_a_seeded_block_repeats_itself_and_leaves_the_global_state_alone():
 
 
 def test_a_perceptron_has_a_layer_per_width():
-    network = build_network(4, 2, encoder="mlp", hidden=(8, 5), dropout=0.0)
+    network = build_network(4, 2, encoder="mlp", hidden=(8, 5), batch_norm=False, dropout=0.0)
     shapes = [tuple(layer.weight.shape) for layer in network.modules() if hasattr(layer, "weight")]
     assert shapes == [(8, 4), (5, 8), (2, 5)]
 
@@ -91,4 +103,4 @@ def test_a_perceptron_has_a_layer_per_width():
 )
 def test_a_network_that_makes_no_sense_is_refused(changed, message):
     with pytest.raises(ParameterError, match=message):
-        build_network(4, 2, **{"encoder": "mlp", "hidden": 8, "dropout": 0.5, **changed})
+        build_network(4, 2, **{**NETWORK, **changed})

@@ -43,8 +43,10 @@ class AttentionMILClassifier(NeuralBagClassifier):
 
     Other Parameters
     ----------------
-    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
-        The network and its training, as in `NetworkClassifier`; the batch counts bags.
+    encoder, hidden, batch_norm, dropout
+        The network, as in `NetworkClassifier`.
+    max_epochs, batch_size, learning_rate, weight_decay, random_state
+        Its training, as in `NetworkClassifier`; the batch counts bags.
 
     References
     ----------
@@ -66,7 +68,9 @@ class AttentionMILClassifier(NeuralBagClassifier):
     def _build(self) -> AttentionNetwork:
         check_choice("encoder", self.encoder, ("linear", "mlp"))
         check_count("attention_size", self.attention_size)
-        trunk: nn.Module = hidden_layers(self.n_features_in_, self.hidden, self.dropout)
+        trunk: nn.Module = hidden_layers(
+            self.n_features_in_, self.hidden, batch_norm=self.batch_norm, dropout=self.dropout
+        )
         width = hidden_width(self.hidden)
         if self.encoder == "linear":
             trunk, width = nn.Identity(), self.n_features_in_

@@ -37,8 +37,10 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
 
     Other Parameters
     ----------------
-    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
-        The network and its training, as in `NetworkClassifier`; the batch counts bags.
+    encoder, hidden, batch_norm, dropout
+        The network, as in `NetworkClassifier`.
+    max_epochs, batch_size, learning_rate, weight_decay, random_state
+        Its training, as in `NetworkClassifier`; the batch counts bags.
     """
 
     hidden: HiddenWidths = 128

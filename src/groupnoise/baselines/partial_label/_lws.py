@@ -31,8 +31,10 @@ class LWSClassifier(NeuralPartialLabelClassifier):
 
     Other Parameters
     ----------------
-    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
-        The network and its training, as in `NetworkClassifier`.
+    encoder, hidden, batch_norm, dropout
+        The network, as in `NetworkClassifier`.
+    max_epochs, batch_size, learning_rate, weight_decay, random_state
+        Its training, as in `NetworkClassifier`.
 
     References
     ----------

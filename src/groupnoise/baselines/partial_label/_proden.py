@@ -22,8 +22,10 @@ class PRODENClassifier(NeuralPartialLabelClassifier):
 
     Other Parameters
     ----------------
-    encoder, hidden, dropout, max_epochs, batch_size, learning_rate, weight_decay, random_state
-        The network and its training, as in `NetworkClassifier`.
+    encoder, hidden, batch_norm, dropout
+        The network, as in `NetworkClassifier`.
+    max_epochs, batch_size, learning_rate, weight_decay, random_state
+        Its training, as in `NetworkClassifier`.
 
     References
     ----------
