@@ -20,12 +20,12 @@ def lazy_names(
         For each public name the absolute module that defines it.
     """
 
-    def __getattr__(name: str) -> Any:  # noqa: N807
+    def __getattr__(name: str) -> Any:
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(importlib.import_module(home[name]), name)
 
-    def __dir__() -> list[str]:  # noqa: N807
+    def __dir__() -> list[str]:
         return sorted(home)
 
     return __getattr__, __dir__

@@ -135,4 +135,4 @@ class WindowSplit:
 
 def single_label(labels: BoolArray) -> IntArray:
     """Return the class of each single-label bag, shape (n_bags,)."""
-    return np.asarray(labels).argmax(axis=1).astype(np.int64)
+    return np.argmax(labels, axis=1).astype(np.int64, copy=False)
