@@ -98,6 +98,7 @@ def write_recommender(
             scoring={
                 "weighting_strength": fitted.weighting_strength if fitted.weighting else 0.0,
                 "similarity_scale": fitted.similarity_scale,
+                "recency": fitted.recency,
                 "window_size": fitted.window_size,
             },
         )

@@ -136,7 +136,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         weighting_strength: float = 1.0,
         similarity: str | Similarity = "dot",
         similarity_scale: float = 1.0,
-        recency: float = 0.0,
+        recency: float = 0.3,
         max_epochs: int = 6,
         batch_size: int = 512,
         learning_rate: float = 5e-3,

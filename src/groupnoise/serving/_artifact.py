@@ -53,9 +53,9 @@ def write_artifact(
     card : mapping, optional
         What readers should know: name, data, metrics, date. Anything JSON can hold.
     scoring : mapping, optional
-        `weighting_strength` (1), `similarity_scale` (1), `window_size` (None: MM+ looks at every
-        click) and `log_normaliser`, an ndarray of shape (n_items,) computed here, in blocks, where
-        it is absent or None.
+        `weighting_strength` (1), `similarity_scale` (1), `recency` (0: order does not count),
+        `window_size` (None: MM+ looks at every click) and `log_normaliser`, an ndarray of shape
+        (n_items,) computed here, in blocks, where it is absent or None.
     index : IndexSpec, optional
         Also build a faiss index; refused where its measured recall is below what the spec asks.
 
@@ -94,6 +94,7 @@ def write_artifact(
         "scoring": {
             "weighting_strength": vectors.weighting_strength,
             "similarity_scale": vectors.similarity_scale,
+            "recency": vectors.recency,
             "window_size": vectors.window_size,
         },
     }
@@ -189,7 +190,7 @@ def add_index(folder: Path | str, spec: IndexSpec) -> dict[str, Any]:
 def _matching_vectors(
     queries: Any, targets: Any, bias: Any, rules: Mapping[str, Any]
 ) -> MatchingVectors:
-    unknown = set(rules) - {"weighting_strength", "similarity_scale", "window_size"}
+    unknown = set(rules) - {"weighting_strength", "similarity_scale", "recency", "window_size"}
     if unknown:
         raise DataError(f"scoring has no setting {sorted(unknown)[0]!r}.")
     is_shared = queries is targets or np.array_equal(queries, targets)
@@ -213,6 +214,7 @@ def _matching_vectors(
         log_normaliser=np.zeros(n_items, dtype=np.float32),
         weighting_strength=float(rules.get("weighting_strength", 1.0)),
         similarity_scale=float(rules.get("similarity_scale", 1.0)),
+        recency=float(rules.get("recency", 0.0)),
         window_size=_window_size(rules),
     )
 
@@ -269,5 +271,6 @@ def _stored_vectors(
         log_normaliser=arrays["log_normaliser"],
         weighting_strength=float(rules["weighting_strength"]),
         similarity_scale=float(rules["similarity_scale"]),
+        recency=float(rules["recency"]),
         window_size=_window_size(rules),
     )

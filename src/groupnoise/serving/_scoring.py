@@ -35,6 +35,8 @@ class MatchingVectors:
         How much the group weight counts in MM+ (lambda); 1 is the paper.
     similarity_scale : float
         Multiplies the dot product inside the group weight.
+    recency : float
+        How much trust a click loses, on log scale, with each click that came after it.
     window_size : int, optional
         How many of the latest clicks MM+ looks at, as in training; None means all.
     """
@@ -44,6 +46,7 @@ class MatchingVectors:
     log_normaliser: Float32Array
     weighting_strength: float = 1.0
     similarity_scale: float = 1.0
+    recency: float = 0.0
     window_size: int | None = None
 
     def group_of(self, history: IntArray) -> IntArray:
@@ -72,7 +75,9 @@ class MatchingVectors:
     def click_offsets(self, histories: IntArray) -> Float32Array:
         """Return what MM+ adds to every score of a click, shape (n, size)."""
         log_weight = self.log_group_weight(histories)
-        offsets = self.weighting_strength * log_weight - self.log_normaliser[histories]
+        n_later = np.arange(histories.shape[1] - 1, -1, -1)
+        trust = self.weighting_strength * log_weight - self.recency * n_later
+        offsets = trust - self.log_normaliser[histories]
         return offsets.astype(np.float32)
 
     def contributions(self, history: IntArray, positions: IntArray) -> FloatArray:

@@ -59,7 +59,7 @@ def test_the_last_click_alone_decides_under_scope_last(two_worlds):
 
 def test_scores_of_a_group_are_the_log_of_mixed_probabilities(two_worlds):
     histories, _ = two_worlds
-    model = quick(max_epochs=2, weighting_strength=0.0).fit(histories)
+    model = quick(max_epochs=2, weighting_strength=0.0, recency=0.0).fit(histories)
     mixed = np.log(np.exp(model.scores([["tea"]])) + np.exp(model.scores([["saw"]])))
     np.testing.assert_allclose(model.scores([["tea", "saw"]]), mixed, rtol=1e-4)
 
