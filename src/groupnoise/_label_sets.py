@@ -70,7 +70,7 @@ def read_label_sets(
 
 def holds_plain_labels(values: Any) -> bool:
     """Tell plain labels, one per row, from sets of labels and matrices."""
-    if sparse.issparse(values) or _as_matrix(values) is not None:
+    if values is None or sparse.issparse(values) or _as_matrix(values) is not None:
         return False
     return not any(isinstance(row, _COLLECTIONS) for row in values)
 

@@ -4,6 +4,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 from groupnoise._candidates import read_candidates
+from groupnoise._label_sets import holds_plain_labels
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
 MATRIX = np.array([[1, 1, 0], [0, 1, 0], [0, 1, 1]])
@@ -106,6 +107,22 @@ def test_a_label_outside_the_given_classes_is_named(candidates):
 def test_bad_candidates_are_refused_in_one_sentence(candidates, message):
     with pytest.raises(DataError, match=message):
         read_candidates(candidates)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, 2], True),
+        (np.array(["a", "b"]), True),
+        ([{1}, {2}], False),
+        (_object_array([{1}, {2}]), False),
+        (MATRIX, False),
+        (sparse.csr_matrix(MATRIX), False),
+        (None, False),
+    ],
+)
+def test_plain_labels_are_told_from_sets_and_matrices(values, expected):
+    assert holds_plain_labels(values) is expected
 
 
 def test_a_matrix_must_have_a_column_per_class():
