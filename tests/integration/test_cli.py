@@ -78,9 +78,7 @@ def test_a_file_of_ones_own_is_fitted_and_its_labels_come_back(tmp_path):
     model = tmp_path / "faces"
     said = groupnoise("fit", path, "--setting", "pll", "-o", model, "-q", "-p", "max_epochs=5")
     assert "candidates" in said.stderr  # what was guessed is told
-    metrics = json.loads(
-        groupnoise("evaluate", model, path, "--setting", "pll", "--json").stdout
-    )
+    metrics = json.loads(groupnoise("evaluate", model, path, "--setting", "pll", "--json").stdout)
     assert metrics["accuracy"] > 0.8
 
 
