@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(BIN)/groupnoise demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
