@@ -119,11 +119,12 @@ def stop(process: subprocess.Popen[str]) -> None:
 def measure(artifact: Path, method: str) -> dict[str, Any]:
     model = open_artifact(artifact, memory_map=False)
     histories = np.random.default_rng(SEED).integers(0, N_ITEMS, (2000, CLICKS))
-    single, together, service = [], [], []
+    single, together, service, worked = [], [], [], []
     for _ in range(ROUNDS):
         single.append(in_process_rate(model, histories, method, 1))
         together.append(in_process_rate(model, histories, method, N_CLIENTS))
         process, port, _ = start(artifact)
+        before = processor_seconds(process)
         # The clients get a process of their own, as they would have in life.
         output = subprocess.run(
             [sys.executable, __file__, "--clients", str(port), method],
@@ -131,13 +132,16 @@ def measure(artifact: Path, method: str) -> dict[str, Any]:
             capture_output=True,
             text=True,
         ).stdout
-        stop(process)
         service.append(json.loads(output))
+        n_requests = service[-1]["per_second"] * SECONDS
+        worked.append(1000 * (processor_seconds(process) - before) / n_requests)
+        stop(process)
     rates = np.array([one["per_second"] for one in service])
     return {
         "service_per_second": round(float(np.median(rates))),
         "service_p50_ms": round(float(np.median([one["p50_ms"] for one in service])), 1),
         "service_p99_ms": round(float(np.median([one["p99_ms"] for one in service])), 1),
+        "service_processor_ms_per_request": round(float(np.median(worked)), 2),
         "in_process_one_per_call": round(float(np.median(single))),
         "in_process_sixteen_per_call": round(float(np.median(together))),
         "share_of_one_per_call": round(float(np.median(rates / np.array(single))), 2),
