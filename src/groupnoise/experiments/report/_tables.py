@@ -10,7 +10,7 @@ import numpy as np
 from groupnoise.experiments._run import TrialResult
 from groupnoise.experiments.report._charts import Scale
 
-STRIP_WIDTH = 120
+STRIP_WIDTH = 90
 STRIP_MARGIN = 6
 
 
