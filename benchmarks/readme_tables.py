@@ -30,7 +30,7 @@ METHODS = {
 
 def demo_table(result: dict[str, Any]) -> str:
     """One line per method, one column per setting and metric, and the seeds below."""
-    rows = result["rows"]
+    rows = result["demo"]["rows"]
     columns = list(dict.fromkeys((row["setting"], row["metric"]) for row in rows))
     cells = {
         (row["setting"], row["metric"], row["method"]): f"{row['mean']:.3f} ± {row['std']:.3f}"
@@ -43,7 +43,7 @@ def demo_table(result: dict[str, Any]) -> str:
     for method, name in METHODS.items():
         values = [cells.get((*column, method), "") for column in columns]
         lines.append(f"| {name} | " + " | ".join(values) + " |")
-    seeds = result["seeds"]
+    seeds = ", ".join(map(str, result["seeds"]["demo"]))
     lines += ["", f"Mean and deviation over seeds {seeds}; `{result['command']}`."]
     return "\n".join(lines)
 

@@ -22,7 +22,7 @@ CORE_NAMES = {
     "groupnoise.objectives": (
         "NAMED_OBJECTIVES All ContrastiveWeighting GroupLoss GroupObjective LossOutput Marginal "
         "Matching Max PairMatching Selected Selection SigmoidWeighting Tempered TopK Weighting "
-        "log_allowed_mass make_selection make_weighting named_objective"
+        "log_allowed_mass log_recency make_selection make_weighting named_objective"
     ),
     "groupnoise.training": "History RowAdam TrainingPlan make_optimizers train",
 }

@@ -92,9 +92,7 @@ def test_describe_opens_a_converted_folder(tmp_path):
 def test_describe_refuses_windows(tmp_path):
     shop = make_shop(30, 40, random_state=0)
     write_groups(tmp_path / "windows", cut_windows(shop.histories, "sliding"))
-    assert "describe the click log they were cut from" in str(
-        refuse("describe", tmp_path / "windows")
-    )
+    assert "give the click log they were cut from" in str(refuse("describe", tmp_path / "windows"))
 
 
 def test_describe_refuses_an_unknown_name_with_a_suggestion():

@@ -10,9 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+IN_ORDER = {"tutorial_recall_service.md"}  # one block leads to the next; it has its own test
 PYTHON_BLOCKS = [
     (page.name, number, block)
     for page in PAGES
+    if page.name not in IN_ORDER
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
 

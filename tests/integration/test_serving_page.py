@@ -9,6 +9,8 @@ import pytest
 
 from serving_support import running_service, write_neighbour_shop, write_shop
 
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
 pytestmark = pytest.mark.browser
 FLAGS = [
     "--no-sandbox",
@@ -24,7 +26,6 @@ SCREENSHOTS = os.environ.get("GROUPNOISE_SCREENSHOTS")
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     if executable is None:
         pytest.skip("no Chromium on this machine: install it to test the page")
@@ -104,7 +105,7 @@ def test_an_item_is_searched_and_picked_by_keyboard_alone(page, service):
 def test_removing_and_clearing_clicks(page, service):
     open_with(page, service, ["tea", "hammer"])
     page.get_by_role("button", name="Remove Steel Hammer").press("Enter")
-    page.wait_for_function("document.querySelectorAll('#clicks li').length === 1")
+    expect(page.locator("#clicks li")).to_have_count(1)
     page.wait_for_selector("#lists:not([aria-busy])")
     assert titles(page)[:2] == ["Tea Cup", "Tea Spoon"]
     page.get_by_role("button", name="Clear").click()
@@ -123,16 +124,14 @@ def test_why_names_the_match_and_the_noise(page, service):
     row.locator("button").first.focus()
     assert page.locator("#clicks .is-matched").count() == 1
     row.get_by_role("button", name="Click this item too").click()
-    page.wait_for_function("document.querySelectorAll('#clicks li').length === 4")
+    expect(page.locator("#clicks li")).to_have_count(4)
     assert page.messages == []
 
 
 def test_options_change_what_is_recalled(page, service):
     open_with(page, service, ["tea"])
     page.select_option("#category", "tools")
-    page.wait_for_function(
-        "!document.querySelector('#list-main .item .title').textContent.includes('Tea')"
-    )
+    expect(page.locator("#list-main .item .title").first).not_to_contain_text("Tea")
     assert set(titles(page)) == {"Steel Hammer", "Long Nail", "Hand Saw"}
     assert page.locator("#list-compare").inner_text().endswith("Nothing passes these filters.")
 
