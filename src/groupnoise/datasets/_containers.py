@@ -135,4 +135,5 @@ class WindowSplit:
 
 def single_label(labels: BoolArray) -> IntArray:
     """Return the class of each single-label bag, shape (n_bags,)."""
-    return np.argmax(labels, axis=1).astype(np.int64, copy=False)
+    classes: IntArray = np.argmax(labels, axis=1).astype(np.int64)
+    return classes
