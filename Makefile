@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check format docs slow clean
+.PHONY: demo test check lint doctest format slow clean
 
 demo: $(VENV)/.installed
 	$(BIN)/groupnoise demo
@@ -12,12 +12,16 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-check: $(VENV)/.installed-dev
+check: lint test doctest
+
+lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --doctest-modules src -q
 	$(BIN)/python benchmarks/readme_tables.py --check
+
+doctest: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest --doctest-modules src -q
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
