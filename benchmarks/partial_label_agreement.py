@@ -37,7 +37,9 @@ from groupnoise.baselines.partial_label import (
 from groupnoise.datasets import PartialLabelDataset, load_dataset, split_rows
 
 DATASETS = ("lost", "msrcv2", "birdsong")
-SEEDS = (0, 1, 2, 3, 4)
+# The grids below were drawn up while looking at test figures of seeds 0 to 4 (see
+# docs/baselines_classifiers.md), so those splits are spent: the reported ones are others.
+SEEDS = (5, 6, 7, 8, 9)
 
 SCALERS: dict[str, Callable[[], Any]] = {"standard": StandardScaler, "unit norm": Normalizer}
 # Rows of unit norm lose some twenty points on BirdSong whatever the method: half the work spared.
@@ -135,15 +137,24 @@ def fits(
             }
 
 
+def mean_of(records: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """Return what one setting reached over the splits, whether or not it was chosen."""
+    return {
+        **records[0]["chosen"],
+        "validation": round(100 * float(np.mean([r["validation"] for r in records])), 1),
+        "test": round(100 * float(np.mean([r["test"] for r in records])), 1),
+    }
+
+
 def run(method: str, name: str, seeds: tuple[int, ...]) -> dict[str, Any]:
     """Return the figures of one method on one data set."""
     data = load_dataset(name)
-    best, seconds = [], []
+    best, everything = [], []
     for seed in seeds:
         parts = split_rows(len(data.features), random_state=seed)
         found = list(fits(method, data, parts, SCALINGS[name]))
         best.append(max(found, key=lambda record: record["validation"]))
-        seconds += [record["seconds"] for record in found]
+        everything.append(found)
     accuracy = 100 * np.array([record["test"] for record in best])
     published = {
         source: figures[DATASETS.index(name)]
@@ -155,7 +166,10 @@ def run(method: str, name: str, seeds: tuple[int, ...]) -> dict[str, Any]:
         "deviation": round(float(accuracy.std(ddof=1)), 1) if len(seeds) > 1 else None,
         "per_seed": [round(float(value), 1) for value in accuracy],
         "chosen": [record["chosen"] for record in best],
-        "mean_fit_seconds": round(float(np.mean(seconds)), 2),
+        "every_setting": [mean_of(records) for records in zip(*everything, strict=True)],
+        "mean_fit_seconds": round(
+            float(np.mean([record["seconds"] for found in everything for record in found])), 2
+        ),
         "published": published,
     }
 
