@@ -43,4 +43,5 @@ class CooccurrenceRecommender(CountingRecommender):
         self.scope = scope
 
     def _learn(self, training: Groups) -> None:
-        self.similarity_ = column_products(baskets(training, self.n_items_))
+        table = baskets(training, self.n_items_)
+        self.similarity_ = column_products(table.T.tocsr(), table)

@@ -78,10 +78,21 @@ def baskets(training: Groups, n_items: int) -> sparse.csr_array:
     return table
 
 
-def column_products(table: sparse.csr_array) -> sparse.csr_array:
-    """Return the inner products of distinct columns; no item goes with itself."""
-    products = table.T.tocsr() @ table
-    items = np.arange(products.shape[0], dtype=products.indices.dtype)
+def column_products(
+    columns: sparse.csr_array, table: sparse.csr_array, first: int = 0
+) -> sparse.csr_array:
+    """Return the inner products of some columns of a table with all; no item goes with itself.
+
+    Parameters
+    ----------
+    columns : sparse array of shape (n_columns, n_rows)
+        Consecutive columns of the table, laid out as rows.
+    table : sparse array of shape (n_rows, n_items)
+    first : int
+        Which column of the table the first of `columns` is.
+    """
+    products = columns @ table
+    items = np.arange(first, first + products.shape[0], dtype=products.indices.dtype)
     rows = np.repeat(items, np.diff(products.indptr))
     products.data[rows == products.indices] = 0.0
     return products

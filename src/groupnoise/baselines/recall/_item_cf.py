@@ -14,6 +14,7 @@ WEIGHTINGS = ("none", "tf-idf", "bm25")
 
 _BM25_SATURATION = 1.2
 _BM25_LENGTH_SHARE = 0.75
+_BLOCK_ITEMS = 1024
 
 
 class ItemCFRecommender(CountingRecommender):
@@ -81,10 +82,20 @@ class ItemCFRecommender(CountingRecommender):
         if self.weighting != "bm25":  # a cosine would cancel the saturation of an item
             squares = np.bincount(users.indices, users.data**2, minlength=self.n_items_)
             users.data /= np.sqrt(squares)[users.indices]
-        similarity = column_products(users)
-        if self.n_neighbors is not None:
-            similarity = _nearest(similarity, self.n_neighbors, self.popularity_)
-        self.similarity_ = similarity
+        columns = users.T.tocsr()
+        if self.n_neighbors is None:
+            self.similarity_ = column_products(columns, users)
+            return
+        # Dropping far items block by block keeps the full table out of memory.
+        nearest = [
+            _nearest(
+                column_products(columns[start : start + _BLOCK_ITEMS], users, first=start),
+                self.n_neighbors,
+                self.popularity_,
+            )
+            for start in range(0, self.n_items_, _BLOCK_ITEMS)
+        ]
+        self.similarity_ = sparse.vstack(nearest, format="csr")
 
 
 def _weighted(users: sparse.csr_array, weighting: str) -> sparse.csr_array:
