@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -124,9 +125,10 @@ class NetworkClassifier(SavedClassifier):
 
     def _logits(self, rows: FloatArray) -> FloatArray:
         """Return what the network says of each row, shape (n_rows, n_outputs)."""
+        # In double precision a row gets the same answer alone and in a batch.
+        network = copy.deepcopy(self.network_).double()
         with torch.inference_mode():
-            logits = self.network_(as_features(rows))
-        return np.asarray(logits.double().numpy())
+            return np.asarray(network(torch.from_numpy(rows.astype(np.float64))).numpy())
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = super()._arrays()
