@@ -36,7 +36,7 @@ EAGER = {"max_epochs": 15, "learning_rate": 2e-2, "random_state": 0}
 WELL_TRAINED = [
     *COUNTING,
     CaserRecommender(dim=8, window_size=3, n_targets=1, dropout=0.0, batch_size=64, **EAGER),
-    AttRecRecommender(dim=8, max_epochs=60, batch_size=16, random_state=0),
+    AttRecRecommender(dim=8, max_epochs=20, batch_size=16, random_state=0),
     NeuralCFRecommender(dim=4, batch_size=32, **EAGER),
     SASRecRecommender(dim=8, n_negatives=16, dropout=0.0, batch_size=32, **EAGER),
 ]

@@ -111,14 +111,17 @@ class AttRecRecommender(VectorScoring, WindowTraining):
 
     def _optimizer(self) -> torch.optim.Optimizer:
         network = self.network_
+        # The published loss is a sum over the batch, ours a mean: dividing what is added to the
+        # gradient and to its square makes Adagrad take the same steps.
+        decay = self.weight_decay / self.batch_size
         parts: list[dict[str, Any]] = [
             {"params": network.items.parameters()},
-            {"params": network.project.parameters(), "weight_decay": self.weight_decay},
+            {"params": network.project.parameters(), "weight_decay": decay},
         ]
         optimizer = torch.optim.Adagrad(
             parts,
             lr=self.learning_rate,
-            initial_accumulator_value=_ADAGRAD_START,
+            initial_accumulator_value=_ADAGRAD_START / self.batch_size**2,
         )
         optimizer.register_step_post_hook(lambda *_: network.enter_unit_ball())
         return optimizer
