@@ -1,0 +1,135 @@
+"""Time of a training step: ours against the same objective arranged as the authors' code does it.
+
+That arrangement gives every group negatives of its own, normalises every object over them, holds
+objects against the contexts of the negatives, and updates the whole table with dense Adam. Both
+run in one process, one after the other, round by round, after a warm-up; figures are medians.
+
+Run: python benchmarks/speed/step_time.py
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from _record import write_result
+
+from groupnoise.groups import Groups, collate
+from groupnoise.matching import EmbeddingEncoder, MatchingModel, SampledCandidates
+from groupnoise.objectives import GroupObjective, PairMatching, make_selection, make_weighting
+from groupnoise.training import make_optimizers
+
+DIM, BATCH, SIZE, N_ITEMS, N_NEGATIVES = 200, 200, 5, 24_000, 100
+ROUNDS, WARM_UP = 25, 5
+
+
+def batches(n_batches: int = 10) -> Groups:
+    generator = np.random.default_rng(0)
+    chance = 1 / np.arange(1, N_ITEMS + 1) ** 0.8
+    chance /= chance.sum()
+    n_groups = n_batches * BATCH
+    items = generator.choice(N_ITEMS, size=(n_groups, SIZE + 1), p=chance)
+    return Groups.from_array(items[:, :SIZE], items[:, SIZE])
+
+
+def plain_step(groups: Groups, selection: str) -> Callable[[int], None]:
+    """Return a step in the authors' arrangement, written from its description."""
+    table = nn.Embedding(N_ITEMS, DIM)
+    optimizer = torch.optim.Adam(table.parameters(), lr=1e-3, weight_decay=1e-5)
+    scale = DIM**-0.5
+
+    def context_score(queries: Tensor, group: Tensor) -> Tensor:
+        attention = (queries @ group.transpose(1, 2) * scale).detach().softmax(-1)
+        return ((attention @ group) * queries).sum(-1) * scale
+
+    def step(number: int) -> None:
+        rows = slice(number % 10 * BATCH, (number % 10 + 1) * BATCH)
+        objects = torch.from_numpy(groups.objects.reshape(-1, SIZE)[rows])
+        targets = torch.from_numpy(groups.targets[rows])
+        negatives = torch.randint(N_ITEMS, (BATCH, N_NEGATIVES))
+        vectors = table(objects)  # (batch, size, dim)
+        candidates = table(torch.cat([targets[:, None], negatives], 1))
+        log_pair = (vectors @ candidates.transpose(1, 2) * scale).log_softmax(-1)[..., 0]
+        own = context_score(vectors, vectors)
+        others = context_score(table(torch.randint(N_ITEMS, (BATCH, N_NEGATIVES))), vectors)
+        rivals = others.unsqueeze(1).expand(-1, SIZE, -1)
+        log_weight = torch.cat([own.unsqueeze(-1), rivals], -1).log_softmax(-1)[..., 0]
+        scores = log_pair + log_weight
+        score = scores.max(-1).values if selection == "max" else scores.logsumexp(-1)
+        optimizer.zero_grad()
+        (-score.mean()).backward()
+        optimizer.step()
+
+    return step
+
+
+def our_step(groups: Groups, selection: str, n_negatives: int) -> Callable[[int], None]:
+    generator = torch.Generator().manual_seed(0)
+    table = EmbeddingEncoder(N_ITEMS, DIM, sparse=True, generator=generator)
+    model = MatchingModel(table, table, n_targets=N_ITEMS)
+    pair = PairMatching(SampledCandidates(N_ITEMS, n_negatives))
+    objective = GroupObjective(make_selection(selection), make_weighting("sigmoid"))
+    optimizers = make_optimizers(model, learning_rate=1e-3, weight_decay=1e-5)
+
+    def step(number: int) -> None:
+        rows = np.arange(number % 10 * BATCH, (number % 10 + 1) * BATCH)
+        batch = collate(groups, rows)
+        loss = objective(pair(model, batch, generator)).per_group.mean()
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+
+    return step
+
+
+def alternate(steps: dict[str, Callable[[int], None]]) -> dict[str, float]:
+    """Return the median milliseconds of each step, measured turn by turn."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(WARM_UP + ROUNDS):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step(number)
+            if number >= WARM_UP:
+                times[name].append(1000 * (time.perf_counter() - started))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    groups = batches()
+    comparisons = {}
+    for selection, n_negatives in [("max", 100), ("marginal", 100), ("max", 500)]:
+        medians = alternate(
+            {
+                "authors_arrangement_ms": plain_step(groups, selection),
+                "ours_ms": our_step(groups, selection, n_negatives),
+            }
+        )
+        ratio = medians["authors_arrangement_ms"] / medians["ours_ms"]
+        name = f"{selection}, ours with {n_negatives} negatives"
+        comparisons[name] = {**medians, "ratio": round(ratio, 1)}
+        print(f"{name:<36}{ratio:6.1f} times", medians)
+    configuration = {
+        "dim": DIM,
+        "batch": BATCH,
+        "objects": SIZE,
+        "items": N_ITEMS,
+        "negatives_of_the_authors_arrangement": N_NEGATIVES,
+        "rounds": ROUNDS,
+        "torch_threads": torch.get_num_threads(),
+    }
+    write_result("step_time", {"configuration": configuration, "comparisons": comparisons})
+
+
+if __name__ == "__main__":
+    main()
