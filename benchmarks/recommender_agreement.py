@@ -137,7 +137,7 @@ def run_sasrec(options: argparse.Namespace) -> None:
     """Train SASRec under leave-one-out with whole histories, as its paper has it.
 
     The epoch is chosen on the last click but one; then the model is trained anew for as many
-    epochs with those clicks included, which is what the newer published figures do.
+    epochs with those clicks included, so that all that is known before the test is used.
     """
     for name in options.datasets or SASREC_EXPECTED:
         dataset = load_clicks(name)
