@@ -48,7 +48,32 @@ def demo_table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[dict[str, Any]], str]] = {"demo": demo_table}
+def reproduction_table(result: dict[str, Any]) -> str:
+    """One line per data set and method, with mean, deviation and number of trials."""
+    rows = [row for row in result["rows"] if row["metric"] != "chosen right"]
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    lines = [
+        "| data | method | " + " | ".join(metrics) + " | trials |",
+        "|---|---|" + "---|" * (len(metrics) + 1),
+    ]
+    for dataset, method in dict.fromkeys((row["dataset"], row["method"]) for row in rows):
+        found = {
+            row["metric"]: row
+            for row in rows
+            if (row["dataset"], row["method"]) == (dataset, method)
+        }
+        cells = [f"{found[m]['mean']:.3f} ± {found[m]['std']:.3f}" for m in metrics]
+        trials = found[metrics[0]]["trials"]
+        name = f"**{method}**" if method == "ours" else method
+        lines.append(f"| {dataset} | {name} | " + " | ".join(cells) + f" | {trials} |")
+    return "\n".join(lines)
+
+
+TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "demo": demo_table,
+    "reproduce_amazon": reproduction_table,
+    "reproduce_pll": reproduction_table,
+}
 
 
 def with_tables(text: str) -> str:
