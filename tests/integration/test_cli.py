@@ -140,3 +140,14 @@ def test_doctor_reports_versions_extras_and_threads():
 def test_help_does_not_load_torch():
     code = "import sys, groupnoise.cli; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_log_smaller_than_the_sampled_protocol_is_fitted_and_evaluated(tmp_path):
+    path = tmp_path / "clicks.csv"
+    rows = [f"u{user},{item},{step}" for user in range(9) for step, item in enumerate("abca")]
+    path.write_text("user,item,time\n" + "\n".join(rows) + "\n")
+    model = tmp_path / "model"
+    words = ["--setting", "rs", "-q", "--validation", 0.5, "-p", "max_epochs=1", "-p", "dim=4"]
+    groupnoise("fit", path, "-o", model, *words)
+    metrics = json.loads(groupnoise("evaluate", model, path, "--setting", "rs", "--json").stdout)
+    assert {"full HIT@10", "full NDCG@10"} == set(metrics) - {"model", "data"}

@@ -86,6 +86,7 @@ def _candidate_metrics(fitted: Any, dataset: PartialLabelDataset) -> dict[str, f
 def _click_metrics(fitted: Any, dataset: ClickDataset, seed: int) -> dict[str, float]:
     import numpy as np
 
+    from groupnoise.cli._holdout import protocols_for
     from groupnoise.evaluation import hit_at_k, ndcg_at_k, rank_targets
     from groupnoise.groups import Groups
 
@@ -102,16 +103,8 @@ def _click_metrics(fitted: Any, dataset: ClickDataset, seed: int) -> dict[str, f
     offsets = np.concatenate([[0], np.cumsum(whole.sizes - 1)])
     tests = Groups(before, offsets, whole.objects[last])
     metrics = {}
-    for protocol in ("sampled", "full"):
-        n_negatives = min(100, fitted.n_items_ - int(whole.sizes.max()) - 1)
-        ranks = rank_targets(
-            fitted,
-            tests,
-            fitted.n_items_,
-            protocol,
-            n_negatives=max(1, n_negatives),
-            random_state=seed,
-        )
+    for protocol in protocols_for(tests, fitted.n_items_):
+        ranks = rank_targets(fitted, tests, fitted.n_items_, protocol, random_state=seed)
         metrics[f"{protocol} HIT@10"] = hit_at_k(*ranks)
         metrics[f"{protocol} NDCG@10"] = ndcg_at_k(*ranks)
     return metrics

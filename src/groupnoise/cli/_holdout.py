@@ -13,8 +13,11 @@ from groupnoise.exceptions import DataError
 
 if TYPE_CHECKING:
     from groupnoise.datasets import Dataset
+    from groupnoise.groups import Groups
 
 Validate = Callable[[Any], float]
+N_NEGATIVES = 100
+"""What `rank_targets` draws for each row under "sampled"."""
 
 
 def training_arguments(dataset: Dataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -43,9 +46,12 @@ def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Valida
     """
     from groupnoise.datasets import BagDataset, PartialLabelDataset, subset_bags, subset_rows
 
-    if share == 0:
-        return dataset, None
-    n_groups = len(dataset.histories if not hasattr(dataset, "class_names") else _rows(dataset))
+    if isinstance(dataset, BagDataset):
+        n_groups = len(dataset.bags)
+    elif isinstance(dataset, PartialLabelDataset):
+        n_groups = len(dataset.features)
+    else:
+        n_groups = len(dataset.histories)
     held = np.random.default_rng(seed).random(n_groups) < share
     if not held.any() or held.all():
         return dataset, None
@@ -62,14 +68,16 @@ def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Valida
     return _hold_out_last_clicks(dataset, held)
 
 
-def _rows(dataset: Any) -> Any:
-    return dataset.bags if hasattr(dataset, "bags") else dataset.features
-
-
 def _covered(predicted: Any, names: list[list[str]]) -> float:
     return float(
         np.mean([label in allowed for label, allowed in zip(predicted, names, strict=True)])
     )
+
+
+def protocols_for(groups: Groups, n_items: int) -> tuple[str, ...]:
+    """Return the ranking protocols a catalogue is large enough for, the cheaper one first."""
+    n_left = n_items - int(groups.sizes.max()) - 1
+    return ("sampled", "full") if n_left >= N_NEGATIVES else ("full",)
 
 
 def _hold_out_last_clicks(dataset: Any, held: BoolArray) -> tuple[Any, Validate]:
@@ -88,10 +96,9 @@ def _hold_out_last_clicks(dataset: Any, held: BoolArray) -> tuple[Any, Validate]
     shorter = Groups(histories.objects[kept], np.concatenate([[0], np.cumsum(sizes)]))
     watched = shorter.subset(held)
     watched = Groups(watched.objects, watched.offsets, histories.objects[last])
-    n_negatives = min(100, max(1, dataset.n_items - int(histories.sizes.max()) - 1))
+    protocol = protocols_for(watched, dataset.n_items)[0]
 
     def validate(fitted: Any) -> float:
-        ranks = rank_targets(fitted, watched, dataset.n_items, n_negatives=n_negatives)
-        return ndcg_at_k(*ranks)
+        return ndcg_at_k(*rank_targets(fitted, watched, dataset.n_items, protocol))
 
     return replace(dataset, histories=shorter, is_stray=None, notes={}), validate

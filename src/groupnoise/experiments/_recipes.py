@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from groupnoise.exceptions import ConfigError
-from groupnoise.experiments._methods import find_method, parameters_of
+from groupnoise.experiments._methods import (
+    MethodEntry,
+    find_method,
+    import_class,
+    parameters_of,
+)
 from groupnoise.experiments._run import Method
 
 if sys.version_info >= (3, 11):
@@ -92,21 +97,20 @@ class Recipe:
             grid = {key: values[:1] for key, values in grid.items()}
             small = {"max_epochs": QUICK_EPOCHS, "n_members": 1}
             grid |= {key: [value] for key, value in small.items() if key in known}
-        return Method(name, _Maker(entry.home, "random_state" in known), grid)
+        return Method(name, _Maker(entry, "random_state" in known), grid)
 
 
 @dataclass(frozen=True)
 class _Maker:
     """Builds the estimator of a method; a class, so that processes can be handed one."""
 
-    home: str
+    entry: MethodEntry
     is_random: bool
 
     def __call__(self, *, random_state: int, **settings: Any) -> Any:
-        module, _, name = self.home.partition(":")
         if self.is_random:
             settings["random_state"] = random_state
-        return getattr(__import__(module, fromlist=[name]), name)(**settings)
+        return import_class(self.entry)(**settings)
 
 
 def read_recipe(path: Path | str) -> Recipe:

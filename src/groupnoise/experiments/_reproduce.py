@@ -99,7 +99,7 @@ def reproduce(
     data_dir : Path, optional
         Searched first for data.
     on_start : callable, optional
-        Called with the number of trials that will be run.
+        Called with the number of trials there are, the resumed ones included.
     on_result : callable, optional
         Called with each result, the resumed ones first.
     """
@@ -107,7 +107,7 @@ def reproduce(
     done = _read_log(log) if log is not None and resume else {}
     waiting = [job for job in jobs if job.key not in done]
     if on_start is not None:
-        on_start(len(waiting))
+        on_start(len(jobs))
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
         if not resume:

@@ -93,7 +93,8 @@ def need_column(
     column = pick_column(part, given, columns, origin=origin, report=report, taken=taken)
     if column is None:
         raise DataError(
-            f"{origin} has no column that looks like the {part}; name it with `{part}` (--{part}). "
+            f"{origin} has no column that looks like the {part}; name it with `{part}` (--{part}), "
+            "as `groupnoise data convert` takes it. "
             f"Its columns are {_listing(columns)}."
         )
     return column
