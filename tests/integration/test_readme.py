@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from groupnoise.cli._main import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -43,6 +46,22 @@ def test_commands_of_the_readme_run_one_after_the_other(tmp_path):
             timeout=120,
         )
         assert finished.returncode == 0, f"{line}\n{finished.stderr}"
+
+
+def test_every_command_of_the_docs_has_the_options_it_is_shown_with():
+    shown = [
+        line
+        for page in PAGES
+        for block in re.findall(r"```\w*\n(.*?)```", page.read_text(), re.DOTALL)
+        for line in block.replace("\\\n", " ").splitlines()
+        if line.startswith("groupnoise ")
+    ]
+    assert len(shown) > 15
+    for line in shown:
+        words = shlex.split(line, comments=True)[1:]
+        # Options are parsed before the help is shown, so a wrong one fails here.
+        result = CliRunner().invoke(app, [*words, "--help"])
+        assert result.exit_code == 0, f"{line}\n{result.output}"
 
 
 def test_the_two_commands_are_targets_of_the_makefile():
