@@ -24,7 +24,9 @@ CORE_NAMES = {
         "Matching Max PairMatching Selected Selection SigmoidWeighting Tempered TopK Weighting "
         "log_allowed_mass log_recency make_selection make_weighting named_objective"
     ),
-    "groupnoise.training": "History RowAdam TrainingPlan make_optimizers train",
+    "groupnoise.training": (
+        "History OneWorker RowAdam TrainingPlan TrainingState Workers make_optimizers train"
+    ),
 }
 """The core's names; a new one is added here on purpose, with its documentation."""
 

@@ -29,7 +29,7 @@ from groupnoise.objectives import (
     make_selection,
     make_weighting,
 )
-from groupnoise.training import History, TrainingPlan, train
+from groupnoise.training import History, TrainingPlan, Workers, train
 
 Validate = Callable[[Any], float]
 """Scores an estimator after an epoch; larger is better."""
@@ -113,10 +113,16 @@ class MatchingEstimator(BaseEstimator):
         *,
         allowed: Tensor | None = None,
         validate: Validate | None = None,
+        workers: Workers | None = None,
     ) -> None:
-        """Train and keep `model_` and `history_`; during validation the estimator is usable."""
+        """Train and keep `model_` and `history_`.
+
+        The estimator is usable during validation, and with the best weights so far if the
+        training fails.
+        """
         self.model_ = model
-        self.history_ = train(
+        self.history_ = History()
+        train(
             model,
             groups,
             pair=pair,
@@ -126,6 +132,8 @@ class MatchingEstimator(BaseEstimator):
             allowed=allowed,
             validate=None if validate is None else lambda: validate(self),
             on_epoch=self.on_epoch,
+            history=self.history_,
+            workers=workers,
         )
 
     def _train_members(
@@ -137,6 +145,7 @@ class MatchingEstimator(BaseEstimator):
         *,
         allowed: Tensor | None = None,
         validate: Validate | None = None,
+        workers: Workers | None = None,
     ) -> None:
         """Train `n_members` models one after the other and keep them as `members_`.
 
@@ -153,7 +162,15 @@ class MatchingEstimator(BaseEstimator):
         for member in range(1, self.n_members + 1):
             model = build(torch_generator(generator))
             self.members_.append(model)
-            self._train(model, groups, pair, generator, allowed=allowed, validate=validate)
+            self._train(
+                model,
+                groups,
+                pair,
+                generator,
+                allowed=allowed,
+                validate=validate,
+                workers=workers,
+            )
             for record in self.history_:
                 history.append({"member": member, **record})
         if self.n_members > 1:

@@ -35,6 +35,7 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.groups import GroupBatch, Groups, batch_rows, collate
 from groupnoise.matching import EmbeddingEncoder, FullCandidates, MatchingModel, Similarity
 from groupnoise.objectives import Matching, PairMatching, Selection, Weighting
+from groupnoise.training import Workers
 
 EVALUATION_BATCH = 256
 
@@ -186,6 +187,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         *,
         groups: ArrayLike | None = None,
         validate: Validate | None = None,
+        workers: Workers | None = None,
     ) -> MaxMatchingMILClassifier:
         """Learn from bags and their labels.
 
@@ -200,6 +202,8 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
             The bag of each flat row.
         validate : callable, optional
             Called with this estimator after each epoch; the best epoch's weights are kept.
+        workers : Workers, optional
+            The processes that share this training; by default this one trains alone.
         """
         check_choice("normalize", self.normalize, ("both", "targets"))
         check_positive("absent_strength", self.absent_strength, allow_zero=True)
@@ -231,6 +235,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
             self._generator(),
             allowed=torch.from_numpy(allowed),
             validate=validate,
+            workers=workers,
         )
         return self
 

@@ -38,6 +38,7 @@ from groupnoise.matching import (
     Similarity,
 )
 from groupnoise.objectives import Matching, PairMatching, Selection, Weighting
+from groupnoise.training import Workers
 
 EVALUATION_BATCH = 1024
 
@@ -181,7 +182,12 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         return cls(**{**settings, **overrides})
 
     def fit(
-        self, X: ArrayLike, y: Any, *, validate: Validate | None = None
+        self,
+        X: ArrayLike,
+        y: Any,
+        *,
+        validate: Validate | None = None,
+        workers: Workers | None = None,
     ) -> MaxMatchingPartialLabelClassifier:
         """Learn from rows and their candidate labels.
 
@@ -194,6 +200,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
             label per row.
         validate : callable, optional
             Called with this estimator after each epoch; the best epoch's weights are kept.
+        workers : Workers, optional
+            The processes that share this training; by default this one trains alone.
         """
         check_fraction("dropout", self.dropout)
         check_count("dim", self.dim)
@@ -207,7 +215,12 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         groups = Groups.from_indicator(indicator, targets=np.arange(len(rows)))
         pair = self._pair(len(rows))
         self._train_members(
-            lambda draw: self._build_model(draw, inputs), groups, pair, generator, validate=validate
+            lambda draw: self._build_model(draw, inputs),
+            groups,
+            pair,
+            generator,
+            validate=validate,
+            workers=workers,
         )
         self.log_normaliser_ = torch.stack([self._level(m) for m in self._models()]).numpy()
         for model in self._models():

@@ -30,6 +30,7 @@ from groupnoise.matching import (
     masked_logsumexp,
 )
 from groupnoise.objectives import PairMatching, Selection, Weighting
+from groupnoise.training import Workers
 
 EVALUATION_BATCH = 512
 
@@ -195,6 +196,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         *,
         item_ids: Any = None,
         validate: Validate | None = None,
+        workers: Workers | None = None,
     ) -> MaxMatchingRecommender:
         """Learn from click histories.
 
@@ -210,6 +212,8 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             The whole catalogue; by default every item that occurs.
         validate : callable, optional
             Called with this estimator after each epoch; the best epoch's weights are kept.
+        workers : Workers, optional
+            The processes that share this training; by default this one trains alone.
         """
         training = self._prepare(histories, item_ids)
         if training.targets is None:
@@ -219,7 +223,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         generator = self._generator()
         model = self._build_model(torch_generator(generator))
         pair = PairMatching(self._source())
-        self._train(model, training, pair, generator, validate=validate)
+        self._train(model, training, pair, generator, validate=validate, workers=workers)
         return self
 
     def _large_enough(self, windows: Groups) -> Groups:

@@ -3,6 +3,17 @@
 from groupnoise.training._history import History
 from groupnoise.training._optimizer import RowAdam, make_optimizers
 from groupnoise.training._plan import TrainingPlan
+from groupnoise.training._state import TrainingState
 from groupnoise.training._trainer import train
+from groupnoise.training._workers import OneWorker, Workers
 
-__all__ = ["History", "RowAdam", "TrainingPlan", "make_optimizers", "train"]
+__all__ = [
+    "History",
+    "OneWorker",
+    "RowAdam",
+    "TrainingPlan",
+    "TrainingState",
+    "Workers",
+    "make_optimizers",
+    "train",
+]

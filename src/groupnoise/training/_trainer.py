@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
-from groupnoise._random import torch_generator
-from groupnoise._typing import ProgressCallback
+from groupnoise._typing import IntArray, ProgressCallback
 from groupnoise.exceptions import TrainingError
 from groupnoise.groups import Groups, batch_rows, collate
 from groupnoise.matching import MatchingModel
 from groupnoise.objectives import GroupObjective, PairMatching
 from groupnoise.training._history import History
-from groupnoise.training._optimizer import RowAdam, make_optimizers
 from groupnoise.training._plan import TrainingPlan
+from groupnoise.training._state import TrainingState
+from groupnoise.training._workers import OneWorker, Workers
 
 
 def train(
@@ -34,6 +34,8 @@ def train(
     allowed: Tensor | None = None,
     validate: Callable[[], float] | None = None,
     on_epoch: ProgressCallback | None = None,
+    history: History | None = None,
+    workers: Workers | None = None,
 ) -> History:
     """Train a model in place and leave it with its best or its last weights.
 
@@ -55,104 +57,139 @@ def train(
         Called after each epoch; larger is better. The weights of the best epoch are restored,
         unless the plan keeps the last.
     on_epoch : callable, optional
-        Called with the record of each epoch.
+        Called with the record of each epoch, by the first worker alone.
+    history : History, optional
+        Where the records go; it is filled even if the training fails.
+    workers : Workers, optional
+        The processes that share this training; by default this one trains alone.
 
     Returns
     -------
     History
         One record per epoch: loss, seconds, learning rate and the validation value.
+
+    Raises
+    ------
+    TrainingError
+        If the loss or the validation value is no longer a number. The model is left with the
+        best weights so far, or as it was before the batch the message names.
     """
-    draw = torch_generator(generator)
-    optimizers = make_optimizers(
-        model, learning_rate=plan.learning_rate, weight_decay=plan.weight_decay
+    training = _Training(
+        groups, pair, objective, plan, allowed, validate, on_epoch, workers or OneWorker()
     )
-    n_steps = plan.max_epochs * math.ceil(len(groups) / plan.batch_size)
-    history, best = History(), _Best()
-    step = 0
-    for epoch in range(1, plan.max_epochs + 1):
-        started, summed = time.perf_counter(), 0.0
-        model.train()
-        for rows in batch_rows(groups.sizes, plan.batch_size, generator):
-            progress = step / max(1, n_steps - 1)
-            rate = _set_rate(optimizers, plan.rate_at(progress))
-            batch = collate(groups, rows)
-            output = objective(
-                pair(model, batch, draw),
-                allowed=None if allowed is None else allowed[batch.rows],
-                progress=progress,
-            )
-            loss = output.per_group.mean()
-            value = loss.item()
-            if not math.isfinite(value):
-                raise TrainingError(
-                    f"the loss became {value} in epoch {epoch}, step {step + 1}, in the batch that "
-                    f"holds group {rows[0]}. Lower learning_rate ({plan.learning_rate}) or look "
-                    "for extreme features in these groups."
-                )
-            _descend(optimizers, loss)
-            summed += value * len(rows)
-            step += 1
-        _catch_up(optimizers)
-        model.eval()
+    state = TrainingState.begin(model, plan, generator, history)
+    training.run(state)
+    return state.history
+
+
+@dataclass(frozen=True)
+class _Training:
+    """What stays the same from the first step to the last; what changes is the state."""
+
+    groups: Groups
+    pair: PairMatching
+    objective: GroupObjective
+    plan: TrainingPlan
+    allowed: Tensor | None
+    validate: Callable[[], float] | None
+    on_epoch: ProgressCallback | None
+    workers: Workers
+
+    def run(self, state: TrainingState) -> None:
+        """Go on from a state to the end."""
+        try:
+            while not state.is_over(self.plan):
+                self._finish_epoch(state)
+                self._close_epoch(state)
+        except TrainingError:
+            state.best.restore(state.model)
+            raise
+        finally:
+            state.model.eval()
+            state.history.best_epoch = state.best.epoch
+        if self.plan.keep == "best":
+            state.best.restore(state.model)
+
+    def _finish_epoch(self, state: TrainingState) -> None:
+        """Make the steps that are left of the epoch under way."""
+        state.model.train()
+        batches = batch_rows(self.groups.sizes, self.plan.batch_size, state.order)
+        for rows in islice(batches, state.step, None):
+            started = time.perf_counter()
+            state.learning_rate = self.plan.rate_at(self._progress(state))
+            loss = self.workers.loss(self._per_group(state, self.workers.rows(rows)), rows)
+            (value,) = self.workers.sum(loss.item())
+            self._refuse_explosion(value, state, rows)
+            self._descend(state, loss)
+            state.loss_sum += value * len(rows)
+            state.step += 1
+            state.seconds += time.perf_counter() - started
+        state.catch_up()
+
+    def _per_group(self, state: TrainingState, rows: IntArray) -> Tensor:
+        """Return the losses of the groups at `rows`, shape (groups,)."""
+        batch = collate(self.groups, rows)
+        matching = self.pair(state.model, batch, state.draw)
+        allowed = None if self.allowed is None else self.allowed[batch.rows]
+        return self.objective(matching, allowed=allowed, progress=self._progress(state)).per_group
+
+    def _descend(self, state: TrainingState, loss: Tensor) -> None:
+        for optimizer in state.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.workers.sync(state.model)
+        for optimizer in state.optimizers:
+            optimizer.step()
+
+    def _close_epoch(self, state: TrainingState) -> None:
+        """Validate, record the epoch and stand at the beginning of the next."""
+        state.model.eval()
+        epoch = state.epoch + 1
         record = {
             "epoch": epoch,
-            "n_epochs": plan.max_epochs,
-            "loss": summed / len(groups),
-            "learning_rate": rate,
-            "seconds": time.perf_counter() - started,
+            "n_epochs": self.plan.max_epochs,
+            "loss": state.loss_sum / len(self.groups),
+            "learning_rate": state.learning_rate,
+            "seconds": state.seconds,
         }
-        if validate is not None:
-            with torch.no_grad():
-                record["validation"] = float(validate())
-            best.offer(record["validation"], epoch, model)
-        history.append(record)
-        if on_epoch is not None:
-            on_epoch(record)
-        if plan.patience is not None and best.epochs_since(epoch) >= plan.patience:
-            break
-    if plan.keep == "best":
-        best.restore(model)
-    history.best_epoch = best.epoch
-    return history
+        if self.validate is not None:
+            record["validation"] = self._validated(self.validate, epoch)
+            state.best.offer(record["validation"], epoch, state.model)
+        state.history.append(record)
+        state.begin_epoch(epoch)
+        if self.on_epoch is not None and self.workers.rank == 0:
+            self.on_epoch(record)
 
+    def _validated(self, validate: Callable[[], float], epoch: int) -> float:
+        """Return the first worker's value; all compute one, as a table may lie with all of them."""
+        with torch.no_grad():
+            value = float(validate())
+        (value,) = self.workers.sum(value if self.workers.rank == 0 else 0.0)
+        if math.isnan(value):
+            # NaN is neither better nor worse, so neither `keep` nor `patience` could act on it.
+            raise TrainingError(
+                f"validate returned nan after epoch {epoch}; it must return a number, larger is "
+                "better."
+            )
+        return value
 
-class _Best:
-    """The weights of the epoch with the best validation value; the first wins ties."""
+    def _progress(self, state: TrainingState) -> float:
+        """Return the share of the training that is done, 1 in its last step."""
+        n_steps = self.plan.max_epochs * self._steps_per_epoch
+        return self._steps_done(state) / max(1, n_steps - 1)
 
-    def __init__(self) -> None:
-        self.value = -math.inf
-        self.epoch: int | None = None
-        self.state: dict[str, Tensor] | None = None
+    def _steps_done(self, state: TrainingState) -> int:
+        return state.epoch * self._steps_per_epoch + state.step
 
-    def offer(self, value: float, epoch: int, model: MatchingModel) -> None:
-        if value > self.value:
-            self.value, self.epoch = value, epoch
-            self.state = copy.deepcopy(model.state_dict())
+    @property
+    def _steps_per_epoch(self) -> int:
+        return math.ceil(len(self.groups) / self.plan.batch_size)
 
-    def epochs_since(self, epoch: int) -> int:
-        return 0 if self.epoch is None else epoch - self.epoch
-
-    def restore(self, model: MatchingModel) -> None:
-        if self.state is not None:
-            model.load_state_dict(self.state)
-
-
-def _set_rate(optimizers: list[Optimizer], rate: float) -> float:
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-    return rate
-
-
-def _descend(optimizers: list[Optimizer], loss: Tensor) -> None:
-    for optimizer in optimizers:
-        optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    for optimizer in optimizers:
-        optimizer.step()
-
-
-def _catch_up(optimizers: list[Optimizer]) -> None:
-    for optimizer in optimizers:
-        if isinstance(optimizer, RowAdam):
-            optimizer.catch_up()
+    def _refuse_explosion(self, value: float, state: TrainingState, rows: IntArray) -> None:
+        if not math.isfinite(value):
+            raise TrainingError(
+                f"the loss became {value} in epoch {state.epoch + 1}, step "
+                f"{self._steps_done(state) + 1}, in the batch that holds group {rows[0]}. Lower "
+                f"learning_rate ({self.plan.learning_rate}) or look for extreme features in these "
+                "groups."
+            )

@@ -1,0 +1,89 @@
+"""What the training loop asks of the processes that share one training.
+
+Every worker holds the same plan, draws the same order of groups and the same candidates from the
+same generators, and takes its share of each batch; together they make the steps one would make.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+from groupnoise._typing import IntArray
+from groupnoise.matching import MatchingModel
+
+
+class Workers(Protocol):
+    """The processes of one training, as seen from one of them.
+
+    Attributes
+    ----------
+    rank : int
+        Which of the workers this one is; the first, 0, calls `on_epoch` and decides when to save.
+    count : int
+        How many there are.
+    """
+
+    @property
+    def rank(self) -> int:
+        """Which of the workers this one is."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many workers there are."""
+        ...
+
+    def rows(self, batch_rows: IntArray) -> IntArray:
+        """Return the rows of a batch that this worker matches; never none."""
+        ...
+
+    def loss(self, per_group: Tensor, batch_rows: IntArray) -> Tensor:
+        """Return this worker's part of the batch's mean loss, a scalar with a gradient.
+
+        Parameters
+        ----------
+        per_group : Tensor of shape (own groups,)
+            The losses of the groups that :meth:`rows` returned.
+        batch_rows : int64 ndarray of shape (groups,)
+            The rows of the whole batch.
+        """
+        ...
+
+    def sum(self, *values: float) -> tuple[float, ...]:
+        """Return each value summed over all workers, the same on every one."""
+        ...
+
+    def sync(self, model: MatchingModel) -> None:
+        """Sum the gradients of parameters that every worker holds; before each step."""
+        ...
+
+    def wait(self) -> None:
+        """Return once every worker has come here."""
+        ...
+
+
+class OneWorker:
+    """A training in this process alone."""
+
+    rank = 0
+    count = 1
+
+    def rows(self, batch_rows: IntArray) -> IntArray:
+        """Return the whole batch."""
+        return batch_rows
+
+    def loss(self, per_group: Tensor, batch_rows: IntArray) -> Tensor:
+        """Return the mean."""
+        return per_group.mean()
+
+    def sum(self, *values: float) -> tuple[float, ...]:
+        """Return the values themselves."""
+        return values
+
+    def sync(self, model: MatchingModel) -> None:
+        """Do nothing: all gradients are here."""
+
+    def wait(self) -> None:
+        """Do nothing: nobody is behind."""
