@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from groupnoise.datasets._digits import load_digit_bags, load_digit_candidates
     from groupnoise.datasets._download import fetch_dataset
     from groupnoise.datasets._histograms import Histogram
+    from groupnoise.datasets._label_noise import add_false_labels, flip_labels
     from groupnoise.datasets._letter_words import draw_letter_words, words_of
     from groupnoise.datasets._locations import (
         check_dataset,
@@ -63,6 +64,7 @@ __getattr__, __dir__ = lazy_names(
         "WindowSplit": f"{_HERE}._containers",
         "Windows": f"{_HERE}._containers",
         "add_candidates": f"{_HERE}._candidates",
+        "add_false_labels": f"{_HERE}._label_noise",
         "add_stray_clicks": f"{_HERE}._stray_clicks",
         "check_dataset": f"{_HERE}._locations",
         "convert_clicks": f"{_HERE}._stream_clicks",
@@ -73,6 +75,7 @@ __getattr__, __dir__ = lazy_names(
         "draw_letter_words": f"{_HERE}._letter_words",
         "fetch_dataset": f"{_HERE}._download",
         "find_dataset": f"{_HERE}._registry",
+        "flip_labels": f"{_HERE}._label_noise",
         "format_fact": f"{_HERE}._describe_page",
         "keep_core": f"{_HERE}._click_filters",
         "list_datasets": f"{_HERE}._registry",
@@ -116,6 +119,7 @@ __all__ = [
     "WindowSplit",
     "Windows",
     "add_candidates",
+    "add_false_labels",
     "add_stray_clicks",
     "check_dataset",
     "convert_clicks",
@@ -126,6 +130,7 @@ __all__ = [
     "draw_letter_words",
     "fetch_dataset",
     "find_dataset",
+    "flip_labels",
     "format_fact",
     "keep_core",
     "list_datasets",

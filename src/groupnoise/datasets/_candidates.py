@@ -53,7 +53,7 @@ def add_candidates(
     >>> sorted(candidates.sum(axis=1).tolist())
     [1, 1, 2, 2]
     """
-    labels = _checked_truth(truth, n_classes)
+    labels = checked_truth(truth, n_classes)
     check_fraction("epsilon", epsilon)
     check_count("tau", tau, least=2)
     if tau > n_classes:
@@ -134,7 +134,8 @@ def uniform_affinity(n_classes: int) -> FloatArray:
     return np.ones((n_classes, n_classes))
 
 
-def _checked_truth(truth: ArrayLike, n_classes: int) -> IntArray:
+def checked_truth(truth: ArrayLike, n_classes: int) -> IntArray:
+    """Return true labels as integers after refusing any that is no class."""
     check_count("n_classes", n_classes, least=2)
     labels = np.asarray(truth)
     if labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) == 0:
