@@ -186,6 +186,37 @@ def test_slow_clients_get_a_408_and_hold_up_no_one(tmp_path):
     assert load.n_answered > 5
 
 
+def test_headers_sent_drop_by_drop_end_with_a_closed_connection(tmp_path):
+    async def drip(address, before):
+        target = urlsplit(address)
+        reader, writer = await asyncio.open_connection(target.hostname, target.port)
+        writer.write(before)
+        closed = asyncio.create_task(reader.read())
+        started = time.monotonic()
+        while not closed.done() and time.monotonic() - started < 15:
+            with contextlib.suppress(ConnectionError):
+                writer.write(b"X")
+                await writer.drain()
+            await asyncio.wait([closed], timeout=0.2)
+        assert closed.done()
+        writer.close()
+        return time.monotonic() - started
+
+    async def scenario(address):
+        whole = raw_request(GOOD).replace(b"Connection: close\r\n", b"")
+        beginnings = [b"", b"GET /healthz HTTP/1.1\r\nHost: loc", whole + b"POST /v1/rec"]
+        async with Load(address, GOOD, n_clients=2) as load:
+            seconds = await asyncio.gather(*[drip(address, before) for before in beginnings * 5])
+        return seconds, load
+
+    limits = Limits(seconds=1.0)
+    with running_service(tmp_path, write_shop(tmp_path / "a"), limits=limits) as service:
+        seconds, load = asyncio.run(scenario(service.address))
+    assert max(seconds) < 15
+    assert load.failures == []
+    assert load.n_answered > 5
+
+
 def test_five_hundred_connections_at_once_are_all_answered(tmp_path):
     async def crowd(address):
         requests = [exchange(address, raw_request(GOOD)) for _ in range(500)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
 from collections.abc import Callable
 from types import FrameType
 
@@ -14,6 +15,9 @@ from groupnoise.serving.http._app import guarded_app
 from groupnoise.serving.http._logs import configure_logs, log
 from groupnoise.serving.http._service import RecallService
 from groupnoise.serving.http._settings import ServiceSettings
+from groupnoise.serving.http._stalled import StalledConnections
+
+TICKS_PER_SWEEP = 5  # uvicorn ticks ten times a second
 
 
 def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None = None) -> None:
@@ -64,6 +68,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._service = service
         self._on_ready = on_ready
+        self._stalled = StalledConnections(service.limits.seconds)
         self.address = ""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -72,6 +77,13 @@ class _Server(uvicorn.Server):
             log("ready", address=self.address, version=self._service.model().version)
             if self._on_ready is not None:
                 self._on_ready(self.address)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS_PER_SWEEP == 0:
+            n_closed = self._stalled.close_stalled(self.server_state.connections, time.monotonic())
+            if n_closed:
+                log("closed_stalled", connections=n_closed)
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._service.is_ready = False
