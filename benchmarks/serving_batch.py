@@ -1,6 +1,8 @@
 """Batch recall against a bare matrix product with a partial sort, and the time to open a million.
 
-    python benchmarks/serving_batch.py [--histories 20000]
+    python benchmarks/serving_batch.py
+    python benchmarks/serving_batch.py --histories 1000000 --rounds 1 --methods mm \
+        --name serving_batch_million
 
 The bare run scores the same queries in blocks with `@` and `np.argpartition`, and neither reads nor
 writes a file. The share of it that batch recall reaches is taken in processor time, so that other
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import tempfile
 import time
 from pathlib import Path
@@ -25,7 +28,7 @@ from groupnoise.serving import RecallOptions, open_artifact, recall_file, write_
 
 N_ITEMS, DIMENSION, TOP, CLICKS = 100_000, 64, 100, 5
 BARE_BLOCK = 256
-ROUNDS = 3
+MOST_BARE = 8192
 SEED = 0
 
 
@@ -63,15 +66,15 @@ def bare_seconds(table: Any, queries: Any, n_sorted: int) -> float:
     return time.process_time() - started
 
 
-def batch_rates(folder: Path, n_histories: int) -> dict[str, Any]:
+def batch_rates(folder: Path, n_histories: int, methods: list[str], rounds: int) -> dict[str, Any]:
     table = write_catalogue(folder / "artifact", N_ITEMS)
     clicks = write_histories(folder / "histories.parquet", n_histories)
     model = open_artifact(folder / "artifact")
-    n_bare = max(BARE_BLOCK, n_histories // 4)
+    n_bare = min(max(BARE_BLOCK, n_histories // 4), MOST_BARE)  # its rate does not change after
     results = {}
-    for method in ("mm", "mm+"):
+    for method in methods:
         clocked, ours, bare = [], [], []
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             options = RecallOptions(top=TOP, method=method)
             started = time.process_time()
             done = recall_file(model, folder / "histories.parquet", folder / "out.parquet", options)
@@ -106,9 +109,12 @@ def opening_seconds(folder: Path, n_items: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--histories", type=int, default=20_000)
-    n_histories = parser.parse_args().histories
+    parser.add_argument("--methods", nargs="+", choices=("mm", "mm+"), default=["mm", "mm+"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--name", default="serving_batch", help="Name of the result file.")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        rates = batch_rates(Path(folder), n_histories)
+        rates = batch_rates(Path(folder), arguments.histories, arguments.methods, arguments.rounds)
         opening = opening_seconds(Path(folder) / "million", 1_000_000)
     payload = {
         "configuration": {
@@ -116,16 +122,17 @@ def main() -> None:
             "dimension": DIMENSION,
             "top": TOP,
             "clicks_per_history": CLICKS,
-            "histories": n_histories,
+            "histories": arguments.histories,
             "threads": os.cpu_count(),
-            "rounds": ROUNDS,
+            "rounds": arguments.rounds,
             "seed": SEED,
             "load_average": os.getloadavg()[0],
         },
         "batch_recall": rates,
         "opening_a_million_items_seconds": opening,
+        "peak_memory_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }
-    print(write_result("serving_batch", payload, packages=("pyarrow",)))
+    print(write_result(arguments.name, payload, packages=("pyarrow",)))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 
 Sixteen clients keep one connection each and send a history of five clicks at a time. They run in
 a process of their own, on the same cores as the service. In-process rates are taken before each
-round of the service, one history per call and sixteen per call. Matrix products use one thread,
+round of the service: sixteen threads that ask for one history per call, as the clients do, one
+such thread alone, and one that asks for sixteen histories per call. Matrix products use one thread,
 unless OMP_NUM_THREADS says otherwise; other work on the machine slows all of them, so the load is
 recorded beside the figures and the processor time to ready beside the time on the clock.
 """
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,13 @@ def in_process_rate(model: Any, histories: Any, method: str, batch: int) -> floa
     return n_done / (time.perf_counter() - started)
 
 
+def rate_of_threads(model: Any, histories: Any, method: str) -> float:
+    """Return the rate of as many threads as there are clients, one history per call each."""
+    with ThreadPoolExecutor(N_CLIENTS) as threads:
+        shares = [histories[client::N_CLIENTS] for client in range(N_CLIENTS)]
+        return sum(threads.map(lambda share: in_process_rate(model, share, method, 1), shares))
+
+
 def start(artifact: Path) -> tuple[subprocess.Popen[str], int, float]:
     """Start the service; return it, its port and the seconds until it said it was ready."""
     started = time.perf_counter()
@@ -119,8 +128,9 @@ def stop(process: subprocess.Popen[str]) -> None:
 def measure(artifact: Path, method: str) -> dict[str, Any]:
     model = open_artifact(artifact, memory_map=False)
     histories = np.random.default_rng(SEED).integers(0, N_ITEMS, (2000, CLICKS))
-    single, together, service, worked = [], [], [], []
+    threads, single, together, service, worked = [], [], [], [], []
     for _ in range(ROUNDS):
+        threads.append(rate_of_threads(model, histories, method))
         single.append(in_process_rate(model, histories, method, 1))
         together.append(in_process_rate(model, histories, method, N_CLIENTS))
         process, port, _ = start(artifact)
@@ -142,8 +152,10 @@ def measure(artifact: Path, method: str) -> dict[str, Any]:
         "service_p50_ms": round(float(np.median([one["p50_ms"] for one in service])), 1),
         "service_p99_ms": round(float(np.median([one["p99_ms"] for one in service])), 1),
         "service_processor_ms_per_request": round(float(np.median(worked)), 2),
+        "in_process_sixteen_threads": round(float(np.median(threads))),
         "in_process_one_per_call": round(float(np.median(single))),
         "in_process_sixteen_per_call": round(float(np.median(together))),
+        "share_of_sixteen_threads": round(float(np.median(rates / np.array(threads))), 2),
         "share_of_one_per_call": round(float(np.median(rates / np.array(single))), 2),
         "share_of_sixteen_per_call": round(float(np.median(rates / np.array(together))), 2),
     }
