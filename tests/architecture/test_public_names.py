@@ -20,12 +20,15 @@ CORE_NAMES = {
         "Similarity log_normaliser masked_logsumexp masked_softmax"
     ),
     "groupnoise.objectives": (
-        "NAMED_OBJECTIVES All ContrastiveWeighting GroupLoss GroupObjective LossOutput Marginal "
-        "Matching Max PairMatching Selected Selection SigmoidWeighting Tempered TopK Weighting "
-        "log_allowed_mass log_recency make_selection make_weighting named_objective"
+        "NAMED_OBJECTIVES All ContrastiveWeighting GroupLoss GroupObjective JointMatching LossOutput "
+        "Marginal Matcher Matching Max PairMatching PerObjectWeighting PriorMatching Selected "
+        "Selection SigmoidWeighting Tempered TopK Weighting log_allowed_mass "
+        "log_joint_probability log_recency make_selection make_weighting match_pairs "
+        "named_objective"
     ),
     "groupnoise.training": (
-        "History OneWorker RowAdam TrainingPlan TrainingState Workers make_optimizers train"
+        "Checkpoints History OneWorker RowAdam TrainingPlan TrainingState Workers make_optimizers "
+        "stop_on_signals train"
     ),
 }
 """The core's names; a new one is added here on purpose, with its documentation."""

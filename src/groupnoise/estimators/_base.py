@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from collections.abc import Callable
@@ -25,11 +26,11 @@ from groupnoise.matching import IdentityEncoder, LinearEncoder, MatchingModel, M
 from groupnoise.objectives import (
     GroupObjective,
     LossOutput,
-    PairMatching,
+    Matcher,
     make_selection,
     make_weighting,
 )
-from groupnoise.training import History, TrainingPlan, Workers, train
+from groupnoise.training import Checkpoints, History, TrainingPlan, Workers, train
 
 Validate = Callable[[Any], float]
 """Scores an estimator after an epoch; larger is better."""
@@ -89,7 +90,8 @@ class MatchingEstimator(BaseEstimator):
     def _feature_encoder(self, n_features: int, dim: int, generator: torch.Generator) -> nn.Module:
         """Return the encoder of feature rows that the parameter `encoder` names."""
         if isinstance(self.encoder, nn.Module):
-            return self.encoder
+            # A copy: fitting again starts from the weights the module was given with.
+            return copy.deepcopy(self.encoder)
         if self.encoder == "identity":
             return IdentityEncoder()
         if self.encoder == "linear":
@@ -108,12 +110,14 @@ class MatchingEstimator(BaseEstimator):
         self,
         model: MatchingModel,
         groups: Groups,
-        pair: PairMatching,
+        pair: Matcher,
         generator: np.random.Generator,
         *,
         allowed: Tensor | None = None,
+        group_weights: Tensor | None = None,
         validate: Validate | None = None,
         workers: Workers | None = None,
+        checkpoint: Checkpoints | None = None,
     ) -> None:
         """Train and keep `model_` and `history_`.
 
@@ -130,22 +134,34 @@ class MatchingEstimator(BaseEstimator):
             plan=self._plan(),
             generator=generator,
             allowed=allowed,
+            group_weights=group_weights,
             validate=None if validate is None else lambda: validate(self),
             on_epoch=self.on_epoch,
             history=self.history_,
             workers=workers,
+            checkpoints=checkpoint,
+            settings=self._settings(),
         )
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what must be unchanged for a saved training to go on, beside its data."""
+        parameters = self.get_params(deep=False)
+        del parameters["on_epoch"]  # reports, and decides nothing
+        names = self.classes_ if hasattr(self, "classes_") else self.items_
+        return {"estimator": type(self).__name__, **parameters, "names of the targets": names}
 
     def _train_members(
         self,
         build: Callable[[torch.Generator], MatchingModel],
         groups: Groups,
-        pair: PairMatching,
+        pair: Matcher,
         generator: np.random.Generator,
         *,
         allowed: Tensor | None = None,
+        group_weights: Tensor | None = None,
         validate: Validate | None = None,
         workers: Workers | None = None,
+        checkpoint: Checkpoints | None = None,
     ) -> None:
         """Train `n_members` models one after the other and keep them as `members_`.
 
@@ -168,8 +184,12 @@ class MatchingEstimator(BaseEstimator):
                 pair,
                 generator,
                 allowed=allowed,
+                group_weights=group_weights,
                 validate=validate,
                 workers=workers,
+                checkpoint=checkpoint.member(member)
+                if checkpoint and self.n_members > 1
+                else checkpoint,
             )
             for record in self.history_:
                 history.append({"member": member, **record})

@@ -2,6 +2,12 @@
 
 from groupnoise.objectives._absent import log_allowed_mass
 from groupnoise.objectives._group_weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
+from groupnoise.objectives._joint_matching import (
+    JointMatching,
+    PerObjectWeighting,
+    log_joint_probability,
+    match_pairs,
+)
 from groupnoise.objectives._loss import GroupLoss
 from groupnoise.objectives._named import (
     NAMED_OBJECTIVES,
@@ -10,7 +16,8 @@ from groupnoise.objectives._named import (
     named_objective,
 )
 from groupnoise.objectives._objective import GroupObjective, LossOutput
-from groupnoise.objectives._pair_matching import Matching, PairMatching
+from groupnoise.objectives._pair_matching import Matcher, Matching, PairMatching
+from groupnoise.objectives._prior import PriorMatching
 from groupnoise.objectives._recency import log_recency
 from groupnoise.objectives._selection import (
     All,
@@ -28,11 +35,15 @@ __all__ = [
     "ContrastiveWeighting",
     "GroupLoss",
     "GroupObjective",
+    "JointMatching",
     "LossOutput",
     "Marginal",
+    "Matcher",
     "Matching",
     "Max",
     "PairMatching",
+    "PerObjectWeighting",
+    "PriorMatching",
     "Selected",
     "Selection",
     "SigmoidWeighting",
@@ -40,8 +51,10 @@ __all__ = [
     "TopK",
     "Weighting",
     "log_allowed_mass",
+    "log_joint_probability",
     "log_recency",
     "make_selection",
     "make_weighting",
+    "match_pairs",
     "named_objective",
 ]

@@ -7,7 +7,7 @@ distinct object: the padded (groups, size, candidates) array of the formula neve
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -37,6 +37,16 @@ class Matching(NamedTuple):
     mask: Tensor
     features: Tensor
     log_probabilities: Tensor | None
+
+
+class Matcher(Protocol):
+    """Matches the objects of a batch with its targets: the first part of the objective."""
+
+    def __call__(
+        self, model: MatchingModel, batch: GroupBatch, generator: torch.Generator
+    ) -> Matching:
+        """Return what the model says of a batch; `generator` decides what is sampled."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from groupnoise._typing import IntArray, ProgressCallback
-from groupnoise.exceptions import TrainingError
+from groupnoise.exceptions import GroupNoiseError, TrainingError
 from groupnoise.groups import Groups, batch_rows, collate
 from groupnoise.matching import MatchingModel
-from groupnoise.objectives import GroupObjective, PairMatching
+from groupnoise.objectives import GroupObjective, Matcher
+from groupnoise.training._checkpoints import Checkpoints
 from groupnoise.training._history import History
+from groupnoise.training._identity import identity_of
 from groupnoise.training._plan import TrainingPlan
+from groupnoise.training._saver import Saver
 from groupnoise.training._state import TrainingState
 from groupnoise.training._workers import OneWorker, Workers
 
@@ -27,15 +31,18 @@ def train(
     model: MatchingModel,
     groups: Groups,
     *,
-    pair: PairMatching,
+    pair: Matcher,
     objective: GroupObjective,
     plan: TrainingPlan,
     generator: np.random.Generator,
     allowed: Tensor | None = None,
+    group_weights: Tensor | None = None,
     validate: Callable[[], float] | None = None,
     on_epoch: ProgressCallback | None = None,
     history: History | None = None,
     workers: Workers | None = None,
+    checkpoints: Checkpoints | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> History:
     """Train a model in place and leave it with its best or its last weights.
 
@@ -45,7 +52,7 @@ def train(
         What is trained.
     groups : Groups
         Training groups; targets are ids.
-    pair, objective : PairMatching, GroupObjective
+    pair, objective : Matcher, GroupObjective
         The loss.
     plan : TrainingPlan
         Epochs, batch size, learning rate and when to stop.
@@ -53,6 +60,8 @@ def train(
         Decides the order of the groups and every sampled candidate.
     allowed : bool Tensor of shape (n_groups, n_targets), optional
         Targets each group may have, for the absent-class term.
+    group_weights : Tensor of shape (n_groups,), optional
+        Multiply the losses of the groups; all count alike by default.
     validate : callable, optional
         Called after each epoch; larger is better. The weights of the best epoch are restored,
         unless the plan keeps the last.
@@ -62,6 +71,11 @@ def train(
         Where the records go; it is filled even if the training fails.
     workers : Workers, optional
         The processes that share this training; by default this one trains alone.
+    checkpoints : Checkpoints, optional
+        Where the training saves itself, and goes on from.
+    settings : mapping of str to object, optional
+        What beside the arguments above must be unchanged for a saved training to go on, such as
+        the names of the targets.
 
     Returns
     -------
@@ -73,11 +87,28 @@ def train(
     TrainingError
         If the loss or the validation value is no longer a number. The model is left with the
         best weights so far, or as it was before the batch the message names.
+    CheckpointError
+        If the training cannot be saved, or the saved one is damaged or another.
+    TrainingStopped
+        If `checkpoints` was asked to stop; the training is saved.
     """
-    training = _Training(
-        groups, pair, objective, plan, allowed, validate, on_epoch, workers or OneWorker()
-    )
+    workers = workers or OneWorker()
     state = TrainingState.begin(model, plan, generator, history)
+    saver = None
+    if checkpoints is not None:
+        parts = {
+            **(settings or {}),
+            "objective": objective,
+            "pair matching": pair,
+            "validation": validate is not None,
+        }
+        arrays = (groups.objects, groups.offsets, groups.targets)
+        data = (*arrays, allowed, group_weights, model.target_inputs)
+        saver = Saver(checkpoints, identity_of(state, plan, parts, data), workers)
+        saver.restore(state)
+    training = _Training(
+        groups, pair, objective, plan, allowed, group_weights, validate, on_epoch, workers, saver
+    )
     training.run(state)
     return state.history
 
@@ -87,21 +118,22 @@ class _Training:
     """What stays the same from the first step to the last; what changes is the state."""
 
     groups: Groups
-    pair: PairMatching
+    pair: Matcher
     objective: GroupObjective
     plan: TrainingPlan
     allowed: Tensor | None
+    group_weights: Tensor | None
     validate: Callable[[], float] | None
     on_epoch: ProgressCallback | None
     workers: Workers
+    saver: Saver | None
 
     def run(self, state: TrainingState) -> None:
         """Go on from a state to the end."""
         try:
-            while not state.is_over(self.plan):
-                self._finish_epoch(state)
-                self._close_epoch(state)
-        except TrainingError:
+            if not state.is_over(self.plan):
+                self._run_epochs(state)
+        except GroupNoiseError:
             state.best.restore(state.model)
             raise
         finally:
@@ -109,6 +141,13 @@ class _Training:
             state.history.best_epoch = state.best.epoch
         if self.plan.keep == "best":
             state.best.restore(state.model)
+
+    def _run_epochs(self, state: TrainingState) -> None:
+        while not state.is_over(self.plan):
+            self._finish_epoch(state)
+            self._close_epoch(state)
+        if self.saver is not None:
+            self.saver.save(state)
 
     def _finish_epoch(self, state: TrainingState) -> None:
         """Make the steps that are left of the epoch under way."""
@@ -118,12 +157,15 @@ class _Training:
             started = time.perf_counter()
             state.learning_rate = self.plan.rate_at(self._progress(state))
             loss = self.workers.loss(self._per_group(state, self.workers.rows(rows)), rows)
-            (value,) = self.workers.sum(loss.item())
+            wishes = (0.0, 0.0) if self.saver is None else self.saver.wishes()
+            value, stop, due = self.workers.sum(loss.item(), *wishes)
             self._refuse_explosion(value, state, rows)
             self._descend(state, loss)
             state.loss_sum += value * len(rows)
             state.step += 1
             state.seconds += time.perf_counter() - started
+            if self.saver is not None:
+                self.saver.after_step(state, stop=stop > 0, due=due > 0)
         state.catch_up()
 
     def _per_group(self, state: TrainingState, rows: IntArray) -> Tensor:
@@ -131,7 +173,10 @@ class _Training:
         batch = collate(self.groups, rows)
         matching = self.pair(state.model, batch, state.draw)
         allowed = None if self.allowed is None else self.allowed[batch.rows]
-        return self.objective(matching, allowed=allowed, progress=self._progress(state)).per_group
+        output = self.objective(matching, allowed=allowed, progress=self._progress(state))
+        if self.group_weights is None:
+            return output.per_group
+        return output.per_group * self.group_weights[batch.rows]
 
     def _descend(self, state: TrainingState, loss: Tensor) -> None:
         for optimizer in state.optimizers:
@@ -165,11 +210,11 @@ class _Training:
         with torch.no_grad():
             value = float(validate())
         (value,) = self.workers.sum(value if self.workers.rank == 0 else 0.0)
-        if math.isnan(value):
+        if not math.isfinite(value):
             # NaN is neither better nor worse, so neither `keep` nor `patience` could act on it.
             raise TrainingError(
-                f"validate returned nan after epoch {epoch}; it must return a number, larger is "
-                "better."
+                f"validate returned {value} after epoch {epoch}; it must return a finite number, "
+                "larger is better."
             )
         return value
 
