@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,3 +50,25 @@ def sha256_of(path: Path) -> str:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def why_not_written(path: Path, error: Exception) -> str:
+    """Return one sentence on a failed write, which names a full disk as such."""
+    # Errors of libraries written in Rust carry the number in their text alone.
+    in_text = re.search(r"os error (\d+)", str(error))
+    number = getattr(error, "errno", None) or (int(in_text[1]) if in_text else None)
+    if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return (
+            f"there is no space left to write {path} ({os.strerror(number)}), and nothing of it "
+            "was kept; free some or write to another disk."
+        )
+    return f"{path} cannot be written: {getattr(error, 'strerror', None) or error}."
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that renames inside a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

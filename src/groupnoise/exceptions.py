@@ -35,6 +35,26 @@ class TrainingError(GroupNoiseError, RuntimeError):
     """Training cannot go on, for example because the loss is no longer finite."""
 
 
+class CheckpointError(GroupNoiseError, RuntimeError):
+    """A checkpoint cannot be written, read, or belongs to another training."""
+
+
+class TrainingStopped(GroupNoiseError, RuntimeError):
+    """Training was asked to stop, and its state is saved.
+
+    Parameters
+    ----------
+    message : str
+        Where it stopped and what it was saved as.
+    signal_number : int, optional
+        The signal that asked for it.
+    """
+
+    def __init__(self, message: str, signal_number: int | None = None) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+
+
 class ModelFileError(GroupNoiseError, RuntimeError):
     """A model or artifact on disk is missing, truncated, altered or of a foreign kind."""
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -16,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise._files import write_json
+from groupnoise._files import why_not_written, write_json
 from groupnoise.datasets._array_files import ArrayEntry, map_array, write_array
 from groupnoise.datasets._containers import (
     BagDataset,
@@ -144,7 +142,7 @@ def new_folder(
     except Exception as error:
         shutil.rmtree(building, ignore_errors=True)
         if isinstance(error, OSError):
-            raise DataError(_explain_writing(folder, error)) from error
+            raise DataError(why_not_written(folder, error)) from error
         raise
     except BaseException:  # interrupted, not failed
         if not is_resumable:
@@ -160,18 +158,6 @@ def _put_in_place(building: Path, folder: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
     else:
         os.replace(building, folder)
-
-
-def _explain_writing(folder: Path, error: OSError) -> str:
-    # Errors of libraries written in Rust carry the number in their text alone.
-    in_text = re.search(r"os error (\d+)", str(error))
-    number = error.errno or (int(in_text[1]) if in_text else None)
-    if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return (
-            f"there is no space left to write {folder} ({os.strerror(number)}), and nothing of it "
-            "was kept; free some or write to another disk."
-        )
-    return f"{folder} cannot be written: {error.strerror or error}."
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

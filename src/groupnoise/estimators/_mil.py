@@ -35,7 +35,7 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.groups import GroupBatch, Groups, batch_rows, collate
 from groupnoise.matching import EmbeddingEncoder, FullCandidates, MatchingModel, Similarity
 from groupnoise.objectives import Matching, PairMatching, Selection, Weighting
-from groupnoise.training import Workers
+from groupnoise.training import Checkpoints, Workers
 
 EVALUATION_BATCH = 256
 
@@ -188,6 +188,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         groups: ArrayLike | None = None,
         validate: Validate | None = None,
         workers: Workers | None = None,
+        checkpoint: Checkpoints | None = None,
     ) -> MaxMatchingMILClassifier:
         """Learn from bags and their labels.
 
@@ -204,6 +205,8 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
             Called with this estimator after each epoch; the best epoch's weights are kept.
         workers : Workers, optional
             The processes that share this training; by default this one trains alone.
+        checkpoint : Checkpoints, optional
+            Where the training saves itself while it runs, and goes on from after an interruption.
         """
         check_choice("normalize", self.normalize, ("both", "targets"))
         check_positive("absent_strength", self.absent_strength, allow_zero=True)
@@ -236,6 +239,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
             allowed=torch.from_numpy(allowed),
             validate=validate,
             workers=workers,
+            checkpoint=checkpoint,
         )
         return self
 

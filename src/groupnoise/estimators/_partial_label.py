@@ -38,7 +38,7 @@ from groupnoise.matching import (
     Similarity,
 )
 from groupnoise.objectives import Matching, PairMatching, Selection, Weighting
-from groupnoise.training import Workers
+from groupnoise.training import Checkpoints, Workers
 
 EVALUATION_BATCH = 1024
 
@@ -188,6 +188,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         *,
         validate: Validate | None = None,
         workers: Workers | None = None,
+        checkpoint: Checkpoints | None = None,
     ) -> MaxMatchingPartialLabelClassifier:
         """Learn from rows and their candidate labels.
 
@@ -202,6 +203,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
             Called with this estimator after each epoch; the best epoch's weights are kept.
         workers : Workers, optional
             The processes that share this training; by default this one trains alone.
+        checkpoint : Checkpoints, optional
+            Where the training saves itself while it runs, and goes on from after an interruption.
         """
         check_fraction("dropout", self.dropout)
         check_count("dim", self.dim)
@@ -221,6 +224,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
             generator,
             validate=validate,
             workers=workers,
+            checkpoint=checkpoint,
         )
         self.log_normaliser_ = torch.stack([self._level(m) for m in self._models()]).numpy()
         for model in self._models():

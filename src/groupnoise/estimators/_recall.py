@@ -30,7 +30,7 @@ from groupnoise.matching import (
     masked_logsumexp,
 )
 from groupnoise.objectives import PairMatching, Selection, Weighting
-from groupnoise.training import Workers
+from groupnoise.training import Checkpoints, Workers
 
 EVALUATION_BATCH = 512
 
@@ -197,6 +197,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         item_ids: Any = None,
         validate: Validate | None = None,
         workers: Workers | None = None,
+        checkpoint: Checkpoints | None = None,
     ) -> MaxMatchingRecommender:
         """Learn from click histories.
 
@@ -214,6 +215,8 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             Called with this estimator after each epoch; the best epoch's weights are kept.
         workers : Workers, optional
             The processes that share this training; by default this one trains alone.
+        checkpoint : Checkpoints, optional
+            Where the training saves itself while it runs, and goes on from after an interruption.
         """
         training = self._prepare(histories, item_ids)
         if training.targets is None:
@@ -223,7 +226,15 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         generator = self._generator()
         model = self._build_model(torch_generator(generator))
         pair = PairMatching(self._source())
-        self._train(model, training, pair, generator, validate=validate, workers=workers)
+        self._train(
+            model,
+            training,
+            pair,
+            generator,
+            validate=validate,
+            workers=workers,
+            checkpoint=checkpoint,
+        )
         return self
 
     def _large_enough(self, windows: Groups) -> Groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +32,7 @@ class BestWeights:
         """Keep the weights of the model if no earlier epoch was as good."""
         if self.epoch is None or value > self.value:
             self.value, self.epoch = value, epoch
-            self.weights = copy.deepcopy(model.state_dict())
+            self.weights = {name: tensor.clone() for name, tensor in tensors_of(model).items()}
 
     def epochs_since(self, epoch: int) -> int:
         """Return how many epochs ago the best one was."""
@@ -40,7 +41,20 @@ class BestWeights:
     def restore(self, model: MatchingModel) -> None:
         """Put the best weights into the model, if there were any."""
         if self.weights is not None:
-            model.load_state_dict(self.weights)
+            load_tensors(model, self.weights)
+
+
+def tensors_of(model: MatchingModel) -> dict[str, Tensor]:
+    """Return all that a model keeps, detached, each by one name even if two modules share it."""
+    kept = model.state_dict()
+    named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return {name: tensor.detach() for name, tensor in named.items() if name in kept}
+
+
+def load_tensors(model: MatchingModel, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what :func:`tensors_of` returned."""
+    for name, tensor in tensors_of(model).items():
+        tensor.copy_(tensors[name])
 
 
 @dataclass
@@ -71,6 +85,9 @@ class TrainingState:
         The time they took.
     order_at_epoch : dict
         State of `order` when the epoch under way began: with `step` it is the place in the data.
+    global_draw : Tensor
+        State of torch's global generator when the training began; only an encoder of the user's
+        own draws from it.
     """
 
     model: MatchingModel
@@ -84,6 +101,7 @@ class TrainingState:
     loss_sum: float = 0.0
     seconds: float = 0.0
     order_at_epoch: dict[str, Any] = field(default_factory=dict)
+    global_draw: Tensor = field(default_factory=torch.get_rng_state)
 
     @classmethod
     def begin(

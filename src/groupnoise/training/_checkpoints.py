@@ -1,0 +1,188 @@
+"""Checkpoints: where a training is saved, how often, and how many saves are kept."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from groupnoise._checks import check_count, check_positive
+from groupnoise._files import sync_folder, why_not_written
+from groupnoise._model_files import read_model, write_model
+from groupnoise.exceptions import CheckpointError, ModelFileError
+
+KIND = "checkpoint"
+SAVED, PARTIAL = "checkpoint-", "partial-"
+
+
+class Checkpoints:
+    """Saves of a training in a folder, each of them whole or not there at all.
+
+    Parameters
+    ----------
+    folder : path
+        Created if needed; holds the saves of one training.
+    every_seconds : float, optional
+        Save when this much time has passed; None leaves it to `every_steps`.
+    every_steps : int, optional
+        Save after this many steps.
+    keep : int
+        How many saves are kept; the oldest go first.
+    resume : bool
+        Whether to go on from the newest save that can be read, if there is any. Without it a
+        folder that holds saves is refused.
+    report : callable, optional
+        Called with a sentence when a damaged save is passed over; a warning by default.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from groupnoise import MaxMatchingRecommender
+    >>> histories = [["tea", "milk", "jam"], ["nail", "saw", "nail"]] * 20
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = Checkpoints(folder, every_seconds=60, resume=True)
+    ...     model = MaxMatchingRecommender(dim=8, random_state=0)
+    ...     model = model.fit(histories, checkpoint=checkpoint)
+    ...     [path.name for path in checkpoint.saves()]
+    ['checkpoint-000001']
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        every_seconds: float | None = 300.0,
+        every_steps: int | None = None,
+        keep: int = 2,
+        resume: bool = False,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        if every_seconds is not None:
+            check_positive("every_seconds", every_seconds)
+        if every_steps is not None:
+            check_count("every_steps", every_steps)
+        check_count("keep", keep)
+        self.folder = Path(folder)
+        self.every_seconds = every_seconds
+        self.every_steps = every_steps
+        self.keep = keep
+        self.resume = resume
+        self.report = report or _warn
+        self.stop_signal: int | None = None
+        self._parent: Checkpoints | None = None
+
+    def member(self, number: int) -> Checkpoints:
+        """Return the checkpoints of one of several models that are trained in turn."""
+        part = Checkpoints(
+            self.folder / f"member-{number}",
+            every_seconds=self.every_seconds,
+            every_steps=self.every_steps,
+            keep=self.keep,
+            resume=self.resume,
+            report=self.report,
+        )
+        part._parent = self
+        return part
+
+    def stop(self, signal_number: int = 0) -> None:
+        """Ask the training to save and stop after the step under way; safe in signal handlers."""
+        self.stop_signal = signal_number
+
+    @property
+    def requested_stop(self) -> int | None:
+        """The signal that asked for a stop, 0 for a plain wish, None while nobody asked."""
+        return self._parent.requested_stop if self._parent else self.stop_signal
+
+    def saves(self) -> list[Path]:
+        """Return the folders of the saves, oldest first."""
+        return sorted(self.folder.glob(f"{SAVED}[0-9]*"))
+
+    def clear(self) -> None:
+        """Remove all saves, and the folder if nothing else is in it."""
+        inside = [*self.saves(), *self.folder.glob(f"{PARTIAL}*"), *self.folder.glob("member-*")]
+        for path in inside:
+            shutil.rmtree(path, ignore_errors=True)
+        if self.folder.is_dir() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    def next_number(self) -> int:
+        """Return the number of the next save."""
+        saves = self.saves()
+        return 1 + int(saves[-1].name.removeprefix(SAVED)) if saves else 1
+
+    def prepare(self) -> None:
+        """Refuse a folder with the saves of another training; sweep what a killed one left."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise CheckpointError(f"{self.folder} is a file; give a folder for the checkpoints.")
+        if self.saves() and not self.resume:
+            raise CheckpointError(
+                f"{self.folder} holds checkpoints already; resume from them (--resume, or "
+                "resume=True), or give another folder."
+            )
+        for path in self.folder.glob(f"{PARTIAL}*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    @contextmanager
+    def writing(self, number: int) -> Iterator[Path]:
+        """Yield a folder to write a save in, and remove it if the block fails."""
+        partial = self.folder / f"{PARTIAL}{number:06d}"
+        try:
+            partial.mkdir(parents=True, exist_ok=True)
+            yield partial
+        except Exception as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            if isinstance(error, CheckpointError):
+                raise
+            raise CheckpointError(self._refusal(partial, error)) from error
+
+    def publish(self, number: int) -> Path:
+        """Turn a written save into the newest one, and drop the oldest."""
+        saved = self.folder / f"{SAVED}{number:06d}"
+        (self.folder / f"{PARTIAL}{number:06d}").rename(saved)
+        sync_folder(self.folder)
+        for old in self.saves()[: -self.keep]:
+            self.drop(old)
+        return saved
+
+    def drop(self, saved: Path) -> None:
+        """Remove a save; killed in the middle of it, nothing remains that looks like one."""
+        gone = saved.with_name(f"{PARTIAL}{saved.name}")
+        saved.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def _refusal(self, partial: Path, error: Exception) -> str:
+        last = self.saves()
+        kept = f" The last good one, {last[-1]}, is untouched." if last else ""
+        return why_not_written(partial, error) + kept
+
+
+def write_part(
+    folder: Path, rank: int, content: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> None:
+    """Write what one worker has to save."""
+    part = folder / f"worker-{rank}"
+    write_model(part, kind=KIND, manifest=content, arrays=arrays)
+    sync_folder(part)
+
+
+def read_part(saved: Path, rank: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return what one worker saved, after verifying its checksum.
+
+    Raises
+    ------
+    ModelFileError
+        If anything is missing or damaged.
+    """
+    part = saved / f"worker-{rank}"
+    if not part.is_dir():
+        raise ModelFileError(f"{saved} holds nothing of worker {rank}.")
+    return read_model(part, kind=KIND)
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, RuntimeWarning, stacklevel=2)

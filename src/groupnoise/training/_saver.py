@@ -1,0 +1,116 @@
+"""Saver: saves one training when it is due, and puts it back where it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from groupnoise.exceptions import CheckpointError, ModelFileError, TrainingError, TrainingStopped
+from groupnoise.training._checkpoints import Checkpoints, read_part, write_part
+from groupnoise.training._identity import refuse_another
+from groupnoise.training._packing import first_not_finite, pack_state, unpack_state
+from groupnoise.training._state import TrainingState
+from groupnoise.training._workers import Workers
+
+
+class Saver:
+    """What the training loop does about checkpoints; the clock decides when, never what.
+
+    Parameters
+    ----------
+    checkpoints : Checkpoints
+        Where and how often.
+    identity : mapping
+        What a save must agree with to be resumed.
+    workers : Workers
+        Each saves its own part; the first one decides when.
+    """
+
+    def __init__(
+        self, checkpoints: Checkpoints, identity: Mapping[str, Any], workers: Workers
+    ) -> None:
+        self.checkpoints = checkpoints
+        self.identity = {**identity, "number of workers": workers.count}
+        self.workers = workers
+        self._damaged: list[Path] = []
+        self._forget_time()
+
+    def restore(self, state: TrainingState) -> None:
+        """Set a state to the newest save that can be read, if there is one."""
+        if self.workers.rank == 0:
+            self.checkpoints.prepare()
+        self.workers.wait()
+        saves = self.checkpoints.saves()
+        for saved in reversed(saves):
+            try:
+                content, arrays = read_part(saved, self.workers.rank)
+                refuse_another(saved, content["identity"], self.identity)
+                unpack_state(state, content["state"], arrays)
+            except (ModelFileError, KeyError, TypeError, ValueError) as error:
+                self._pass_over(saved, error, is_last=saved == saves[0])
+            else:
+                return
+
+    def _pass_over(self, saved: Path, error: Exception, *, is_last: bool) -> None:
+        if is_last:
+            raise CheckpointError(
+                f"no checkpoint in {self.checkpoints.folder} can be read ({error}) Remove the "
+                "folder to start over."
+            )
+        if self.workers.count > 1:
+            # Workers must go on from the same save, and only one of them may have seen this.
+            raise CheckpointError(f"{saved} is damaged ({error}) Remove it to go on from the last.")
+        self._damaged.append(saved)
+        self.checkpoints.report(f"{saved} is passed over, an older checkpoint is used: {error}")
+
+    def wishes(self) -> tuple[float, float]:
+        """Return (1 if a stop was asked for, 1 if a save is due), to be summed over workers."""
+        stop = self.checkpoints.requested_stop is not None
+        return float(stop), float(self.workers.rank == 0 and self._is_due())
+
+    def after_step(self, state: TrainingState, *, stop: bool, due: bool) -> None:
+        """Save if the workers agreed to; stop after that if one of them was asked to."""
+        self._steps += 1
+        if not (stop or due):
+            return
+        saved = self.save(state)
+        if stop:
+            raise TrainingStopped(
+                f"training stopped in epoch {state.epoch + 1} after step {state.step} and is saved "
+                f"in {saved}; fit again with the same data and resume=True to go on.",
+                self.checkpoints.requested_stop,
+            )
+
+    def save(self, state: TrainingState) -> Path:
+        """Write the state beside the earlier saves, then drop the oldest."""
+        content, arrays = pack_state(state)
+        spoilt = first_not_finite(arrays)
+        if spoilt is not None:
+            raise TrainingError(
+                f"{spoilt} holds NaN or infinity in epoch {state.epoch + 1} after step "
+                f"{state.step}; it is not saved. Lower learning_rate ({state.learning_rate})."
+            )
+        number = self.checkpoints.next_number()
+        with self.checkpoints.writing(number) as folder:
+            write_part(
+                folder, self.workers.rank, {"identity": self.identity, "state": content}, arrays
+            )
+            self.workers.wait()
+        if self.workers.rank == 0:
+            while self._damaged:
+                self.checkpoints.drop(self._damaged.pop())
+            self.checkpoints.publish(number)
+        self.workers.wait()
+        self._forget_time()
+        return self.checkpoints.saves()[-1]
+
+    def _is_due(self) -> bool:
+        seconds, steps = self.checkpoints.every_seconds, self.checkpoints.every_steps
+        if steps is not None and self._steps + 1 >= steps:
+            return True
+        return seconds is not None and time.monotonic() - self._saved_at >= seconds
+
+    def _forget_time(self) -> None:
+        self._saved_at, self._steps = time.monotonic(), 0
