@@ -6,6 +6,7 @@ distinct object: the padded (groups, size, candidates) array of the formula neve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -66,12 +67,16 @@ class PairMatching:
     object_source : CandidateSource, optional
         Draws the objects for "both", whose `source` draws targets. With probabilities the
         objects of the batch are taken, which may be feature rows.
+    over_workers : callable, optional
+        Adds up log-sum-exps over the objects of all workers that share a batch, see
+        :class:`groupnoise.training.Workers`; "both" with probabilities needs it then.
     """
 
     source: CandidateSource
     normalize: Literal["targets", "objects", "both"] = "targets"
     with_probabilities: bool = False
     object_source: CandidateSource | None = None
+    over_workers: Callable[[Tensor], Tensor] | None = None
 
     def __call__(
         self, model: MatchingModel, batch: GroupBatch, generator: torch.Generator
@@ -88,11 +93,11 @@ class PairMatching:
             wanted_column = batch.targets[objects.group]
             log_pair = log_all[objects.place, wanted_column]
             if self.normalize == "both":
-                among_objects = logits.log_softmax(0)[objects.place, wanted_column]
-                log_pair = 0.5 * (log_pair + among_objects)
+                among_objects = logits - self._level_of_targets(logits)
+                log_pair = 0.5 * (log_pair + among_objects[objects.place, wanted_column])
             matching = _padded(batch, log_pair, log_all, objects.place)
             return matching._replace(log_probabilities=matching.features)
-        drawn = self.source.draw(batch.targets, generator)
+        drawn = self.source.draw(batch.all_targets, generator)
         wanted, candidates = _encode_targets(model, drawn, batch.targets)
         log_pair = self._over_targets(batch, objects, drawn, wanted, candidates)
         if self.normalize == "both":
@@ -140,6 +145,11 @@ class PairMatching:
         level = log_normaliser(targets, model.encode_objects(drawn.ids))  # (groups,)
         # The bias of a target is the same for every object and cancels.
         return objects.dot(targets) - level[objects.group]
+
+    def _level_of_targets(self, logits: Tensor) -> Tensor:
+        """Return the log-sum-exp of each target over the objects of the batch, (n_targets,)."""
+        level = logits.logsumexp(0)
+        return level if self.over_workers is None else self.over_workers(level)
 
     def _all_logits(
         self,

@@ -156,7 +156,7 @@ class _Training:
         for rows in islice(batches, state.step, None):
             started = time.perf_counter()
             state.learning_rate = self.plan.rate_at(self._progress(state))
-            loss = self.workers.loss(self._per_group(state, self.workers.rows(rows)), rows)
+            loss = self.workers.loss(self._per_group(state, rows), rows)
             wishes = (0.0, 0.0) if self.saver is None else self.saver.wishes()
             value, stop, due = self.workers.sum(loss.item(), *wishes)
             self._refuse_explosion(value, state, rows)
@@ -169,8 +169,8 @@ class _Training:
         state.catch_up()
 
     def _per_group(self, state: TrainingState, rows: IntArray) -> Tensor:
-        """Return the losses of the groups at `rows`, shape (groups,)."""
-        batch = collate(self.groups, rows)
+        """Return the losses of this worker's groups of the batch `rows`, shape (own groups,)."""
+        batch = collate(self.groups, self.workers.rows(rows), rows)
         matching = self.pair(state.model, batch, state.draw)
         allowed = None if self.allowed is None else self.allowed[batch.rows]
         output = self.objective(matching, allowed=allowed, progress=self._progress(state))
