@@ -17,7 +17,7 @@ CORE_NAMES = {
     "groupnoise.matching": (
         "CandidateSource Candidates Dot EmbeddingEncoder FullCandidates IdentityEncoder "
         "InBatchCandidates LinearEncoder MLPEncoder MatchingModel NegativeKL SampledCandidates "
-        "Similarity log_normaliser masked_logsumexp masked_softmax"
+        "Similarity item_model log_normaliser masked_logsumexp masked_softmax"
     ),
     "groupnoise.objectives": (
         "NAMED_OBJECTIVES All ContrastiveWeighting GroupLoss GroupObjective JointMatching LossOutput "

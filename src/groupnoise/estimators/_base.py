@@ -6,6 +6,7 @@ import copy
 import inspect
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ from groupnoise.objectives import (
     make_selection,
     make_weighting,
 )
-from groupnoise.training import Checkpoints, History, TrainingPlan, Workers, train
+from groupnoise.training import Checkpoints, History, OneWorker, TrainingPlan, Workers, train
 
 Validate = Callable[[Any], float]
 """Scores an estimator after an epoch; larger is better."""
@@ -126,6 +127,7 @@ class MatchingEstimator(BaseEstimator):
         """
         self.model_ = model
         self.history_ = History()
+        workers = workers or OneWorker()
         train(
             model,
             groups,
@@ -135,13 +137,19 @@ class MatchingEstimator(BaseEstimator):
             generator=generator,
             allowed=allowed,
             group_weights=group_weights,
-            validate=None if validate is None else lambda: validate(self),
+            validate=None if validate is None else partial(self._score, validate, model, workers),
             on_epoch=self.on_epoch,
             history=self.history_,
             workers=workers,
             checkpoints=checkpoint,
             settings=self._settings(),
         )
+        self.model_ = workers.whole(model)
+
+    def _score(self, validate: Validate, model: MatchingModel, workers: Workers) -> float:
+        """Let the first worker score the estimator; the others only lend it their parts."""
+        self.model_ = workers.whole(model)
+        return validate(self) if workers.rank == 0 else 0.0
 
     def _settings(self) -> dict[str, Any]:
         """Return what must be unchanged for a saved training to go on, beside its data."""

@@ -234,7 +234,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         self._train_members(
             self._build_model,
             training,
-            self._pair(),
+            self._pair(workers),
             self._generator(),
             allowed=torch.from_numpy(allowed),
             validate=validate,
@@ -259,10 +259,15 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         table = EmbeddingEncoder(n_targets, dim, std=0.01, generator=generator)
         return MatchingModel(encoder, table, n_targets=n_targets, has_bias=True)
 
-    def _pair(self) -> PairMatching:
+    def _pair(self, workers: Workers | None = None) -> PairMatching:
         n_targets = len(self.classes_) + bool(self.background)
         normalize: Literal["both", "targets"] = "both" if self.normalize == "both" else "targets"
-        return PairMatching(FullCandidates(n_targets), normalize, with_probabilities=True)
+        return PairMatching(
+            FullCandidates(n_targets),
+            normalize,
+            with_probabilities=True,
+            over_workers=None if workers is None else workers.logsumexp,
+        )
 
     def _log_probabilities(self, instances: NDArray[Any]) -> Tensor:
         """Return log P(target | instance) of scaled instances, background last."""

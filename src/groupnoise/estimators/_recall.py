@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,17 +21,17 @@ from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups, batch_rows, collate, sliding_windows
 from groupnoise.matching import (
     CandidateSource,
-    EmbeddingEncoder,
     FullCandidates,
     InBatchCandidates,
     MatchingModel,
     SampledCandidates,
     Similarity,
+    item_model,
     log_normaliser,
     masked_logsumexp,
 )
 from groupnoise.objectives import PairMatching, Selection, Weighting
-from groupnoise.training import Checkpoints, Workers
+from groupnoise.training import Checkpoints, OneWorker, Workers
 
 EVALUATION_BATCH = 512
 
@@ -224,7 +225,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         elif training.sizes.min() < self.min_window:
             training = self._large_enough(training)
         generator = self._generator()
-        model = self._build_model(torch_generator(generator))
+        model = self._build_model(torch_generator(generator), workers)
         pair = PairMatching(self._source())
         self._train(
             model,
@@ -253,22 +254,22 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         check_choice("scope", self.scope, ("group", "last"))
         check_choice("candidates", self.candidates, ("sampled", "full", "in_batch"))
 
-    def _build_model(self, generator: torch.Generator) -> MatchingModel:
-        # An exact softmax touches every row anyway; otherwise update only those looked up.
-        sparse = self.candidates != "full"
-
-        def table() -> EmbeddingEncoder:
-            return EmbeddingEncoder(
-                self.n_items_, self.dim, std=self.init_std, sparse=sparse, generator=generator
-            )
-
-        objects = table()
-        return MatchingModel(
-            objects,
-            objects if self.shared else table(),
-            n_targets=self.n_items_,
+    def _build_model(
+        self, generator: torch.Generator, workers: Workers | None = None
+    ) -> MatchingModel:
+        # An exact softmax reads and moves every row, so there is nothing to split or leave alone.
+        make = (
+            partial(item_model, sparse=False)
+            if self.candidates == "full"
+            else (workers or OneWorker()).item_model
+        )
+        return make(
+            self.n_items_,
+            self.dim,
+            shared=self.shared,
             has_bias=self.item_bias,
-            sparse=sparse,
+            std=self.init_std,
+            generator=generator,
         )
 
     def _source(self) -> CandidateSource:

@@ -13,6 +13,7 @@ from groupnoise.matching._encoders import (
     LinearEncoder,
     MLPEncoder,
 )
+from groupnoise.matching._item_model import item_model
 from groupnoise.matching._log_normaliser import log_normaliser
 from groupnoise.matching._masked import masked_logsumexp, masked_softmax
 from groupnoise.matching._model import MatchingModel
@@ -32,6 +33,7 @@ __all__ = [
     "NegativeKL",
     "SampledCandidates",
     "Similarity",
+    "item_model",
     "log_normaliser",
     "masked_logsumexp",
     "masked_softmax",

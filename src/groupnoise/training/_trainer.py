@@ -206,7 +206,7 @@ class _Training:
             self.on_epoch(record)
 
     def _validated(self, validate: Callable[[], float], epoch: int) -> float:
-        """Return the first worker's value; all compute one, as a table may lie with all of them."""
+        """Return the first worker's value; all are asked, as it may need what they hold."""
         with torch.no_grad():
             value = float(validate())
         (value,) = self.workers.sum(value if self.workers.rank == 0 else 0.0)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from groupnoise._typing import IntArray
-from groupnoise.matching import MatchingModel
+from groupnoise.matching import MatchingModel, item_model
 
 
 class Workers(Protocol):
@@ -63,6 +64,30 @@ class Workers(Protocol):
         """Return once every worker has come here."""
         ...
 
+    def logsumexp(self, levels: Tensor) -> Tensor:
+        """Return the log-sum-exp over workers of each entry, with its gradient."""
+        ...
+
+    def item_model(
+        self,
+        n_items: int,
+        dim: int,
+        *,
+        shared: bool,
+        has_bias: bool,
+        std: float,
+        generator: torch.Generator,
+    ) -> MatchingModel:
+        """Return a model of items whose large tables the workers may split among them.
+
+        The parameters are those of :func:`groupnoise.matching.item_model`.
+        """
+        ...
+
+    def whole(self, model: MatchingModel) -> MatchingModel:
+        """Return the model that answers alone, on the first worker; the others keep their part."""
+        ...
+
 
 class OneWorker:
     """A training in this process alone."""
@@ -87,3 +112,26 @@ class OneWorker:
 
     def wait(self) -> None:
         """Do nothing: nobody is behind."""
+
+    def logsumexp(self, levels: Tensor) -> Tensor:
+        """Return the levels themselves."""
+        return levels
+
+    def item_model(
+        self,
+        n_items: int,
+        dim: int,
+        *,
+        shared: bool,
+        has_bias: bool,
+        std: float,
+        generator: torch.Generator,
+    ) -> MatchingModel:
+        """Return a model that holds its tables whole."""
+        return item_model(
+            n_items, dim, shared=shared, has_bias=has_bias, std=std, generator=generator
+        )
+
+    def whole(self, model: MatchingModel) -> MatchingModel:
+        """Return the model itself."""
+        return model
