@@ -44,14 +44,15 @@ class TrainingStopped(GroupNoiseError, RuntimeError):
 
     Parameters
     ----------
-    message : str
-        Where it stopped and what it was saved as.
+    where : str
+        How far it came and what it was saved as.
     signal_number : int, optional
         The signal that asked for it.
     """
 
-    def __init__(self, message: str, signal_number: int | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, where: str, signal_number: int | None = None) -> None:
+        super().__init__(f"{where}; fit again with the same data and resume=True to go on.")
+        self.where = where
         self.signal_number = signal_number
 
 

@@ -16,6 +16,7 @@ from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.datasets import Dataset
+    from groupnoise.training import Checkpoints
 
 
 def fit(
@@ -46,17 +47,29 @@ def fit(
         Path | None, typer.Option(help="Searched first for named data sets.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Save the training here while it runs; Ctrl-C and SIGTERM save too."),
+    ] = None,
+    checkpoint_every: Annotated[
+        str, typer.Option(help="How often: 30s, 5m, 1h or 200steps.")
+    ] = "5m",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from --checkpoint, if anything is saved there.")
+    ] = False,
 ) -> None:
     """Train a method on data and save the model.
 
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
     from groupnoise._checks import check_fraction
+    from groupnoise.cli._checkpoint import read_checkpoints, stopping
     from groupnoise.cli._holdout import hold_out
     from groupnoise.cli._sources import find_data, setting_of
     from groupnoise.experiments import find_method, import_class, parameters_of
 
     check_fraction("--validation", validation)
+    checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume)
     dataset, _ = find_data(data, setting, data_dir)
     entry = find_method(method, setting_of(dataset))
     estimator_class = import_class(entry)
@@ -67,9 +80,11 @@ def fit(
         raise ParameterError(f"--paper goes with max-matching; {method} has no such preset.")
     estimator = (estimator_class.paper if paper else estimator_class)(**settings)
     training, validate = hold_out(dataset, validation, seed)
-    with _progress(quiet) as show:
-        _train(estimator, training, validate, show)
+    with stopping(checkpoints), _progress(quiet) as show:
+        _train(estimator, training, validate, show, checkpoints)
     estimator.save(output)
+    if checkpoints is not None:
+        checkpoints.clear()
     typer.echo(f"{method} on {dataset.name}: saved to {output}{_best(estimator)}")
 
 
@@ -93,13 +108,23 @@ def read_parameters(pairs: list[str], known: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _train(estimator: Any, dataset: Dataset, validate: Any, show: ProgressCallback) -> None:
+def _train(
+    estimator: Any,
+    dataset: Dataset,
+    validate: Any,
+    show: ProgressCallback,
+    checkpoints: Checkpoints | None,
+) -> None:
     from groupnoise.cli._holdout import training_arguments
 
     positional, named = training_arguments(dataset)
     accepted = inspect.signature(estimator.fit).parameters
     if "validate" in accepted and validate is not None:
         named["validate"] = validate
+    if checkpoints is not None:
+        if "checkpoint" not in accepted:
+            raise ParameterError("--checkpoint goes with max-matching; rivals train in one go.")
+        named["checkpoint"] = checkpoints
     if "on_epoch" in accepted:
         named["on_epoch"] = show
     elif "on_epoch" in estimator.get_params():

@@ -79,7 +79,7 @@ class Saver:
         if stop:
             raise TrainingStopped(
                 f"training stopped in epoch {state.epoch + 1} after step {state.step} and is saved "
-                f"in {saved}; fit again with the same data and resume=True to go on.",
+                f"in {saved}",
                 self.checkpoints.requested_stop,
             )
 
