@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "objectives": {"groups", "matching"},
     "training": {"groups", "matching", "objectives"},
     "estimators": CORE,
+    "distributed": CORE,
     "baselines": {"groups"},
     "datasets": {"groups"},
     "evaluation": {"groups"},
@@ -38,7 +39,7 @@ TOP_LEVEL_MAY_IMPORT = {
     "_recommender": {"groups"},  # answers from histories, for estimators and baselines alike
 }
 SERVING_MAY_IMPORT = {"__init__", "exceptions", "_checks", "_files", "_catalogue", "_typing"}
-LOADS_TORCH = {*CORE, "estimators", "baselines"}
+LOADS_TORCH = {*CORE, "estimators", "baselines", "distributed"}
 
 KNOWN_BREACHES: frozenset[tuple[str, str]] = frozenset()
 """Imports against the table that wait to be mended; the list may only become shorter."""

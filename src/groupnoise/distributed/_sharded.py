@@ -1,0 +1,170 @@
+"""Item tables whose rows are split among the workers, vectors and biases alike."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from groupnoise.distributed._row_exchange import RowExchange, look_up, n_own_rows
+from groupnoise.matching import EmbeddingEncoder, MatchingModel
+
+BLOCK_ROWS = 1 << 16
+"""Rows drawn or gathered at a time. A multiple of 16 rows draws the numbers one draw would."""
+
+
+class ShardedEmbedding(EmbeddingEncoder):
+    """One learned vector per id, each held by one worker alone.
+
+    It takes part in collective calls: every worker must look up whenever one does. The initial
+    values are those of the whole table of :class:`~groupnoise.matching.EmbeddingEncoder`, drawn
+    block by block, so that no worker ever holds more than its share.
+
+    Parameters
+    ----------
+    n_ids : int
+        How many ids there are.
+    dim : int
+        Width of the vectors.
+    std : float
+        Deviation of the initial values.
+    generator : torch.Generator
+        Decides the initial values; the same on every worker.
+    """
+
+    def __init__(
+        self, n_ids: int, dim: int, *, std: float = 0.1, generator: torch.Generator
+    ) -> None:
+        nn.Module.__init__(self)  # the parent would draw the whole table
+        self.n_ids = n_ids
+        self.weight = nn.Parameter(_own_normal_rows(n_ids, dim, std, generator))
+        self.sparse = True
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Map ids (n,) to vectors (n, dim), wherever they lie."""
+        (vectors,) = look_up(RowExchange.agree(ids, self.n_ids), self.weight)
+        return vectors
+
+
+class ShardedItemModel(MatchingModel):
+    """f and g of items as row-sharded tables, with a row-sharded bias.
+
+    Parameters
+    ----------
+    n_items : int
+        Size of the catalogue.
+    dim : int
+        Width of the vectors.
+    shared : bool
+        Whether f and g share one table.
+    has_bias : bool
+        Whether every item has a bias as a target.
+    std : float
+        Deviation of the initial vectors.
+    generator : torch.Generator
+        Decides the initial vectors; the same on every worker.
+    """
+
+    object_encoder: ShardedEmbedding
+    target_encoder: ShardedEmbedding
+
+    def __init__(
+        self,
+        n_items: int,
+        dim: int,
+        *,
+        shared: bool,
+        has_bias: bool,
+        std: float,
+        generator: torch.Generator,
+    ) -> None:
+        objects = ShardedEmbedding(n_items, dim, std=std, generator=generator)
+        targets = (
+            objects if shared else ShardedEmbedding(n_items, dim, std=std, generator=generator)
+        )
+        super().__init__(objects, targets, n_targets=n_items, sparse=True)
+        if has_bias:
+            self.bias = nn.Parameter(torch.zeros(len(objects.weight), 1))
+        self._fetched: tuple[Tensor, Tensor] | None = None
+
+    def encode_targets(self, ids: Tensor) -> Tensor:
+        """Return g(y) of targets known by id, shape (n, dim)."""
+        if self.bias is None:
+            return super().encode_targets(ids)
+        # Vectors and biases of the same ids travel together: fewer messages, less waiting.
+        exchange = RowExchange.agree(ids, self.n_targets)
+        vectors, bias = look_up(exchange, self.target_encoder.weight, self.bias)
+        self._fetched = (ids, bias.squeeze(-1))
+        return vectors
+
+    def target_bias(self, ids: Tensor) -> Tensor | None:
+        """Return the bias of each target, shape (n,), or None."""
+        if self.bias is None:
+            return None
+        fetched, self._fetched = self._fetched, None
+        if fetched is not None and fetched[0] is ids:
+            return fetched[1]
+        (bias,) = look_up(RowExchange.agree(ids, self.n_targets), self.bias)
+        return bias.squeeze(-1)
+
+    @torch.no_grad()
+    def gather(self) -> MatchingModel | None:
+        """Return the model with whole tables on the first worker, None on the others."""
+        objects = _gather(self.object_encoder.weight, self.n_targets)
+        shared = self.target_encoder is self.object_encoder
+        targets = objects if shared else _gather(self.target_encoder.weight, self.n_targets)
+        bias = None if self.bias is None else _gather(self.bias, self.n_targets)
+        if objects is None or targets is None:
+            return None
+        encoder = _encoder_of(objects)
+        whole = MatchingModel(
+            encoder,
+            encoder if shared else _encoder_of(targets),
+            n_targets=self.n_targets,
+            sparse=True,
+        )
+        whole.bias = None if bias is None else nn.Parameter(bias)
+        return whole.train(self.training)
+
+
+def _own_normal_rows(n_ids: int, dim: int, std: float, generator: torch.Generator) -> Tensor:
+    """Return this worker's rows of a normal table, without ever holding the whole of it."""
+    rank, count = dist.get_rank(), dist.get_world_size()
+    own = torch.empty(n_own_rows(n_ids, rank, count), dim)
+    filled = 0
+    for start, stop in _blocks(n_ids):
+        block = torch.empty(stop - start, dim).normal_(0.0, std, generator=generator)
+        part = block[(rank - start) % count :: count]
+        own[filled : filled + len(part)] = part
+        filled += len(part)
+    return own
+
+
+def _blocks(n_rows: int) -> list[tuple[int, int]]:
+    """Cut rows into blocks; the last takes the rest, as a short draw uses numbers differently."""
+    starts = list(range(0, max(n_rows - BLOCK_ROWS + 1, 1), BLOCK_ROWS))
+    return list(zip(starts, [*starts[1:], n_rows], strict=True))
+
+
+def _gather(shard: Tensor, n_rows: int) -> Tensor | None:
+    """Return the whole table on the first worker, block by block, None on the others."""
+    rank, count = dist.get_rank(), dist.get_world_size()
+    if rank > 0:
+        for start, stop in _blocks(len(shard)):
+            dist.send(shard[start:stop].contiguous(), 0)
+        return None
+    whole = shard.new_empty(n_rows, shard.shape[1])
+    whole[::count] = shard
+    for source in range(1, count):
+        theirs = whole[source::count]
+        for start, stop in _blocks(len(theirs)):
+            block = shard.new_empty(stop - start, shard.shape[1])
+            dist.recv(block, source)
+            theirs[start:stop] = block
+    return whole
+
+
+def _encoder_of(table: Tensor) -> EmbeddingEncoder:
+    encoder = EmbeddingEncoder(0, table.shape[1], sparse=True, generator=torch.Generator())
+    encoder.weight = nn.Parameter(table)
+    return encoder
