@@ -101,6 +101,16 @@ def read_bag_labels(
     return indicator, found
 
 
+def refuse_unlabelled(indicator: BoolArray) -> None:
+    """Refuse bags without any label, which a classifier cannot learn from."""
+    unlabelled = np.flatnonzero(~indicator.any(axis=1))
+    if len(unlabelled):
+        raise DataError(
+            f"{len(unlabelled)} bags have no label, first at row {unlabelled[0]}; "
+            "drop them, or give them a label such as 'none'."
+        )
+
+
 def _array_rank(values: Any) -> int | None:
     """Return the number of dimensions of an array-like, None if its rows are ragged."""
     try:

@@ -15,9 +15,10 @@ import groupnoise
 CORE_NAMES = {
     "groupnoise.groups": "GroupBatch Groups SlidingWindows batch_rows collate sliding_windows",
     "groupnoise.matching": (
-        "CandidateSource Candidates Dot EmbeddingEncoder FullCandidates IdentityEncoder "
-        "InBatchCandidates LinearEncoder MLPEncoder MatchingModel NegativeKL SampledCandidates "
-        "Similarity item_model log_normaliser masked_logsumexp masked_softmax"
+        "CandidateSource Candidates Dot EmbeddingEncoder FrozenEncoder FullCandidates "
+        "IdentityEncoder InBatchCandidates LinearEncoder MLPEncoder MatchingModel NegativeKL "
+        "SampledCandidates Similarity item_model log_normaliser masked_logsumexp masked_softmax "
+        "reduced_precision"
     ),
     "groupnoise.objectives": (
         "NAMED_OBJECTIVES All ContrastiveWeighting GroupLoss GroupObjective JointMatching LossOutput "

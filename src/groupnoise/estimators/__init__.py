@@ -3,12 +3,15 @@
 from groupnoise.estimators._base import ObjectScores
 from groupnoise.estimators._load import load_model
 from groupnoise.estimators._mil import MaxMatchingMILClassifier
+from groupnoise.estimators._mipl import ChosenPairs, MaxMatchingMIPLClassifier
 from groupnoise.estimators._partial_label import MaxMatchingPartialLabelClassifier
 from groupnoise.estimators._recall import ItemVectors, MaxMatchingRecommender
 
 __all__ = [
+    "ChosenPairs",
     "ItemVectors",
     "MaxMatchingMILClassifier",
+    "MaxMatchingMIPLClassifier",
     "MaxMatchingPartialLabelClassifier",
     "MaxMatchingRecommender",
     "ObjectScores",

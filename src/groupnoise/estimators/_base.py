@@ -23,7 +23,13 @@ from groupnoise._random import generator_from, torch_generator
 from groupnoise._typing import FloatArray, IntArray
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.groups import Groups
-from groupnoise.matching import IdentityEncoder, LinearEncoder, MatchingModel, MLPEncoder
+from groupnoise.matching import (
+    IdentityEncoder,
+    LinearEncoder,
+    MatchingModel,
+    MLPEncoder,
+    reduced_precision,
+)
 from groupnoise.objectives import (
     GroupObjective,
     LossOutput,
@@ -106,6 +112,10 @@ class MatchingEstimator(BaseEstimator):
         raise ParameterError(
             f"encoder must be 'identity', 'linear', 'mlp' or a torch module; got {self.encoder!r}."
         )
+
+    def _precision(self) -> torch.dtype | None:
+        """Return the precision encoders run in; None is float32."""
+        return reduced_precision("cpu") if self.mixed_precision else None
 
     def _train(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 
 from groupnoise._model_files import read_manifest
 from groupnoise.estimators._mil import MaxMatchingMILClassifier
+from groupnoise.estimators._mipl import MaxMatchingMIPLClassifier
 from groupnoise.estimators._partial_label import MaxMatchingPartialLabelClassifier
 from groupnoise.estimators._recall import MaxMatchingRecommender
 from groupnoise.exceptions import ModelFileError
@@ -15,6 +16,7 @@ _ESTIMATORS = {
     cls.__name__: cls
     for cls in (
         MaxMatchingMILClassifier,
+        MaxMatchingMIPLClassifier,
         MaxMatchingPartialLabelClassifier,
         MaxMatchingRecommender,
     )

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise._bags import read_bag_labels, read_bags
+from groupnoise._bags import read_bag_labels, read_bags, refuse_unlabelled
 from groupnoise._checks import (
     check_choice,
     check_count,
@@ -31,6 +31,7 @@ from groupnoise.estimators._base import (
     mean_probability,
     object_scores,
 )
+from groupnoise.estimators._prior_weights import ClassWeight, group_weights
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.groups import GroupBatch, Groups, batch_rows, collate
 from groupnoise.matching import EmbeddingEncoder, FullCandidates, MatchingModel, Similarity
@@ -76,11 +77,15 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         :func:`groupnoise.objectives.make_selection`.
     weighting, weighting_strength, similarity, similarity_scale
         Group weighting; see :func:`groupnoise.objectives.make_weighting`.
+    class_weight : "balanced", mapping of label to weight, or None
+        How much the bags of each class count.
     max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
         See :class:`groupnoise.training.TrainingPlan`.
     n_members : int
         How many models are trained from different first weights; their probabilities are
         averaged. An encoder of your own has one set of first weights, so it takes one member.
+    mixed_precision : bool
+        Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
     on_epoch : callable, optional
         Called with a record after each epoch.
     random_state : int, generator or None
@@ -125,6 +130,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         weighting_strength: float = 0.1,
         similarity: str | Similarity = "neg_kl",
         similarity_scale: float = 1.0,
+        class_weight: ClassWeight = None,
         max_epochs: int = 50,
         batch_size: int = 32,
         learning_rate: float = 1e-2,
@@ -133,6 +139,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         patience: int | None = None,
         keep: str = "last",
         n_members: int = 1,
+        mixed_precision: bool = False,
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -152,6 +159,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         self.weighting_strength = weighting_strength
         self.similarity = similarity
         self.similarity_scale = similarity_scale
+        self.class_weight = class_weight
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -160,6 +168,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         self.patience = patience
         self.keep = keep
         self.n_members = n_members
+        self.mixed_precision = mixed_precision
         self.on_epoch = on_epoch
         self.random_state = random_state
 
@@ -214,19 +223,14 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         check_count("dim", self.dim)
         instances = read_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
-        unlabelled = np.flatnonzero(~labels.any(axis=1))
-        if len(unlabelled):
-            raise DataError(
-                f"{len(unlabelled)} bags have no label, first at row {unlabelled[0]}; "
-                "drop them, or give them a label such as 'none'."
-            )
+        refuse_unlabelled(labels)
         self.n_features_in_ = instances.objects.shape[1]
         self.scaler_ = Scaler(self.scaling).fit(instances.objects)
         bag, label = np.nonzero(labels)  # one group per (bag, label)
         scaled = Groups(self.scaler_(instances.objects), instances.offsets)
         training = scaled.subset(bag)
         training.targets = label.astype(np.int64)
-        allowed = labels[bag]
+        allowed, of_group = labels[bag], np.eye(len(self.classes_), dtype=bool)[label]
         if self.background_label is not None:
             allowed[:, self._column_of_background()] = True
         if self.background:
@@ -237,6 +241,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
             self._pair(workers),
             self._generator(),
             allowed=torch.from_numpy(allowed),
+            group_weights=group_weights(self.class_weight, of_group, self.classes_),
             validate=validate,
             workers=workers,
             checkpoint=checkpoint,
@@ -257,7 +262,9 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         encoder = self._feature_encoder(self.n_features_in_, dim, generator)
         n_targets = len(self.classes_) + bool(self.background)
         table = EmbeddingEncoder(n_targets, dim, std=0.01, generator=generator)
-        return MatchingModel(encoder, table, n_targets=n_targets, has_bias=True)
+        return MatchingModel(
+            encoder, table, n_targets=n_targets, has_bias=True, precision=self._precision()
+        )
 
     def _pair(self, workers: Workers | None = None) -> PairMatching:
         n_targets = len(self.classes_) + bool(self.background)
@@ -280,11 +287,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
 
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
         """Return log P(class | instance), shape (n_rows, n_classes); background left out."""
-        check_is_fitted(self, "model_")
-        rows = self.scaler_(
-            check_features("X", X, width=self.n_features_in_, owner=type(self).__name__)
-        )
-        log_all = self._log_probabilities(rows)[:, : len(self.classes_)]
+        log_all = self._log_probabilities(self._scaled_rows(X))[:, : len(self.classes_)]
         result: FloatArray = log_all.log_softmax(-1).numpy()
         return result
 
@@ -300,14 +303,14 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
 
     def background_proba(self, X: ArrayLike) -> FloatArray:
         """Return P(background | instance), shape (n_rows,); zero without a background target."""
-        check_is_fitted(self, "model_")
-        rows = self.scaler_(
-            check_features("X", X, width=self.n_features_in_, owner=type(self).__name__)
-        )
-        outside: FloatArray = (
-            self._log_probabilities(rows)[:, len(self.classes_) :].exp().sum(-1).numpy()
-        )
+        log_all = self._log_probabilities(self._scaled_rows(X))
+        outside: FloatArray = log_all[:, len(self.classes_) :].exp().sum(-1).numpy()
         return outside
+
+    def _scaled_rows(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self, "model_")
+        rows = check_features("X", X, width=self.n_features_in_, owner=type(self).__name__)
+        return self.scaler_(rows)
 
     def bag_scores(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
         """Return the score of each class for each bag, shape (n_bags, n_classes)."""

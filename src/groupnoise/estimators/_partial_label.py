@@ -26,6 +26,11 @@ from groupnoise.estimators._base import (
     mean_probability,
     object_scores,
 )
+from groupnoise.estimators._prior_weights import (
+    ClassWeight,
+    group_weights,
+    log_candidate_weights,
+)
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups
 from groupnoise.matching import (
@@ -37,7 +42,14 @@ from groupnoise.matching import (
     SampledCandidates,
     Similarity,
 )
-from groupnoise.objectives import Matching, PairMatching, Selection, Weighting
+from groupnoise.objectives import (
+    Matcher,
+    Matching,
+    PairMatching,
+    PriorMatching,
+    Selection,
+    Weighting,
+)
 from groupnoise.training import Checkpoints, Workers
 
 EVALUATION_BATCH = 1024
@@ -74,11 +86,15 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         :func:`groupnoise.objectives.make_selection`.
     weighting, weighting_strength, similarity, similarity_scale
         Group weighting; see :func:`groupnoise.objectives.make_weighting`.
+    class_weight : "balanced", mapping of label to weight, or None
+        How much the rows of each class count; a row counts as the mean of its candidates.
     max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
         See :class:`groupnoise.training.TrainingPlan`.
     n_members : int
         How many models are trained from different first weights; their probabilities are
         averaged. An encoder of your own has one set of first weights, so it takes one member.
+    mixed_precision : bool
+        Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
     on_epoch : callable, optional
         Called with a record after each epoch.
     random_state : int, generator or None
@@ -127,6 +143,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         weighting_strength: float = 1.0,
         similarity: str | Similarity = "dot",
         similarity_scale: float = 1.0,
+        class_weight: ClassWeight = None,
         max_epochs: int = 60,
         batch_size: int = 64,
         learning_rate: float = 1e-2,
@@ -135,6 +152,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         patience: int | None = None,
         keep: str = "last",
         n_members: int = 1,
+        mixed_precision: bool = False,
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -153,6 +171,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         self.weighting_strength = weighting_strength
         self.similarity = similarity
         self.similarity_scale = similarity_scale
+        self.class_weight = class_weight
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -161,6 +180,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         self.patience = patience
         self.keep = keep
         self.n_members = n_members
+        self.mixed_precision = mixed_precision
         self.on_epoch = on_epoch
         self.random_state = random_state
 
@@ -186,6 +206,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         X: ArrayLike,
         y: Any,
         *,
+        candidate_weights: ArrayLike | None = None,
         validate: Validate | None = None,
         workers: Workers | None = None,
         checkpoint: Checkpoints | None = None,
@@ -199,6 +220,9 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         y : array-like, sparse matrix or sequence of sets
             Candidate labels: a 0/1 matrix (n_rows, n_classes), one set of labels per row, or one
             label per row.
+        candidate_weights : array-like of shape (n_rows, n_classes), optional
+            How far each candidate is trusted beforehand: votes of annotators, for example.
+            Positive at every candidate; only ratios inside a row matter.
         validate : callable, optional
             Called with this estimator after each epoch; the best epoch's weights are kept.
         workers : Workers, optional
@@ -216,12 +240,15 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         inputs = torch.from_numpy(self.scaler_(rows))
         generator = self._generator()
         groups = Groups.from_indicator(indicator, targets=np.arange(len(rows)))
-        pair = self._pair(len(rows))
+        pair: Matcher = self._pair(len(rows))
+        if candidate_weights is not None:
+            pair = PriorMatching(pair, log_candidate_weights(candidate_weights, indicator))
         self._train_members(
             lambda draw: self._build_model(draw, inputs),
             groups,
             pair,
             generator,
+            group_weights=group_weights(self.class_weight, indicator, self.classes_),
             validate=validate,
             workers=workers,
             checkpoint=checkpoint,
@@ -238,6 +265,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
             self._feature_encoder(self.n_features_in_, self.dim, generator),
             n_targets=0 if inputs is None else len(inputs),
             target_inputs=inputs,
+            precision=self._precision(),
         )
 
     def _pair(self, n_rows: int) -> PairMatching:

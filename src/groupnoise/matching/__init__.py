@@ -9,6 +9,7 @@ from groupnoise.matching._candidates import (
 )
 from groupnoise.matching._encoders import (
     EmbeddingEncoder,
+    FrozenEncoder,
     IdentityEncoder,
     LinearEncoder,
     MLPEncoder,
@@ -17,6 +18,7 @@ from groupnoise.matching._item_model import item_model
 from groupnoise.matching._log_normaliser import log_normaliser
 from groupnoise.matching._masked import masked_logsumexp, masked_softmax
 from groupnoise.matching._model import MatchingModel
+from groupnoise.matching._precision import reduced_precision
 from groupnoise.matching._similarity import Dot, NegativeKL, Similarity
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Candidates",
     "Dot",
     "EmbeddingEncoder",
+    "FrozenEncoder",
     "FullCandidates",
     "IdentityEncoder",
     "InBatchCandidates",
@@ -37,4 +40,5 @@ __all__ = [
     "log_normaliser",
     "masked_logsumexp",
     "masked_softmax",
+    "reduced_precision",
 ]

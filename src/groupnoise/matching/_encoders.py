@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from groupnoise.matching._lookup import look_up
+
 
 class IdentityEncoder(nn.Module):
     """The features themselves: f in the paper's multiple-instance setting."""
@@ -127,7 +129,33 @@ class EmbeddingEncoder(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Map ids (n,) to vectors (n, dim)."""
-        return F.embedding(ids, self.weight, sparse=self.sparse)
+        return look_up(self.weight, ids) if self.sparse else F.embedding(ids, self.weight)
+
+
+class FrozenEncoder(nn.Module):
+    """An encoder that is used as it is: no gradient, no dropout, no running statistics.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Maps inputs (n, ...) to vectors; its weights stay what they are.
+    """
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder.requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> FrozenEncoder:
+        """Stay in evaluation mode whatever is asked for."""
+        super().train(mode)
+        self.encoder.eval()
+        return self
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map inputs (n, ...) to vectors (n, dim) that carry no gradient."""
+        with torch.no_grad():
+            vectors: Tensor = self.encoder(inputs)
+        return vectors
 
 
 def _scaled_normal(fan_out: int, fan_in: int, generator: torch.Generator) -> Tensor:

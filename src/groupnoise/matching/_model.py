@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from groupnoise.matching._lookup import look_up
+
 
 class MatchingModel(nn.Module):
     """f and g of the paper; the logit of an object and a target is f(x) . g(y) + bias(y).
@@ -26,6 +28,9 @@ class MatchingModel(nn.Module):
         Multiplies f(x) . g(y).
     sparse : bool
         Whether the gradient of the bias holds only the rows that were looked up.
+    precision : torch.dtype, optional
+        Reduced precision the encoders run in (mixed precision); their vectors, and so the whole
+        objective, stay in float32.
     """
 
     target_inputs: Tensor | None
@@ -40,6 +45,7 @@ class MatchingModel(nn.Module):
         has_bias: bool = False,
         logit_scale: float = 1.0,
         sparse: bool = False,
+        precision: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         self.object_encoder = object_encoder
@@ -47,29 +53,50 @@ class MatchingModel(nn.Module):
         self.n_targets = n_targets
         self.logit_scale = logit_scale
         self.sparse = sparse
+        self.precision = precision
         self.bias = nn.Parameter(torch.zeros(n_targets, 1)) if has_bias else None
         self.register_buffer("target_inputs", target_inputs, persistent=False)
 
     def encode_objects(self, objects: Tensor) -> Tensor:
         """Return f(x), shape (n, dim)."""
-        vectors: Tensor = self.object_encoder(objects)
-        return vectors
+        return self._encode(self.object_encoder, objects)
 
     def encode_targets(self, ids: Tensor) -> Tensor:
         """Return g(y) of targets known by id, shape (n, dim), scaled for the logit."""
         inputs = ids if self.target_inputs is None else self.target_inputs[ids]
         return self.encode_target_inputs(inputs)
 
+    def encode(self, objects: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return f of objects and g of targets, in one call where both are ids of one encoder.
+
+        A shared table is then read once, and its gradient names every row once.
+        """
+        if self.object_encoder is not self.target_encoder or self.target_inputs is not None:
+            return self.encode_objects(objects), self.encode_targets(target_ids)
+        both = self.encode_objects(torch.cat([objects, target_ids]))
+        vectors, targets = both.split([len(objects), len(target_ids)])
+        return vectors, targets * self.logit_scale if self.logit_scale != 1.0 else targets
+
     def encode_target_inputs(self, inputs: Tensor) -> Tensor:
         """Return g of targets never seen in training, shape (n, dim), scaled for the logit."""
-        vectors: Tensor = self.target_encoder(inputs)
+        vectors = self._encode(self.target_encoder, inputs)
         return vectors * self.logit_scale if self.logit_scale != 1.0 else vectors
+
+    def _encode(self, encoder: nn.Module, inputs: Tensor) -> Tensor:
+        if self.precision is None:
+            vectors: Tensor = encoder(inputs)
+            return vectors
+        with torch.autocast(inputs.device.type, self.precision):
+            vectors = encoder(inputs)
+        return vectors.float()
 
     def target_bias(self, ids: Tensor) -> Tensor | None:
         """Return the bias of each target, shape (n,), or None."""
         if self.bias is None:
             return None
-        return nn.functional.embedding(ids, self.bias, sparse=self.sparse).squeeze(-1)
+        if self.sparse:
+            return look_up(self.bias, ids).squeeze(-1)
+        return nn.functional.embedding(ids, self.bias).squeeze(-1)
 
     def logits(self, vectors: Tensor, ids: Tensor) -> Tensor:
         """Return the logits of encoded objects (n, dim) with targets (m,), shape (n, m)."""

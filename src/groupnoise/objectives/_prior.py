@@ -9,7 +9,7 @@ from torch import Tensor
 
 from groupnoise.groups import GroupBatch
 from groupnoise.matching import MatchingModel
-from groupnoise.objectives._pair_matching import Matching, PairMatching
+from groupnoise.objectives._pair_matching import Matcher, Matching
 
 
 @dataclass(frozen=True)
@@ -18,14 +18,14 @@ class PriorMatching:
 
     Parameters
     ----------
-    pair : PairMatching
+    pair : Matcher
         Scores the objects, which must be ids.
     log_prior : Tensor of shape (n_groups, n_ids)
         Added to log P(target | object): how far each id is trusted in each training group, up to
         a constant per group.
     """
 
-    pair: PairMatching
+    pair: Matcher
     log_prior: Tensor
 
     def __call__(
