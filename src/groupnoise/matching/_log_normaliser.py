@@ -9,14 +9,15 @@ which makes `score everything, differentiate the chosen object alone` fall out b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK_ELEMENTS = 1 << 23
-"""Logits held at a time (32 MB in float32): large enough for BLAS, small beside the tables."""
+CHUNK_ELEMENTS = 1 << 21
+"""Logits held at a time (8 MB in float32): large enough for BLAS, small enough for the cache."""
 
 
 def log_normaliser(
@@ -64,16 +65,13 @@ class _LogNormaliser(torch.autograd.Function):
     ) -> Tensor:
         excluded = (excluded_query, excluded_candidate)
         chunks = _chunks(len(queries), len(candidates))
-        if len(chunks) == 1:
-            logits = _logits(queries, candidates, offset, excluded, chunks[0])
-            result = logits.logsumexp(-1)
-            ctx.probabilities = logits.sub_(result.unsqueeze(-1)).exp_()
-        else:
-            result = queries.new_full((len(queries),), -torch.inf)
-            for chunk in chunks:
-                logits = _logits(queries, candidates, offset, excluded, chunk)
-                result = torch.logaddexp(result, logits.logsumexp(-1))
-            ctx.probabilities = None
+        result = queries.new_full((len(queries),), -torch.inf)
+        for chunk in chunks:
+            logits = torch.addmm(offset[chunk], queries, candidates[chunk].t())
+            level, exponentials, total = _exponentials(_exclude(logits, excluded, chunk))
+            result = torch.logaddexp(result, level + total.log())
+        # One chunk of exponentials is worth keeping; more are computed again when needed.
+        ctx.kept = (exponentials, total) if len(chunks) == 1 else None
         ctx.save_for_backward(queries, candidates, offset, *excluded, result)
         return result
 
@@ -81,53 +79,80 @@ class _LogNormaliser(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         queries, candidates, offset, excluded_query, excluded_candidate, result = ctx.saved_tensors
+        excluded = (excluded_query, excluded_candidate)
         active = upstream.nonzero().squeeze(-1)
-        if len(active) < len(queries):
-            excluded = _excluded_among(active, len(queries), excluded_query, excluded_candidate)
-            active_queries = queries[active]
-        else:
-            excluded, active_queries = (excluded_query, excluded_candidate), queries
-        weight, level = upstream[active].unsqueeze(-1), result[active].unsqueeze(-1)
+        all_active = len(active) == len(queries)
+        if not all_active:
+            queries, result, upstream = queries[active], result[active], upstream[active]
+            excluded = _excluded_among(active, len(ctx.saved_tensors[0]), *excluded)
         wants_queries, wants_candidates, wants_offset = ctx.needs_input_grad[:3]
-        grad_active = torch.zeros_like(active_queries)
-        grad_candidates = torch.zeros_like(candidates) if wants_candidates else None
-        grad_offset = torch.zeros_like(offset) if wants_offset else None
-        for chunk in _chunks(len(active), len(candidates)):
-            if ctx.probabilities is None:
-                share = _logits(active_queries, candidates, offset, excluded, chunk)
-                share.sub_(level).exp_().mul_(weight)
-            elif len(active) < len(queries):
-                share = ctx.probabilities[active].mul_(weight)
-            else:
-                share = ctx.probabilities * weight
+        grad_queries = torch.zeros_like(queries)
+        grad_candidates = torch.empty_like(candidates) if wants_candidates else None
+        grad_offset = torch.empty_like(offset) if wants_offset else None
+        if ctx.kept is None:
+            weight, shares = upstream, _shares(queries, candidates, offset, result, excluded)
+        else:
+            exponentials, total = ctx.kept
+            if not all_active:
+                exponentials, total = exponentials[active], total[active]
+            # An all-excluded query has no exponential above zero to divide.
+            weight = upstream / total.masked_fill(total == 0, 1.0)
+            shares = iter([(slice(0, len(candidates)), exponentials)])
+        # Weighing the queries costs less than weighing the shares, the larger array by far.
+        weighted = queries * weight.unsqueeze(-1)
+        for chunk, share in shares:
             if wants_queries:
-                grad_active.addmm_(share, candidates[chunk])
+                grad_queries.addmm_(share, candidates[chunk])
             if grad_candidates is not None:
-                torch.mm(share.t(), active_queries, out=grad_candidates[chunk])
+                torch.mm(share.t(), weighted, out=grad_candidates[chunk])
             if grad_offset is not None:
-                grad_offset[chunk] = share.sum(0)
+                torch.mv(share.t(), weight, out=grad_offset[chunk])
         if not wants_queries:
             return None, grad_candidates, grad_offset, None, None
-        if len(active) == len(queries):
-            return grad_active, grad_candidates, grad_offset, None, None
-        grad_queries = torch.zeros_like(queries).index_copy_(0, active, grad_active)
+        grad_queries *= weight.unsqueeze(-1)
+        if not all_active:
+            everything = torch.zeros_like(ctx.saved_tensors[0])
+            grad_queries = everything.index_copy_(0, active, grad_queries)
         return grad_queries, grad_candidates, grad_offset, None, None
 
 
 def _chunks(n_queries: int, n_candidates: int) -> list[slice]:
-    """Cut the candidates so that one block of logits stays below CHUNK_ELEMENTS."""
+    """Cut the candidates so that one block of logits stays near CHUNK_ELEMENTS."""
     width = max(1, CHUNK_ELEMENTS // max(1, n_queries))
     return [slice(start, start + width) for start in range(0, n_candidates, width)]
 
 
-def _logits(
+def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a level of each row, exp(logits - level) in their place, and its sums."""
+    level = logits.amax(-1)
+    # A row of which nothing counts has no largest logit; any level will do.
+    level.masked_fill_(level == -torch.inf, 0.0)
+    exponentials = logits.sub_(level.unsqueeze(-1)).exp_()
+    return level, exponentials, exponentials.sum(-1)
+
+
+def _shares(
     queries: Tensor,
     candidates: Tensor,
     offset: Tensor,
+    level: Tensor,
     excluded: tuple[Tensor, Tensor],
-    chunk: slice,
-) -> Tensor:
-    logits = torch.addmm(offset[chunk], queries, candidates[chunk].t())
+) -> Iterator[tuple[slice, Tensor]]:
+    """Yield exp(logits - level), the probabilities of the softmax, chunk by chunk.
+
+    Offset and level ride along as two more dimensions of the product: the logits leave it ready
+    for the exponential, without two more passes over them.
+    """
+    level = level.masked_fill(level == -torch.inf, 0.0)
+    ones = queries.new_ones(len(queries), 1)
+    queries = torch.cat([queries, ones, -level.unsqueeze(-1)], 1)
+    for chunk in _chunks(len(queries), len(candidates)):
+        part = candidates[chunk]
+        part = torch.cat([part, offset[chunk].unsqueeze(-1), part.new_ones(len(part), 1)], 1)
+        yield chunk, _exclude(queries @ part.t(), excluded, chunk).exp_()
+
+
+def _exclude(logits: Tensor, excluded: tuple[Tensor, Tensor], chunk: slice) -> Tensor:
     query, candidate = excluded
     if len(query):
         inside = (candidate >= chunk.start) & (candidate < chunk.stop)

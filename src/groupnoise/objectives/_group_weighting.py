@@ -8,12 +8,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from groupnoise.matching import Dot, Similarity, masked_softmax
-
-BLOCK_ELEMENTS = 1 << 22
-"""Similarities held at a time; a larger batch of groups is weighted block by block."""
+from groupnoise.objectives._context import context_scores, in_blocks, is_self
 
 
 class Weighting(Protocol):
@@ -66,21 +63,26 @@ class ContrastiveWeighting:
 
     def __call__(self, features: Tensor, mask: Tensor) -> Tensor:
         """Map features (groups, size, dim) to log weights (groups, size)."""
-        attention = self._attention(features, features, mask, own=True)
-        own = self.similarity.matched(self.similarity.context(attention, features), features)
         strangers = self._strangers(features, mask)  # (groups, n_strangers, dim)
         if strangers is None:
-            return torch.zeros_like(own)
-        attention = self._attention(strangers, features, mask, own=False)
-        others = self.similarity.matched(self.similarity.context(attention, features), strangers)
+            return features.new_zeros(mask.shape)
+
+        def own_score(rows: slice) -> Tensor:
+            block = features[:, rows]
+            attended = self.similarity.between(block, features).detach()
+            attended = attended.masked_fill(is_self(mask, rows), 0.0)
+            return self._score(attended, features, block, mask)
+
+        own = in_blocks(own_score, mask)
+        attended = self.similarity.between(strangers, features).detach()
+        others = self._score(attended, features, strangers, mask)  # (groups, n_strangers)
         level = torch.logaddexp(own, others.logsumexp(-1, keepdim=True))
         return (own - level).masked_fill(~mask, 0.0)
 
-    def _attention(self, left: Tensor, features: Tensor, mask: Tensor, *, own: bool) -> Tensor:
-        similarity = self.similarity.between(left, features).detach()
-        if own:
-            similarity = similarity * (1.0 - torch.eye(similarity.shape[-1]).to(similarity))
-        return masked_softmax(similarity, mask.unsqueeze(1))
+    def _score(self, attended: Tensor, features: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
+        """Return S of queries (groups, n, dim) and the contexts they attend to, (groups, n)."""
+        attention = masked_softmax(attended, mask.unsqueeze(1))
+        return self.similarity.matched(self.similarity.context(attention, features), queries)
 
     def _strangers(self, features: Tensor, mask: Tensor) -> Tensor | None:
         """Pick objects of other groups at even distances, so that no generator is needed."""
@@ -94,40 +96,3 @@ class ContrastiveWeighting:
         hop = step * elsewhere.unsqueeze(-1) // self.n_strangers  # (groups, n_strangers)
         index = (start + sizes).unsqueeze(-1) + hop
         return flat[index % len(flat)]
-
-
-def context_scores(features: Tensor, mask: Tensor, similarity: Similarity) -> Tensor:
-    """Return S(c, h(x)) with c the mixture of the *other* objects, shape (groups, size).
-
-    Objects are taken in blocks, and a block is computed again in the backward pass, once the
-    similarities of a batch would not fit in BLOCK_ELEMENTS: memory stays linear in the objects.
-    """
-    n_groups, size, _ = features.shape
-    block = max(1, BLOCK_ELEMENTS // (n_groups * size))
-    if block >= size:
-        return _block_scores(features, mask, 0, size, similarity)
-    parts = [
-        checkpoint(
-            _block_scores,
-            features,
-            mask,
-            start,
-            min(start + block, size),
-            similarity,
-            use_reentrant=False,
-            preserve_rng_state=False,
-        )
-        for start in range(0, size, block)
-    ]
-    return torch.cat(parts, dim=-1)
-
-
-def _block_scores(
-    features: Tensor, mask: Tensor, start: int, stop: int, similarity: Similarity
-) -> Tensor:
-    block = features[:, start:stop]  # (groups, block, dim)
-    place = torch.arange(features.shape[1], device=features.device)
-    is_self = place == place[start:stop].unsqueeze(-1)  # (block, size)
-    others = mask.unsqueeze(1) & ~is_self  # (groups, block, size)
-    attention = masked_softmax(similarity.between(block, features), others)
-    return similarity.matched(similarity.context(attention, features), block)

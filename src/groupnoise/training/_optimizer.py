@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
+from torch.optim.adam import adam
 
 from groupnoise.matching import EmbeddingEncoder, MatchingModel
 
@@ -55,28 +56,39 @@ class RowAdam(Optimizer):
 
     def _update(self, table: nn.Parameter, group: dict[str, Any]) -> None:
         state = self._state_of(table)
-        gradient = table.grad.coalesce()  # type: ignore[union-attr]
-        rows, values = gradient.indices()[0], gradient.values()
-        state["step"] += 1
-        shrink = group["lr"] * group["weight_decay"]
+        rows, gradient = _distinct_rows(table.grad)  # type: ignore[arg-type]
         current = table.index_select(0, rows)
+        first = state["first"].index_select(0, rows)
+        second = state["second"].index_select(0, rows)
+        shrink = group["lr"] * group["weight_decay"]
         if shrink:
             # Decay is summed over steps, so that a changing learning rate is made up for too.
             state["decay"] += shrink
             missed = state["decay"] - state["decay_seen"].index_select(0, rows)
-            current *= torch.exp(-missed).unsqueeze(-1)
+            current *= torch.exp(-missed).to(table.dtype).unsqueeze(-1)
             state["decay_seen"].index_fill_(0, rows, state["decay"])
-        first_decay, second_decay = group["betas"]
-        first = state["first"].index_select(0, rows).lerp_(values, 1 - first_decay)
-        second = state["second"].index_select(0, rows).mul_(second_decay)
-        second.addcmul_(values, values, value=1 - second_decay)
+        # On the rows taken out, lazy Adam is Adam: torch's fused kernel reads them once, where
+        # one operation after the other would read them six times.
+        adam(
+            [current],
+            [gradient],
+            [first],
+            [second],
+            [],
+            [torch.tensor(float(state["step"]))],
+            fused=True,
+            amsgrad=False,
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            lr=group["lr"],
+            weight_decay=0.0,
+            eps=group["eps"],
+            maximize=False,
+        )
+        state["step"] += 1
+        table.index_copy_(0, rows, current)
         state["first"].index_copy_(0, rows, first)
         state["second"].index_copy_(0, rows, second)
-        first_bias = 1 - first_decay ** state["step"]
-        second_bias = 1 - second_decay ** state["step"]
-        scale = second.div_(second_bias).sqrt_().add_(group["eps"])
-        current.addcdiv_(first, scale, value=-group["lr"] / first_bias)
-        table.index_copy_(0, rows, current)
 
     def _state_of(self, table: nn.Parameter) -> dict[str, Any]:
         state: dict[str, Any] = self.state[table]
@@ -112,6 +124,18 @@ def make_optimizers(
     if others:
         optimizers.append(AdamW(others, lr=learning_rate, weight_decay=weight_decay))
     return optimizers
+
+
+def _distinct_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows a sparse gradient is about, each once, and its values there."""
+    if gradient.is_coalesced():
+        return gradient.indices()[0], gradient.values()
+    rows = gradient._indices()[0]
+    # Our lookups name each row once and in order, but autograd forgets to pass that on.
+    if bool((rows[1:] > rows[:-1]).all()):
+        return rows, gradient._values()
+    gradient = gradient.coalesce()
+    return gradient.indices()[0], gradient.values()
 
 
 def _sparse_tables(model: MatchingModel) -> list[nn.Parameter]:

@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import reference
 from builders import gradients, ragged_tensor, real_rows
 from groupnoise.matching import Dot, NegativeKL
 from groupnoise.objectives import ContrastiveWeighting, SigmoidWeighting
-from groupnoise.objectives import _group_weighting as module
+from groupnoise.objectives import _context as module
 
 SIZES = [3, 1, 5, 2]
 SIMILARITIES = {
@@ -94,39 +95,38 @@ def test_a_group_of_one_has_weight_one(kind):
 
 
 @pytest.mark.parametrize("block_elements", [1, 25, 41, 60])
+@pytest.mark.parametrize("form", [SigmoidWeighting, ContrastiveWeighting])
 @pytest.mark.parametrize("kind", SIMILARITIES)
-def test_blockwise_weights_equal_the_dense_ones(kind, block_elements, monkeypatch):
+def test_blockwise_weights_equal_the_dense_ones(kind, form, block_elements, monkeypatch):
     similarity, _ = SIMILARITIES[kind]
     features, mask = features_of(kind)
-    dense = SigmoidWeighting(similarity)(features, mask)[mask]
+    dense = form(similarity)(features, mask)[mask]
     monkeypatch.setattr(module, "BLOCK_ELEMENTS", block_elements)
-    blockwise = SigmoidWeighting(similarity)(features, mask)[mask]
+    blockwise = form(similarity)(features, mask)[mask]
     assert_equal_with_gradients(blockwise, dense, features)
 
 
-@pytest.fixture
-def largest_block(monkeypatch):
-    """A list whose maximum is the most similarities held at a time."""
-    elements = []
-    compute = module._block_scores
+class LargestTensor(TorchDispatchMode):
+    """Remembers the most elements that any tensor made inside it holds."""
 
-    def counting(features, mask, start, stop, similarity):
-        elements.append((stop - start) * features.shape[1])
-        return compute(features, mask, start, stop, similarity)
+    n_elements = 0
 
-    monkeypatch.setattr(module, "_block_scores", counting)
-    return elements
-
-
-def large_group(size=10_000):
-    features = torch.randn(1, size, 4, generator=torch.Generator().manual_seed(0))
-    return features, torch.ones(1, size, dtype=torch.bool)
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for value in result if isinstance(result, (tuple, list)) else [result]:
+            if isinstance(value, torch.Tensor):
+                self.n_elements = max(self.n_elements, value.numel())
+        return result
 
 
-def test_a_group_of_ten_thousand_objects_needs_no_square_array(largest_block):
-    features, mask = large_group()
+def large_groups(sizes=(10_000, 3)):
+    features, mask = ragged_tensor(sizes, 4)
+    return features.float(), mask
+
+
+def test_a_group_of_ten_thousand_objects_equals_the_formula():
+    features, mask = large_groups()
     log_weight = SigmoidWeighting(Dot(0.1))(features, mask)
-    assert max(largest_block) <= module.BLOCK_ELEMENTS < mask.shape[1] ** 2
     place = 1234
     others = torch.cat([features[0, :place], features[0, place + 1 :]])
     context = (0.1 * others @ features[0, place]).softmax(0) @ others
@@ -134,10 +134,21 @@ def test_a_group_of_ten_thousand_objects_needs_no_square_array(largest_block):
     torch.testing.assert_close(log_weight[0, place], expected)
 
 
-@pytest.mark.slow
-def test_the_gradient_of_ten_thousand_objects_needs_no_square_array(largest_block):
-    features, mask = large_group()
+@pytest.mark.parametrize(
+    "weighting",
+    [
+        SigmoidWeighting(Dot(0.1)),
+        pytest.param(SigmoidWeighting(NegativeKL()), marks=pytest.mark.slow),
+        pytest.param(ContrastiveWeighting(Dot(0.1)), marks=pytest.mark.slow),
+    ],
+    ids=["sigmoid_dot", "sigmoid_neg_kl", "contrastive"],
+)
+def test_neither_pass_over_ten_thousand_objects_makes_a_square_array(weighting):
+    features, mask = large_groups()
+    if weighting.similarity.uses_probabilities:
+        features = features.log_softmax(-1)
     features.requires_grad_()
-    SigmoidWeighting(Dot(0.1))(features, mask).sum().backward()
-    assert max(largest_block) <= module.BLOCK_ELEMENTS
-    assert features.grad.isfinite().all()
+    with LargestTensor() as largest:
+        weighting(features, mask).sum().backward()
+    assert largest.n_elements <= module.BLOCK_ELEMENTS < mask.shape[1] ** 2
+    assert features.grad[mask].isfinite().all()

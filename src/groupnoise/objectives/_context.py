@@ -1,0 +1,133 @@
+"""How well an object fits the context its group gives it, in memory linear in the objects.
+
+Similarities of a group form a (size, size) array. It is made for a block of objects at a time,
+and made again in the backward pass, once it would hold more than BLOCK_ELEMENTS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
+
+from groupnoise.matching import Dot, Similarity, masked_softmax
+
+BLOCK_ELEMENTS = 1 << 22
+"""Similarities held at a time."""
+
+
+def context_scores(features: Tensor, mask: Tensor, similarity: Similarity) -> Tensor:
+    """Return S(c, h(x)) with c the mixture of the *other* objects.
+
+    Parameters
+    ----------
+    features : Tensor of shape (groups, size, dim)
+        h of the objects.
+    mask : bool Tensor of shape (groups, size)
+        True where an object is real.
+    similarity : Similarity
+        S of Eq. 5.
+
+    Returns
+    -------
+    Tensor of shape (groups, size)
+        Means nothing at padding and for an object without company.
+    """
+    if isinstance(similarity, Dot):
+        scores: Tensor = _DotContext.apply(features, mask, similarity.scale)  # type: ignore[no-untyped-call]
+        return scores
+
+    def score(rows: slice) -> Tensor:
+        block = features[:, rows]  # (groups, block, dim)
+        others = mask.unsqueeze(1) & ~is_self(mask, rows)
+        attention = masked_softmax(similarity.between(block, features), others)
+        return similarity.matched(similarity.context(attention, features), block)
+
+    return in_blocks(score, mask)
+
+
+def is_self(mask: Tensor, rows: slice) -> Tensor:
+    """Return where the objects at `rows` meet themselves, shape (rows, size)."""
+    place = torch.arange(mask.shape[1], device=mask.device)
+    return place == place[rows].unsqueeze(-1)
+
+
+def in_blocks(score: Callable[[slice], Tensor], mask: Tensor) -> Tensor:
+    """Score all objects, a block at a time if they are many.
+
+    Parameters
+    ----------
+    score : callable
+        Maps a slice of places to scores (groups, block); may hold (groups, block, size) values.
+    mask : bool Tensor of shape (groups, size)
+        Tells how many objects there are.
+
+    Returns
+    -------
+    Tensor of shape (groups, size)
+    """
+    blocks = _blocks(mask)
+    if len(blocks) == 1:
+        return score(blocks[0])
+    parts = [
+        checkpoint(score, rows, use_reentrant=False, preserve_rng_state=False) for rows in blocks
+    ]
+    return torch.cat(parts, dim=-1)
+
+
+def _blocks(mask: Tensor) -> list[slice]:
+    n_groups, size = mask.shape
+    width = max(1, BLOCK_ELEMENTS // max(1, n_groups * size))
+    return [slice(start, min(start + width, size)) for start in range(0, size, width)]
+
+
+class _DotContext(torch.autograd.Function):
+    """Context scores under the dot product, from similarities alone.
+
+    The product of a mixture with a vector is the mixture of the products, so that a score is
+    sum_j attention_j * similarity_j and no context vector is ever made. Its derivative by
+    similarity_j is attention_j * (1 + similarity_j - score).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, mask: Tensor, scale: float) -> Tensor:
+        parts, blocks = [], _blocks(mask)
+        for rows in blocks:
+            similarity, attention = _attend(features, mask, scale, rows)
+            parts.append((attention * similarity).sum(-1))
+        scores = parts[0] if len(blocks) == 1 else torch.cat(parts, -1)
+        ctx.kept = (similarity, attention) if len(blocks) == 1 else None
+        ctx.scale = scale
+        ctx.save_for_backward(features, mask, scores)
+        return scores
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        features, mask, scores = ctx.saved_tensors
+        weight, level = (ctx.scale * upstream).unsqueeze(-1), (1.0 - scores).unsqueeze(-1)
+        if ctx.kept is not None:
+            similarity, attention = ctx.kept
+            change = (similarity + level).mul_(attention).mul_(weight)
+            # A similarity moves both of its objects.
+            return torch.bmm(change + change.transpose(1, 2), features), None, None
+        gradient = torch.zeros_like(features)
+        for rows in _blocks(mask):
+            similarity, attention = _attend(features, mask, ctx.scale, rows)
+            change = similarity.add_(level[:, rows]).mul_(attention).mul_(weight[:, rows])
+            gradient[:, rows] += torch.bmm(change, features)
+            gradient.baddbmm_(change.transpose(1, 2), features[:, rows])
+        return gradient, None, None
+
+
+def _attend(features: Tensor, mask: Tensor, scale: float, rows: slice) -> tuple[Tensor, Tensor]:
+    """Return similarity and attention of objects to their group, each (groups, rows, size)."""
+    similarity = torch.bmm(features[:, rows], features.transpose(1, 2)).mul_(scale)
+    no_company = ~mask.unsqueeze(1) | is_self(mask, rows)
+    attention = similarity.masked_fill(no_company, -torch.inf).softmax(-1)
+    # An object alone has a softmax of NaN; it attends to nothing.
+    return similarity, attention.masked_fill_(no_company, 0.0)
