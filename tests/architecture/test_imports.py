@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "matching": {"groups"},
     "objectives": {"groups", "matching"},
     "training": {"groups", "matching", "objectives"},
-    "estimators": CORE,
+    "estimators": {*CORE, "evaluation"},  # "auto" chooses by label-free figures of merit
     "distributed": CORE,
     "baselines": {"groups"},
     "datasets": {"groups"},

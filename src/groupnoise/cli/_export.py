@@ -96,7 +96,7 @@ def write_recommender(
             categories=categories,
             card=card,
             scoring={
-                "weighting_strength": fitted.weighting_strength if fitted.weighting else 0.0,
+                "weighting_strength": fitted.weighting_strength_ if fitted.weighting else 0.0,
                 "similarity_scale": fitted.similarity_scale,
                 "recency": fitted.recency,
                 "window_size": fitted.window_size,

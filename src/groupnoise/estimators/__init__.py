@@ -1,19 +1,32 @@
 """Estimators: the three settings as presets over one core, under scikit-learn's contract."""
 
 from groupnoise.estimators._base import ObjectScores
+from groupnoise.estimators._criteria import (
+    GroupCriteria,
+    bag_criteria,
+    candidate_criteria,
+    history_criteria,
+)
 from groupnoise.estimators._load import load_model
 from groupnoise.estimators._mil import MaxMatchingMILClassifier
 from groupnoise.estimators._mipl import ChosenPairs, MaxMatchingMIPLClassifier
 from groupnoise.estimators._partial_label import MaxMatchingPartialLabelClassifier
 from groupnoise.estimators._recall import ItemVectors, MaxMatchingRecommender
+from groupnoise.estimators._trade_off import TradeOff, TradeOffTrial
 
 __all__ = [
     "ChosenPairs",
+    "GroupCriteria",
     "ItemVectors",
     "MaxMatchingMILClassifier",
     "MaxMatchingMIPLClassifier",
     "MaxMatchingPartialLabelClassifier",
     "MaxMatchingRecommender",
     "ObjectScores",
+    "TradeOff",
+    "TradeOffTrial",
+    "bag_criteria",
+    "candidate_criteria",
+    "history_criteria",
     "load_model",
 ]

@@ -21,6 +21,7 @@ from groupnoise._checks import check_count, check_positive
 from groupnoise._model_files import read_model, write_model
 from groupnoise._random import generator_from, torch_generator
 from groupnoise._typing import FloatArray, IntArray
+from groupnoise.estimators._trade_off import TradeOff, TrialData, choose_trade_off, is_auto
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.groups import Groups
 from groupnoise.matching import (
@@ -71,14 +72,39 @@ class MatchingEstimator(BaseEstimator):
     """Base of the estimators; holds no parameter of its own."""
 
     model_: MatchingModel
+    trade_off_: TradeOff
+
+    @property
+    def weighting_strength_(self) -> float:
+        """The strength in use: the parameter, or what was chosen where it is "auto"."""
+        strength: float = self._in_use("weighting_strength")
+        return strength
+
+    @property
+    def temperature_(self) -> Any:
+        """The temperature in use: the parameter, or what was chosen where it is "auto"."""
+        return self._in_use("temperature")
+
+    def _in_use(self, name: str) -> Any:
+        value = getattr(self, name)
+        if not is_auto(value):
+            return value
+        if not hasattr(self, "trade_off_"):
+            raise ParameterError(f"{name}='auto' is chosen in fit, and this model was not fitted.")
+        return getattr(self.trade_off_, name)
+
+    def _settle_trade_off(self, data: TrialData) -> None:
+        """Choose what is "auto" on held-out groups of the training data."""
+        if is_auto(self.weighting_strength) or is_auto(self.temperature):
+            self.trade_off_ = choose_trade_off(self, data, self._generator())
 
     def _objective(self) -> GroupObjective:
-        check_positive("weighting_strength", self.weighting_strength, allow_zero=True)
+        check_positive("weighting_strength", self.weighting_strength_, allow_zero=True)
         check_positive("similarity_scale", self.similarity_scale)
         return GroupObjective(
-            make_selection(self.selection, temperature=self.temperature, k=self.top_k),
+            make_selection(self.selection, temperature=self.temperature_, k=self.top_k),
             make_weighting(self.weighting, similarity=self.similarity, scale=self.similarity_scale),
-            self.weighting_strength,
+            self.weighting_strength_,
             getattr(self, "absent_strength", 0.0),
             getattr(self, "recency", 0.0),
         )
@@ -245,6 +271,8 @@ class MatchingEstimator(BaseEstimator):
             "fitted": fitted,
             "history": list(self.history_),
         }
+        if hasattr(self, "trade_off_"):
+            manifest["trade_off"] = self.trade_off_.as_record()
         write_model(path, kind=type(self).__name__, manifest=manifest, arrays={**arrays, **more})
 
     @classmethod
@@ -279,6 +307,8 @@ class MatchingEstimator(BaseEstimator):
             estimator._weights().load_state_dict(state)
             estimator._weights().eval()
             estimator.history_ = History(manifest.get("history"))
+            if "trade_off" in manifest:
+                estimator.trade_off_ = TradeOff.from_record(manifest["trade_off"])
         except (KeyError, TypeError, RuntimeError, ValueError) as error:
             if isinstance(error, ModelFileError):
                 raise

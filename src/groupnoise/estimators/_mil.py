@@ -32,6 +32,7 @@ from groupnoise.estimators._base import (
     object_scores,
 )
 from groupnoise.estimators._prior_weights import ClassWeight, group_weights
+from groupnoise.estimators._trade_off import BagTrials
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.groups import GroupBatch, Groups, batch_rows, collate
 from groupnoise.matching import EmbeddingEncoder, FullCandidates, MatchingModel, Similarity
@@ -77,6 +78,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         :func:`groupnoise.objectives.make_selection`.
     weighting, weighting_strength, similarity, similarity_scale
         Group weighting; see :func:`groupnoise.objectives.make_weighting`.
+        `weighting_strength="auto"` and `temperature="auto"` are chosen on held-out groups.
     class_weight : "balanced", mapping of label to weight, or None
         How much the bags of each class count.
     max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
@@ -124,10 +126,10 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         background_label: Any = None,
         absent_strength: float = 0.0,
         selection: str | Selection = "tempered",
-        temperature: float | Sequence[float] = (1.0, 0.7),
+        temperature: float | Sequence[float] | str = (1.0, 0.7),
         top_k: int = 2,
         weighting: str | Weighting | None = "sigmoid",
-        weighting_strength: float = 0.1,
+        weighting_strength: float | str = 0.1,
         similarity: str | Similarity = "neg_kl",
         similarity_scale: float = 1.0,
         class_weight: ClassWeight = None,
@@ -224,6 +226,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         instances = read_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
         refuse_unlabelled(labels)
+        self._settle_trade_off(BagTrials(instances, labels, self.classes_))
         self.n_features_in_ = instances.objects.shape[1]
         self.scaler_ = Scaler(self.scaling).fit(instances.objects)
         bag, label = np.nonzero(labels)  # one group per (bag, label)

@@ -31,6 +31,7 @@ from groupnoise.estimators._prior_weights import (
     group_weights,
     log_candidate_weights,
 )
+from groupnoise.estimators._trade_off import CandidateTrials
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups
 from groupnoise.matching import (
@@ -86,6 +87,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         :func:`groupnoise.objectives.make_selection`.
     weighting, weighting_strength, similarity, similarity_scale
         Group weighting; see :func:`groupnoise.objectives.make_weighting`.
+        `weighting_strength="auto"` and `temperature="auto"` are chosen on held-out groups.
     class_weight : "balanced", mapping of label to weight, or None
         How much the rows of each class count; a row counts as the mean of its candidates.
     max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
@@ -137,10 +139,10 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         candidates: str = "in_batch",
         n_negatives: int = 1024,
         selection: str | Selection = "tempered",
-        temperature: float | Sequence[float] = (1.0, 0.3),
+        temperature: float | Sequence[float] | str = (1.0, 0.3),
         top_k: int = 2,
         weighting: str | Weighting | None = "sigmoid",
-        weighting_strength: float = 1.0,
+        weighting_strength: float | str = 1.0,
         similarity: str | Similarity = "dot",
         similarity_scale: float = 1.0,
         class_weight: ClassWeight = None,
@@ -235,6 +237,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         rows = check_features("X", X)
         indicator, self.classes_ = read_candidates(y)
         _refuse_unequal(rows, indicator)
+        trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
+        self._settle_trade_off(trials)
         self.n_features_in_ = rows.shape[1]
         self.scaler_ = Scaler(self.scaling).fit(rows)
         inputs = torch.from_numpy(self.scaler_(rows))

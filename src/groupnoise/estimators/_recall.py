@@ -17,6 +17,7 @@ from groupnoise._random import RandomState, torch_generator
 from groupnoise._recommender import ItemToItemRecommender
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
+from groupnoise.estimators._trade_off import WindowTrials
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups, batch_rows, collate, sliding_windows
 from groupnoise.matching import (
@@ -88,6 +89,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         :func:`groupnoise.objectives.make_selection`.
     weighting, weighting_strength, similarity, similarity_scale
         Group weighting; see :func:`groupnoise.objectives.make_weighting`.
+        `weighting_strength="auto"` and `temperature="auto"` are chosen on held-out groups.
     recency : float
         How fast trust in a click falls with each later click, in training and in answers; see
         :func:`groupnoise.objectives.log_recency`. 0 (the paper) ignores the order.
@@ -132,10 +134,10 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         corrected: bool = False,
         init_std: float = 0.05,
         selection: str | Selection = "marginal",
-        temperature: float | Sequence[float] = (1.0, 0.3),
+        temperature: float | Sequence[float] | str = (1.0, 0.3),
         top_k: int = 2,
         weighting: str | Weighting | None = "sigmoid",
-        weighting_strength: float = 1.0,
+        weighting_strength: float | str = 1.0,
         similarity: str | Similarity = "dot",
         similarity_scale: float = 1.0,
         recency: float = 0.3,
@@ -224,6 +226,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             training = sliding_windows(training, self.window_size, self.min_window).groups
         elif training.sizes.min() < self.min_window:
             training = self._large_enough(training)
+        self._settle_trade_off(WindowTrials(training, self.items_))
         generator = self._generator()
         model = self._build_model(torch_generator(generator), workers)
         pair = PairMatching(self._source())
@@ -334,9 +337,8 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
     def _item_similarity(self, indices: IntArray) -> FloatArray:
         with torch.no_grad():
             vectors = self.model_.encode_objects(torch.from_numpy(indices))
-            similarity: FloatArray = self.model_.logits(
-                vectors, torch.arange(self.n_items_)
-            ).numpy()
+            everything = torch.arange(self.n_items_)
+            similarity: FloatArray = self.model_.logits(vectors, everything).numpy()
         return similarity
 
     def select(self, histories: ItemHistories | Groups, targets: Any = None) -> ObjectScores:

@@ -1,0 +1,108 @@
+"""What held-out groups say of a model without a single true label."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from groupnoise._typing import BoolArray, FloatArray
+from groupnoise.evaluation import approximated_accuracy, covering_rate, hit_at_k, ndcg_at_k
+from groupnoise.exceptions import DataError
+from groupnoise.groups import Groups
+
+LEAST_CHANCE = 1e-12
+TOP = 10
+
+
+class GroupCriteria(NamedTuple):
+    """Three figures of merit that need no true label; larger is better.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        The mean log probability a model gives to what is known of each group.
+    covering_rate : float
+        How often its answer agrees with what is known; for clicks HIT@10 over the catalogue.
+    approximated_accuracy : float
+        How often its answer would be right if its own chances were; for clicks NDCG@10.
+    """
+
+    log_likelihood: float
+    covering_rate: float
+    approximated_accuracy: float
+
+
+def bag_criteria(model: Any, bags: Groups, labels: BoolArray) -> GroupCriteria:
+    """Judge a classifier of instances by bags: a label counts as likely as its best instance.
+
+    The mean over the instances would reward a model for what most of a bag is, which is
+    background as often as not.
+
+    Parameters
+    ----------
+    model : fitted MaxMatchingMILClassifier
+        Or anything else with `predict_proba` and `background_proba` of instances.
+    bags : Groups
+        Bags the model has not seen.
+    labels : bool ndarray of shape (n_bags, n_classes)
+        What each bag is labelled with, in the order of the model's classes.
+    """
+    instances = bags.objects
+    outside = model.background_proba(instances)[:, None]
+    chances = model.predict_proba(instances) * (1.0 - outside)  # (n_instances, n_classes)
+    best = np.maximum.reduceat(chances, bags.offsets[:-1])  # (n_bags, n_classes)
+    return GroupCriteria(
+        _mean_log(best[labels]),
+        covering_rate(labels, best.argmax(axis=1)),
+        approximated_accuracy(labels, best),
+    )
+
+
+def candidate_criteria(model: Any, X: ArrayLike, candidates: BoolArray) -> GroupCriteria:
+    """Judge a classifier of rows by candidate labels: how likely its answer is one of them.
+
+    Parameters
+    ----------
+    model : fitted MaxMatchingPartialLabelClassifier
+        Or anything else with `predict_proba` of rows.
+    X : array-like of shape (n_rows, n_features)
+        Rows the model has not seen.
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        Their candidate labels, in the order of the model's classes.
+    """
+    chances = model.predict_proba(X)
+    return GroupCriteria(
+        _mean_log(np.where(candidates, chances, 0.0).sum(axis=1)),
+        covering_rate(candidates, chances.argmax(axis=1)),
+        approximated_accuracy(candidates, chances),
+    )
+
+
+def history_criteria(model: Any, windows: Groups) -> GroupCriteria:
+    """Judge a recommender by next clicks: how likely, and how far up, was the one that came.
+
+    Parameters
+    ----------
+    model : fitted MaxMatchingRecommender
+        Or anything else whose `scores` of all items are logits.
+    windows : Groups
+        Windows of item indices the model has not seen, with their targets.
+    """
+    if windows.targets is None:
+        raise DataError("history_criteria needs windows with their next clicks as targets.")
+    scores = np.asarray(model.scores(windows), dtype=np.float64)  # (n_windows, n_items)
+    target = np.take_along_axis(scores, windows.targets[:, None], axis=1)
+    level = np.logaddexp.reduce(scores, axis=1)
+    n_better = (scores > target).sum(axis=1)
+    n_tied = (scores == target).sum(axis=1) - 1
+    return GroupCriteria(
+        float(np.mean(target[:, 0] - level)),
+        hit_at_k(n_better, n_tied, k=TOP),
+        ndcg_at_k(n_better, n_tied, k=TOP),
+    )
+
+
+def _mean_log(chances: FloatArray) -> float:
+    return float(np.mean(np.log(np.maximum(chances, LEAST_CHANCE))))

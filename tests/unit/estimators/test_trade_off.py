@@ -1,0 +1,147 @@
+"""What "auto" chooses, by what, and that the choice is kept."""
+
+import numpy as np
+import pytest
+
+from groupnoise import (
+    MaxMatchingMILClassifier,
+    MaxMatchingPartialLabelClassifier,
+    MaxMatchingRecommender,
+    load_model,
+)
+from groupnoise.datasets import load_digit_bags, load_digit_candidates, make_shop
+from groupnoise.estimators import bag_criteria, candidate_criteria, history_criteria
+from groupnoise.estimators._trade_off import STRENGTHS, TEMPERATURES
+from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.groups import Groups
+
+
+class SaidBefore:
+    """A model whose answers are given."""
+
+    def __init__(self, chances=None, background=None, scores=None):
+        self.chances, self.background, self.logits = chances, background, scores
+
+    def predict_proba(self, rows):
+        return self.chances
+
+    def background_proba(self, rows):
+        return self.background
+
+    def scores(self, windows):
+        return self.logits
+
+
+def test_a_bag_is_as_likely_as_the_best_instance_of_each_of_its_labels():
+    chances = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
+    model = SaidBefore(chances, np.array([0.0, 0.5, 0.0]))
+    bags = Groups(np.zeros((3, 1)), [0, 2, 3])
+    found = bag_criteria(model, bags, np.array([[True, True], [True, False]]))
+    expected = [np.log(0.9), np.log(0.3), np.log(0.2)]
+    assert found.log_likelihood == pytest.approx(np.mean(expected))
+    assert found.covering_rate == 0.5
+
+
+def test_a_row_is_as_likely_as_all_of_its_candidates_together():
+    model = SaidBefore(np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]))
+    candidates = np.array([[True, True, False], [True, False, False]])
+    found = candidate_criteria(model, np.zeros((2, 1)), candidates)
+    assert found.log_likelihood == pytest.approx(np.mean(np.log([0.8, 0.1])))
+    assert found.covering_rate == 0.5
+    assert found.approximated_accuracy == pytest.approx(0.5 * 0.5 / 0.8)
+
+
+def test_a_window_is_as_likely_as_its_next_click():
+    scores = np.log(np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])) + 5.0
+    windows = Groups(np.array([0, 1]), [0, 1, 2], np.array([0, 1]))
+    found = history_criteria(SaidBefore(scores=scores), windows)
+    assert found.log_likelihood == pytest.approx(np.mean(np.log([0.7, 0.3])))
+    assert found.approximated_accuracy == pytest.approx((1 + 1 / np.log2(3)) / 2)
+
+
+def test_windows_without_targets_cannot_judge():
+    with pytest.raises(DataError, match="targets"):
+        history_criteria(SaidBefore(), Groups(np.array([0]), [0, 1]))
+
+
+def digit_bags():
+    data = load_digit_bags(60, random_state=0)
+    names = np.array(data.class_names)[data.labels.argmax(axis=1)]
+    model = MaxMatchingMILClassifier(max_epochs=1, random_state=0)
+    return model, (data.bags, names)
+
+
+def digit_candidates():
+    data = load_digit_candidates(random_state=0)
+    model = MaxMatchingPartialLabelClassifier(
+        encoder="linear", dim=8, max_epochs=1, n_members=2, random_state=0
+    )
+    return model, (data.features[:200], data.candidates[:200])
+
+
+def shop_clicks():
+    shop = make_shop(n_users=80, n_items=60, random_state=0)
+    model = MaxMatchingRecommender(dim=8, max_epochs=1, random_state=0)
+    return model, ([shop.item_ids[clicks] for clicks in shop.histories],)
+
+
+@pytest.mark.parametrize("setting", [digit_bags, digit_candidates, shop_clicks])
+def test_auto_tries_every_strength_and_takes_the_likeliest(setting, tmp_path):
+    model, data = setting()
+    model.set_params(weighting_strength="auto").fit(*data)
+    trials = model.trade_off_.trials
+    assert [trial.weighting_strength for trial in trials] == list(STRENGTHS)
+    best = max(trials, key=lambda trial: trial.criteria.log_likelihood)
+    assert model.weighting_strength_ == best.weighting_strength
+    assert model.get_params()["weighting_strength"] == "auto"
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.weighting_strength_ == model.weighting_strength_
+    assert again.trade_off_.trials[0].criteria == pytest.approx(trials[0].criteria)
+
+
+def test_auto_gives_the_model_that_the_chosen_values_give():
+    model, data = digit_candidates()
+    chosen = model.set_params(weighting_strength="auto", temperature="auto").fit(*data)
+    assert len(chosen.trade_off_.trials) == len(STRENGTHS) * len(TEMPERATURES)
+    plain, _ = digit_candidates()
+    plain.set_params(
+        weighting_strength=chosen.weighting_strength_, temperature=chosen.temperature_
+    ).fit(*data)
+    np.testing.assert_array_equal(plain.predict_proba(data[0]), chosen.predict_proba(data[0]))
+
+
+def test_labels_that_occur_once_are_never_held_out():
+    model, (rows, candidates) = digit_candidates()
+    rare = np.zeros((len(rows), 1), dtype=bool)
+    rare[17] = True
+    model.set_params(weighting_strength="auto").fit(rows, np.hstack([candidates, rare]))
+    assert len(model.classes_) == 11
+
+
+def test_weights_of_candidates_reach_the_trials():
+    model, (rows, candidates) = digit_candidates()
+    weights = np.random.default_rng(0).uniform(1.0, 9.0, candidates.shape)
+    fitted = model.set_params(weighting_strength="auto").fit(
+        rows, candidates, candidate_weights=weights
+    )
+    other, _ = digit_candidates()
+    other.set_params(weighting_strength="auto").fit(rows, candidates)
+    assert fitted.trade_off_.trials != other.trade_off_.trials
+
+
+def test_an_automatic_temperature_needs_tempered_selection():
+    model, data = shop_clicks()
+    with pytest.raises(ParameterError, match="selection='tempered'"):
+        model.set_params(temperature="auto").fit(*data)
+
+
+def test_a_handful_of_groups_is_too_little_to_choose_by():
+    model, (bags, names) = digit_bags()
+    with pytest.raises(DataError, match="needs 10 or more"):
+        model.set_params(weighting_strength="auto").fit(bags.subset(slice(0, 6)), names[:6])
+
+
+def test_what_is_chosen_in_fit_is_not_known_before():
+    with pytest.raises(ParameterError, match="chosen in fit"):
+        _ = MaxMatchingMILClassifier(weighting_strength="auto").weighting_strength_
