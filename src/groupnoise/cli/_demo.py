@@ -61,30 +61,44 @@ def demo(
     if output.is_file():
         raise ParameterError(f"--output must be a folder; {output} is a file.")
 
+    from groupnoise._files import write_json
+
+    rows = run_and_report(chosen_seeds, wanted, quick=quick, output=output, jobs=jobs)
+    if json_path is not None:
+        write_json(json_path, rows)
+
+
+def run_and_report(
+    seeds: Sequence[int],
+    settings: Sequence[str] = SETTINGS,
+    *,
+    quick: bool,
+    output: Path,
+    jobs: int | None,
+) -> list[dict[str, Any]]:
+    """Run the demonstration, write its page, show its tables and return their rows."""
     from rich.console import Console
 
-    from groupnoise._files import write_json
     from groupnoise.experiments import RunFacts, demo_tasks, run_demo, spell_command, summarise
     from groupnoise.experiments.report import write_demo_page
 
     console = Console()
     started = time.perf_counter()
-    tasks = demo_tasks(wanted, quick=quick)
-    with _progress_bars(tasks, len(chosen_seeds)) as advance:
-        outcome = run_demo(tasks, chosen_seeds, n_jobs=jobs, on_result=advance)
+    tasks = demo_tasks(settings, quick=quick)
+    with _progress_bars(tasks, len(seeds)) as advance:
+        outcome = run_demo(tasks, seeds, n_jobs=jobs, on_result=advance)
     facts = RunFacts(
         command=spell_command(sys.argv[1:]),
-        seeds=tuple(chosen_seeds),
+        seeds=tuple(seeds),
         seconds=time.perf_counter() - started,
     )
     rows = summarise(outcome.results)
     report = output / "report.html"
     write_demo_page(report, outcome, facts, quick=quick)
-    if json_path is not None:
-        write_json(json_path, rows)
     _show_rows(console, rows)
     console.print(f"\nLearning curves and pictures, after {facts.seconds:.0f} seconds:")
     console.print(str(report), soft_wrap=True, highlight=False)
+    return rows
 
 
 @contextmanager

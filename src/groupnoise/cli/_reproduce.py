@@ -1,87 +1,212 @@
-"""`groupnoise reproduce`: a published table from one command, with every rival."""
+"""`groupnoise reproduce`: a published table or figure from one command, with every rival."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from groupnoise.cli._demo import DEFAULT_SEEDS, QUICK_SEEDS, run_and_report
+from groupnoise.cli._reproduce_progress import follow, spell_seconds
 from groupnoise.cli._seeds import parse_seeds
-from groupnoise.exceptions import ConfigError
+from groupnoise.exceptions import ConfigError, ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.experiments import TrialResult
+    from groupnoise.experiments import Plan, Recipe, TimeTable
+
+DEMO = "demo"
+ALL = "all"
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="A recipe (pll, mil, amazon), a TOML file, or all.")],
-    seeds: Annotated[
-        str | None, typer.Option(help="A range like 0:5 or a list; the recipe's trials if absent.")
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="sival-pairs, sival-ablation, mil, pll, pll-noise, amazon, recall-examples, "
+            "demo, all, or a recipe of your own (a TOML file)."
+        ),
+    ],
+    trials: Annotated[
+        Optional[int],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        typer.Option(help="How many trials, with seeds from 0.", show_default="the recipe's"),
     ] = None,
-    methods: Annotated[str | None, typer.Option(help="Only these, joined by commas.")] = None,
-    datasets: Annotated[str | None, typer.Option(help="Only these, joined by commas.")] = None,
+    seeds: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="A range like 20:30 or a list like 1,4,9, instead of --trials."),
+    ] = None,
+    methods: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Only these rows, joined by commas."),
+    ] = None,
+    datasets: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Only these data sets, joined by commas."),
+    ] = None,
+    protocol: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="Click logs: authors, paper or leave_one_out. Others: a split like 8:1:1. "
+            "Candidate labels also: oracle, covering_rate or approximated_accuracy."
+        ),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="One setting, few epochs: does everything run?")
     ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where a stopped run was.")
     ] = False,
-    jobs: Annotated[int | None, typer.Option(help="Processes; one per core if absent.")] = None,
+    jobs: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="How many processes.", show_default="one per core"),
+    ] = None,
     output: Annotated[Path, typer.Option(help="Folder of the reports.")] = Path("runs"),
     json_path: Annotated[
-        Path | None, typer.Option("--json", help="Write the rows of all tables to this file.")
+        Optional[Path],  # noqa: UP045
+        typer.Option("--json", help="Write the rows of all tables to this file."),
     ] = None,
     recipes: Annotated[
-        Path | None, typer.Option(help="Folder of recipes; benchmarks/recipes of the checkout.")
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder of recipes.", show_default="benchmarks/recipes of the checkout"),
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Searched first for data sets.")] = None,
+    data_dir: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Searched first for data sets."),
+    ] = None,
 ) -> None:
     """Run an experiment of the paper with all rivals, and report it beside the printed figures."""
     from groupnoise._files import write_json
-    from groupnoise.experiments import RunFacts, read_recipe, spell_command, summarise
-    from groupnoise.experiments import reproduce as run
-    from groupnoise.experiments.report import write_reproduction
+    from groupnoise.experiments import TimeTable, read_recipe
 
-    rows: list[dict[str, Any]] = []
-    for path in _recipe_paths(name, recipes or _own_recipes()):
-        recipe = read_recipe(path)
+    if trials is not None and (seeds is not None or trials < 1):
+        raise ParameterError("--trials takes a whole number of at least 1, and no --seeds beside.")
+    if jobs is not None and jobs < 1:
+        raise ParameterError(f"--jobs must be a whole number of at least 1; got {jobs}.")
+    if trials is not None:
+        seeds = f"0:{trials}"
+    folder = recipes or _own_recipes()
+    found = [read_recipe(path) for path in _recipe_paths(name, folder)]
+    if protocol is not None:
+        found = _under_protocol(found, protocol, skip=name == ALL)
+    wanted = {"methods": _words(methods), "datasets": _words(datasets)}
+    plans = []
+    for recipe in _having(found, wanted) if name == ALL else found:
         chosen = parse_seeds(seeds or ("0:1" if quick else f"0:{recipe.protocol['trials']}"))
-        folder, started = output / recipe.name, time.perf_counter()
-        with _progress(recipe.name) as (start, advance):
-            outcome = run(
-                recipe,
-                seeds=chosen,
-                methods=_words(methods),
-                datasets=_words(datasets),
-                quick=quick,
-                n_jobs=jobs,
-                log=folder / "trials.jsonl",
-                resume=resume,
-                data_dir=data_dir,
-                on_start=start,
-                on_result=advance,
-            )
-        for dataset, reason in outcome.missing.items():
-            typer.echo(f"left out {dataset}: {reason}", err=True)
-        if not outcome.results:
-            continue
-        facts = RunFacts(
-            command=spell_command(sys.argv[1:]),
-            seeds=tuple(chosen),
-            seconds=time.perf_counter() - started,
-        )
-        html, markdown = write_reproduction(folder, recipe, outcome, facts)
-        criterion = recipe.protocol.get("criterion", "validation")
-        rows += [{**row, "criterion": criterion} for row in summarise(outcome.results)]
-        typer.echo(markdown.read_text(encoding="utf-8"))
-        typer.echo(f"report: {html}")
+        plans.append(_plan(recipe, chosen, wanted, quick, data_dir, strict=name != ALL))
+    n_jobs = jobs or os.cpu_count() or 1
+    times = TimeTable.read(folder / "times.json")
+    _show_estimates(plans, times, n_jobs)
+    rows: list[dict[str, Any]] = []
+    for plan in plans:
+        rows += _run(plan, times, n_jobs, output / plan.recipe.name, resume=resume)
+    if name == DEMO or (name == ALL and not any(wanted.values())):
+        chosen = parse_seeds(seeds or (QUICK_SEEDS if quick else DEFAULT_SEEDS))
+        rows += run_and_report(chosen, quick=quick, output=output / DEMO, jobs=jobs)
     if json_path is not None:
         write_json(json_path, rows)
+
+
+def _plan(
+    recipe: Recipe,
+    seeds: Sequence[int],
+    wanted: dict[str, list[str] | None],
+    quick: bool,
+    data_dir: Path | None,
+    *,
+    strict: bool,
+) -> Plan:
+    """Return what will be done; what another recipe knows is let pass unless `strict`."""
+    from groupnoise.experiments import plan_reproduction
+
+    methods, datasets = wanted["methods"], wanted["datasets"]
+    if not strict:
+        methods = methods and [word for word in methods if word in recipe.row_names]
+        datasets = datasets and [word for word in datasets if word in recipe.all_datasets]
+    return plan_reproduction(
+        recipe, seeds, methods=methods, datasets=datasets, quick=quick, data_dir=data_dir
+    )
+
+
+def _having(recipes: list[Recipe], wanted: dict[str, list[str] | None]) -> list[Recipe]:
+    """Return the recipes that have some of the wanted methods and data sets; all must be known."""
+    known = {
+        "methods": {recipe.name: recipe.row_names for recipe in recipes},
+        "datasets": {recipe.name: recipe.all_datasets for recipe in recipes},
+    }
+    for kind, words in wanted.items():
+        for word in words or ():
+            if not any(word in names for names in known[kind].values()):
+                raise ConfigError(f"no recipe has {word!r} among its {kind}.")
+    return [
+        recipe
+        for recipe in recipes
+        if all(
+            words is None or set(words) & set(known[kind][recipe.name])
+            for kind, words in wanted.items()
+        )
+    ]
+
+
+def _under_protocol(recipes: list[Recipe], word: str, *, skip: bool) -> list[Recipe]:
+    """Return the recipes under another protocol; with `skip`, those it does not fit as they are."""
+    changed: list[Recipe] = []
+    failures: list[ConfigError] = []
+    for recipe in recipes:
+        try:
+            changed.append(recipe.with_protocol(word))
+        except ConfigError as error:
+            changed.append(recipe)
+            failures.append(error)
+    if failures and (not skip or len(failures) == len(recipes)):
+        raise failures[0]
+    return changed
+
+
+def _show_estimates(plans: Sequence[Plan], times: TimeTable, n_jobs: int) -> None:
+    """Say on the error stream what will be run, for how long, and what is missing for it."""
+    total = 0.0
+    for plan in plans:
+        for dataset, reason in plan.missing.items():
+            typer.echo(f"{plan.recipe.name}: left out {dataset}: {reason}", err=True)
+        seconds = times.total(plan.jobs) / n_jobs
+        total += seconds
+        typer.echo(
+            f"{plan.recipe.name}: {len(plan.jobs)} trials of a method, "
+            f"about {spell_seconds(seconds)} on {n_jobs} processes",
+            err=True,
+        )
+    if len(plans) > 1:
+        typer.echo(f"together about {spell_seconds(total)}", err=True)
+
+
+def _run(
+    plan: Plan, times: TimeTable, n_jobs: int, folder: Path, *, resume: bool
+) -> list[dict[str, Any]]:
+    """Run a plan, write its reports, show the table and return its rows."""
+    from groupnoise.experiments import RunFacts, TimeLeft, spell_command
+    from groupnoise.experiments import reproduce as run
+    from groupnoise.experiments.report import reproduction_rows, write_reproduction
+
+    if not plan.jobs:
+        return []
+    started = time.perf_counter()
+    with follow(plan, TimeLeft(times, plan.jobs, n_jobs)) as on_job:
+        outcome = run(
+            plan, n_jobs=n_jobs, log=folder / "trials.jsonl", resume=resume, on_job=on_job
+        )
+    facts = RunFacts(
+        command=spell_command(sys.argv[1:]),
+        seeds=plan.seeds,
+        seconds=time.perf_counter() - started,
+    )
+    html, markdown = write_reproduction(folder, outcome, facts)
+    typer.echo(markdown.read_text(encoding="utf-8"))
+    typer.echo(f"report: {html}")
+    return reproduction_rows(outcome)
 
 
 def _own_recipes() -> Path:
@@ -89,46 +214,22 @@ def _own_recipes() -> Path:
 
 
 def _recipe_paths(name: str, folder: Path) -> list[Path]:
+    """Return the recipes that a name stands for; the demonstration has none."""
     if name.endswith(".toml"):
         return [Path(name)]
+    if name == DEMO:
+        return []
     known = sorted(folder.glob("*.toml"))
     if not known:
         raise ConfigError(f"no recipe lies in {folder}; pass --recipes with the folder of them.")
-    if name == "all":
+    if name == ALL:
         return known
     found = [path for path in known if path.stem == name]
     if not found:
         names = ", ".join(path.stem for path in known)
-        raise ConfigError(f"there is no recipe {name!r}; there are {names} and all.")
+        raise ConfigError(f"there is no recipe {name!r}; there are {names}, {DEMO} and {ALL}.")
     return found
 
 
 def _words(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",")]
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[tuple[Callable[[int], None], Callable[[TrialResult], None]]]:
-    """Yield what sets the length of the bar, and what moves it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        Remaining(),
-        TextColumn("[dim]{task.fields[latest]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task(name, total=None, latest="")
-
-        def start(n_jobs: int) -> None:
-            progress.update(bar, total=n_jobs)
-
-        def advance(result: TrialResult) -> None:
-            latest = f"{result.dataset}, {result.method}, seed {result.seed}"
-            progress.update(bar, advance=1, latest=latest)
-
-        yield start, advance

@@ -20,6 +20,7 @@ from groupnoise.estimators import (
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
 )
+from groupnoise.experiments._click_trial import ClickTrial
 from groupnoise.experiments._parallel import run_jobs
 from groupnoise.experiments._pictures import (
     Gallery,
@@ -28,7 +29,7 @@ from groupnoise.experiments._pictures import (
     picture_histories,
 )
 from groupnoise.experiments._run import Method, TrialResult, run_method
-from groupnoise.experiments._trials import BagTrial, CandidateTrial, ClickTrial
+from groupnoise.experiments._trials import BagTrial, CandidateTrial
 
 SETTINGS = ("mil", "pll", "rs")
 OURS = "max_matching"
@@ -244,8 +245,8 @@ def run_demo(
 
 def _run_one(task: DemoTask, seed: int, method: Method, *, with_pictures: bool) -> DemoOutcome:
     trial = task.make_trial(seed)
-    result, estimator = run_method(trial, method)
-    return DemoOutcome(result, task.draw(trial, estimator) if with_pictures else None)
+    results, estimator = run_method(trial, method)
+    return DemoOutcome(results[0], task.draw(trial, estimator) if with_pictures else None)
 
 
 def _digit_bags(seed: int, *, n_bags: tuple[int, int, int]) -> BagTrial:

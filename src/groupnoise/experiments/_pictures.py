@@ -10,7 +10,8 @@ import numpy as np
 from groupnoise._typing import BoolArray, FloatArray, IntArray
 from groupnoise.datasets import single_label
 from groupnoise.exceptions import DataError
-from groupnoise.experiments._trials import BagTrial, CandidateTrial, ClickTrial
+from groupnoise.experiments._click_trial import ClickTrial
+from groupnoise.experiments._trials import BagTrial, CandidateTrial
 
 Picture = TypeVar("Picture", "BagPicture", "CandidatePicture", "HistoryPicture")
 

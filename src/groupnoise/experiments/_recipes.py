@@ -1,12 +1,10 @@
-"""Recipes: what an experiment compares, on which data, under which protocol; strict TOML."""
+"""Recipes: what an experiment compares, on which data, under which protocol."""
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupnoise.exceptions import ConfigError
@@ -16,30 +14,45 @@ from groupnoise.experiments._methods import (
     import_class,
     parameters_of,
 )
+from groupnoise.experiments._prepared import PREPARATION, PreparedClassifier
 from groupnoise.experiments._run import Method
+from groupnoise.experiments._views import DatasetView, noise_views, pair_views
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+CRITERIA = ("oracle", "covering_rate", "approximated_accuracy")
+CLICK_PROTOCOLS = ("authors", "paper", "leave_one_out")
+QUICK = {"max_epochs": 2, "n_members": 1, "n_starts": 1, "max_iterations": 30}
+"""Parameters that a quick run sets wherever a method has them."""
+QUICK_VIEWS = 2
 
-OUR_ROWS = ("paper", "ours")
-TOP_KEYS = (
-    "setting",
-    "datasets",
-    "protocol",
-    *OUR_ROWS,
-    "variant",
-    "rival",
-    "dataset",
-    "published",
-)
-PROTOCOL_KEYS = {
-    "mil": ("fractions", "trials"),
-    "pll": ("fractions", "trials", "criterion"),
-    "rs": ("name", "size", "min_size", "full", "trials"),
-}
-QUICK_EPOCHS = 2
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table.
+
+    Parameters
+    ----------
+    method : str
+        Which estimator; a name of `groupnoise.experiments.METHODS`.
+    settings : mapping
+        Its parameters; a list is a grid.
+    like : str, optional
+        A row whose settings are taken first, those for one data set included.
+    supervised : bool
+        Whether it is shown the truth: an upper bound.
+    """
+
+    method: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    like: str | None = None
+    supervised: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A row made from the fits of another: which, and the parameters set to ask it otherwise."""
+
+    of: str
+    parameters: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -56,103 +69,169 @@ class Recipe:
         Names from `groupnoise data list`.
     protocol : dict
         How data is cut and judged, and how many trials there are.
-    tables : dict
-        For each method its settings; a list is a grid.
-    rivals : frozenset of str
-        Which of them are not Max-Matching under other settings.
+    rows : dict of str to Row
+        The methods, as they are fitted.
+    readings : dict of str to Reading
+        Further rows from the same fits.
+    stand_ins : dict
+        For a data set that may be missing, those that are taken in its place.
     by_dataset : dict
-        Settings of a method that differ on one data set.
+        Settings of a row that differ on one data set.
     published : dict
-        Figures to print beside ours: dataset, then method, then metric.
+        Figures to print beside ours: dataset, then row, then metric.
+    noise : dict, optional
+        Levels of candidate noise to draw; see `noise_views`.
+    pair_step : int, optional
+        Take pairs of adjacent classes, beginning at every so many-th class.
+    examples : dict, optional
+        How many clicked items to show and how many answers to each.
+    notes : tuple of str
+        What a reader of the report must know.
+    text : str
+        The file itself, to be kept with results.
     """
 
     name: str
     setting: str
     datasets: tuple[str, ...]
     protocol: dict[str, Any]
-    tables: dict[str, dict[str, Any]]
-    rivals: frozenset[str]
-    by_dataset: dict[str, dict[str, dict[str, Any]]]
-    published: dict[str, dict[str, dict[str, float]]]
+    rows: dict[str, Row]
+    readings: dict[str, Reading] = field(default_factory=dict)
+    stand_ins: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    by_dataset: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    published: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    noise: dict[str, Any] | None = None
+    pair_step: int | None = None
+    examples: dict[str, int] | None = None
+    notes: tuple[str, ...] = ()
+    text: str = ""
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Every row of the tables: each method, and what else is read from its fits."""
+        names = []
+        for name in self.rows:
+            names += [name, *(r for r, reading in self.readings.items() if reading.of == name)]
+        return tuple(names)
+
+    @property
+    def all_datasets(self) -> tuple[str, ...]:
+        """The data sets and those that may stand in for them."""
+        stand_ins = [name for names in self.stand_ins.values() for name in names]
+        return tuple(dict.fromkeys([*self.datasets, *stand_ins]))
+
+    @property
+    def upper_bounds(self) -> tuple[str, ...]:
+        """The rows that are shown the truth."""
+        return tuple(name for name, row in self.rows.items() if row.supervised)
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """What settings are chosen by, each giving rows of its own."""
+        if self.setting == "rs":
+            return ("validation",)
+        return tuple(self.protocol.get("criteria", ("oracle",)))
+
+    def settings(self, name: str, dataset: str) -> dict[str, Any]:
+        """Return the settings of a row on one data set, lists for grids."""
+        row = self.rows[name]
+        inherited = self.settings(row.like, dataset) if row.like else {}
+        return {**inherited, **row.settings, **self.by_dataset.get(dataset, {}).get(name, {})}
 
     def method(self, name: str, dataset: str, *, quick: bool = False) -> Method:
-        """Return a method with its grid for one data set.
+        """Return a row's method with its grid for one data set.
 
         Parameters
         ----------
         name : str
-            "paper", "ours", a variant or a rival of the recipe.
+            A key of `rows`.
         dataset : str
             The data set it will be run on.
         quick : bool
             Take the first value of every list and few epochs: does it run?
         """
-        entry = find_method(name if name in self.rivals else "max-matching", self.setting)
-        known = parameters_of(entry)
-        settings = {**self.tables[name], **self.by_dataset.get(dataset, {}).get(name, {})}
-        for key in settings:
-            _refuse_unknown(f"{self.name}: [{name}]", key, known)
+        row = self.rows[name]
+        entry = find_method(row.method, self.setting)
+        settings = self.settings(name, dataset)
         grid = {key: v if isinstance(v, list) else [v] for key, v in settings.items()}
         if quick:
+            known = parameters_of(entry)
             grid = {key: values[:1] for key, values in grid.items()}
-            small = {"max_epochs": QUICK_EPOCHS, "n_members": 1}
-            grid |= {key: [value] for key, value in small.items() if key in known}
-        return Method(name, _Maker(entry, "random_state" in known), grid)
+            grid |= {key: [value] for key, value in QUICK.items() if key in known}
+            grid |= {key: [QUICK[key]] for key in PREPARATION if key in grid and key in QUICK}
+        readings = {
+            r: reading.parameters for r, reading in self.readings.items() if reading.of == name
+        }
+        return Method(name, EstimatorMaker(entry), grid, row.supervised, readings)
+
+    def views(
+        self, dataset: str, *, quick: bool = False, data_dir: str | None = None
+    ) -> list[DatasetView]:
+        """Return how the experiment looks at a data set: once, or once per noise level or pair."""
+        if self.noise is not None:
+            found = noise_views(dataset, self.noise)
+        elif self.pair_step is not None:
+            found = pair_views(dataset, self.pair_step, data_dir)
+        else:
+            return [DatasetView(dataset)]
+        return found[:: max(1, len(found) // QUICK_VIEWS)][:QUICK_VIEWS] if quick else found
+
+    def with_protocol(self, word: str) -> Recipe:
+        """Return the recipe under another protocol.
+
+        Parameters
+        ----------
+        word : str
+            For click logs one of "authors", "paper" and "leave_one_out"; otherwise the parts of
+            a split, such as "8:1:1"; for candidate labels also a criterion.
+        """
+        if self.setting == "rs" and word in CLICK_PROTOCOLS:
+            change: dict[str, Any] = {"name": word}
+        elif self.setting == "pll" and word in CRITERIA:
+            change = {"criteria": [word]}
+        elif self.setting != "rs" and re.fullmatch(r"\d+:\d+:\d+", word):
+            parts = [int(part) for part in word.split(":")]
+            change = {"fractions": [part / max(sum(parts), 1) for part in parts]}
+        else:
+            allowed = {
+                "mil": ("a split like 8:1:1",),
+                "pll": (*CRITERIA, "a split like 8:1:1"),
+                "rs": CLICK_PROTOCOLS,
+            }[self.setting]
+            raise ConfigError(
+                f"--protocol of {self.name} is one of {', '.join(allowed)}; got {word!r}."
+            )
+        return replace(self, protocol={**self.protocol, **change})
 
 
 @dataclass(frozen=True)
-class _Maker:
+class EstimatorMaker:
     """Builds the estimator of a method; a class, so that processes can be handed one."""
 
     entry: MethodEntry
-    is_random: bool
 
     def __call__(self, *, random_state: int, **settings: Any) -> Any:
-        if self.is_random:
+        """Return an estimator; a classifier that does not scale its features is prepared."""
+        known = parameters_of(self.entry)
+        if self.entry.setting == "rs" or "scaling" in known:
+            return self._bare(random_state=random_state, **settings)
+        own = {key: value for key, value in settings.items() if key not in PREPARATION}
+        prepared = {key: value for key, value in settings.items() if key in PREPARATION}
+        make = _Bound(self, own)
+        return PreparedClassifier(make, random_state=random_state, **prepared)
+
+    def _bare(self, *, random_state: int, **settings: Any) -> Any:
+        if "random_state" in parameters_of(self.entry):
             settings["random_state"] = random_state
         return import_class(self.entry)(**settings)
 
 
-def read_recipe(path: Path | str) -> Recipe:
-    """Read a recipe; an unknown key or a missing one is an error that says where."""
-    path = Path(path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path} does not exist; give the name or path of a recipe.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not readable as TOML: {error}.") from None
-    for key in content:
-        _refuse_unknown(str(path), key, TOP_KEYS)
-    for key in ("setting", "datasets", "protocol"):
-        if key not in content:
-            raise ConfigError(f"{path} lacks the key {key!r}.")
-    setting = content["setting"]
-    if setting not in PROTOCOL_KEYS:
-        raise ConfigError(f"{path}: setting must be mil, pll or rs; got {setting!r}.")
-    for key in content["protocol"]:
-        _refuse_unknown(f"{path}: [protocol]", key, PROTOCOL_KEYS[setting])
-    tables = {name: content[name] for name in OUR_ROWS if name in content}
-    tables |= content.get("variant", {}) | content.get("rival", {})
-    recipe = Recipe(
-        name=path.stem,
-        setting=setting,
-        datasets=tuple(content["datasets"]),
-        protocol=content["protocol"],
-        tables=tables,
-        rivals=frozenset(content.get("rival", {})),
-        by_dataset=content.get("dataset", {}),
-        published=content.get("published", {}),
-    )
-    for name in tables:
-        for dataset in recipe.datasets:
-            recipe.method(name, dataset)  # a misspelt parameter is found now, not in an hour
-    return recipe
+@dataclass(frozen=True)
+class _Bound:
+    """A maker with all settings but the seed."""
 
+    maker: EstimatorMaker
+    settings: dict[str, Any]
 
-def _refuse_unknown(where: str, key: str, known: Mapping[str, Any] | tuple[str, ...]) -> None:
-    if key in known:
-        return
-    near = get_close_matches(key, list(known), n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
-    raise ConfigError(f"{where}: unknown key {key!r}; {hint}")
+    def __call__(self, *, random_state: int) -> Any:
+        return self.maker._bare(random_state=random_state, **self.settings)

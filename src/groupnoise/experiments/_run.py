@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import Any
@@ -29,12 +31,16 @@ class Method:
         Values to try for each setting; every combination is fitted.
     supervised : bool
         Whether it is shown the truth: an upper bound, not a rival.
+    readings : mapping of str to settings
+        Further rows from the same fits: their names, and the parameters that are set on a
+        fitted estimator to be answered otherwise.
     """
 
     name: str
     make: Callable[..., Any]
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     supervised: bool = False
+    readings: Mapping[str, Settings] = field(default_factory=dict)
 
     def settings(self) -> list[Settings]:
         """Return every combination of the grid."""
@@ -45,7 +51,7 @@ class Method:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What one method did on one trial."""
+    """What one method did on one trial, its settings chosen by one criterion."""
 
     setting: str
     dataset: str
@@ -57,48 +63,127 @@ class TrialResult:
     curve: list[float]
     seconds: float
     processor_seconds: float
+    criterion: str = "validation"
+    test_curve: list[float] = field(default_factory=list)
+    """The test value after every epoch, where a figure asks for it."""
+    n_fits: int = 1
+    """How many fits the seconds are for."""
+    examples: list[dict[str, Any]] = field(default_factory=list)
+    """Answers worth showing, where the experiment asks for them."""
 
     def as_record(self) -> dict[str, Any]:
         """Return the result as JSON can hold it."""
         return asdict(self)
 
 
-def run_method(trial: Trial, method: Method) -> tuple[TrialResult, Any]:
-    """Return the result of a method on a trial, and the estimator that was chosen."""
+@dataclass(frozen=True)
+class _Fit:
+    """A fitted estimator under the best settings so far."""
+
+    value: float
+    estimator: Any
+    settings: Settings
+    test_curve: list[float]
+
+
+def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
+    """Run a method on a trial.
+
+    Returns
+    -------
+    results : list of TrialResult
+        One per criterion of the trial and reading of the method, the main one first.
+    estimator : Any
+        The one chosen by the main criterion.
+    """
     started, processor_started = time.perf_counter(), time.process_time()
-    best_value, best_settings, best = -np.inf, {}, None
+    readings = {method.name: {}, **method.readings}
+    rows = [(criterion, reading) for criterion in trial.criteria for reading in readings]
+    best: dict[tuple[str, str], _Fit] = {}
+    n_fits = 0
     for settings in method.settings():
-        estimator = method.make(**settings, random_state=trial.seed)
-        trial.fit(estimator, supervised=method.supervised)
-        value = trial.validation_value(estimator)
-        if best is None or value > best_value:
-            best_value, best_settings, best = value, settings, estimator
-    metrics = trial.test_metrics(best)
-    right = trial.chosen_right(best)
-    if right is not None:
-        metrics["chosen right"] = right
-    history = getattr(best, "history_", [])
-    result = TrialResult(
-        setting=trial.setting,
-        dataset=trial.dataset,
-        method=method.name,
-        seed=trial.seed,
-        metrics=metrics,
-        validation=float(best_value),
-        chosen_settings=best_settings,
-        curve=[float(r["validation"]) for r in history if "validation" in r],
-        seconds=time.perf_counter() - started,
-        processor_seconds=time.process_time() - processor_started,
+        for criteria in _fitted_together(method.make(**settings, random_state=0), trial.criteria):
+            estimator = method.make(**settings, random_state=trial.seed)
+            test_curve = trial.fit(estimator, criteria[0], supervised=method.supervised)
+            n_fits += 1
+            for criterion, reading in rows:
+                if criterion not in criteria:
+                    continue
+                with _asked(estimator, readings[reading]):
+                    value = trial.validation_value(estimator, criterion)
+                before = best.get((criterion, reading))
+                if before is None or value > before.value:
+                    best[criterion, reading] = _Fit(value, estimator, settings, test_curve)
+    metrics = {row: _test(trial, best[row].estimator, readings[row[1]]) for row in rows}
+    seconds = time.perf_counter() - started
+    processor_seconds = time.process_time() - processor_started
+    results = [
+        TrialResult(
+            setting=trial.setting,
+            dataset=trial.dataset,
+            method=reading,
+            seed=trial.seed,
+            metrics=metrics[criterion, reading],
+            validation=float(best[criterion, reading].value),
+            chosen_settings=best[criterion, reading].settings,
+            curve=_validation_curve(best[criterion, reading].estimator),
+            seconds=seconds,
+            processor_seconds=processor_seconds,
+            criterion=criterion,
+            test_curve=best[criterion, reading].test_curve,
+            n_fits=n_fits,
+        )
+        for criterion, reading in rows
+    ]
+    return results, best[rows[0]].estimator
+
+
+def count_fits(method: Method, criteria: tuple[str, ...]) -> int:
+    """Return how many estimators a method fits on a trial."""
+    return sum(
+        len(_fitted_together(method.make(**settings, random_state=0), criteria))
+        for settings in method.settings()
     )
-    return result, best
+
+
+def _fitted_together(estimator: Any, criteria: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the criteria that can share a fit: all, unless one of them picks the epoch kept."""
+    watched = "validate" in inspect.signature(estimator.fit).parameters
+    picks_epoch = watched and getattr(estimator, "keep", "best") == "best"
+    return [(criterion,) for criterion in criteria] if picks_epoch else [criteria]
+
+
+@contextmanager
+def _asked(estimator: Any, parameters: Settings) -> Iterator[None]:
+    """Set parameters of a fitted estimator for the time of a question."""
+    before = {name: getattr(estimator, name) for name in parameters}
+    for name, value in parameters.items():
+        setattr(estimator, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(estimator, name, value)
+
+
+def _test(trial: Trial, estimator: Any, parameters: Settings) -> dict[str, float]:
+    with _asked(estimator, parameters):
+        metrics = trial.test_metrics(estimator)
+        right = trial.chosen_right(estimator)
+    return metrics if right is None else {**metrics, "chosen right": right}
+
+
+def _validation_curve(estimator: Any) -> list[float]:
+    history = getattr(estimator, "history_", [])
+    return [float(record["validation"]) for record in history if "validation" in record]
 
 
 def summarise(results: Sequence[TrialResult]) -> list[dict[str, Any]]:
-    """Return one row per (dataset, method, metric) with mean and deviation over the trials."""
-    values: dict[tuple[str, str, str, str], list[float]] = {}
+    """Return one row per (dataset, method, metric, criterion): mean and deviation over trials."""
+    values: dict[tuple[str, str, str, str, str], list[float]] = {}
     for result in results:
         for metric, value in result.metrics.items():
-            key = (result.setting, result.dataset, result.method, metric)
+            key = (result.setting, result.dataset, result.method, metric, result.criterion)
             values.setdefault(key, []).append(value)
     return [
         {
@@ -109,6 +194,7 @@ def summarise(results: Sequence[TrialResult]) -> list[dict[str, Any]]:
             "mean": float(np.mean(numbers)),
             "std": float(np.std(numbers, ddof=1)) if len(numbers) > 1 else 0.0,
             "trials": len(numbers),
+            "criterion": criterion,
         }
-        for (setting, dataset, method, metric), numbers in values.items()
+        for (setting, dataset, method, metric, criterion), numbers in values.items()
     ]

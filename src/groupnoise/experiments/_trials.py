@@ -7,28 +7,25 @@ trial to each of them; the test part is touched once, after everything is chosen
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from groupnoise._typing import BoolArray, IntArray
-from groupnoise.datasets import BagDataset, ClickDataset, PartialLabelDataset, Windows, WindowSplit
+from groupnoise._typing import IntArray
+from groupnoise.datasets import BagDataset, PartialLabelDataset
 from groupnoise.evaluation import (
     accuracy,
+    accuracy_within,
     approximated_accuracy,
     covering_rate,
-    hit_at_k,
-    ndcg_at_k,
-    rank_targets,
 )
 from groupnoise.exceptions import DataError
-from groupnoise.groups import Groups
 
-TOP = 10
-VALIDATION_WINDOWS = 3000
-"""Windows looked at after every epoch; enough for a standard error below one point."""
+TOLERANCES = {"MAE3": 3, "MAE5": 5}
+"""Metrics of ages, as FG-NET's users name them: right within so many years."""
 
 
 class Trial(Protocol):
@@ -49,12 +46,20 @@ class Trial(Protocol):
         """The seed that made the parts."""
         ...
 
-    def fit(self, estimator: Any, *, supervised: bool = False) -> None:
-        """Fit on the training part, keeping the epoch that validates best."""
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """What settings may be chosen by; the first is the main one."""
         ...
 
-    def validation_value(self, estimator: Any) -> float:
-        """Return what settings are chosen by; larger is better."""
+    def fit(self, estimator: Any, criterion: str, *, supervised: bool = False) -> list[float]:
+        """Fit on the training part, keeping the epoch that validates best by the criterion.
+
+        Returns the test value after every epoch where the trial follows it; it chooses nothing.
+        """
+        ...
+
+    def validation_value(self, estimator: Any, criterion: str) -> float:
+        """Return the value of a criterion; larger is better."""
         ...
 
     def test_metrics(self, estimator: Any) -> dict[str, float]:
@@ -71,6 +76,11 @@ class BagTrial:
     """Bags cut in three; chosen by instance accuracy on the validation bags.
 
     Only instances that belong to a class are scored: background has no label to be right about.
+
+    Parameters
+    ----------
+    follow_test : bool
+        Whether the test accuracy after every epoch is taken down, for a figure.
     """
 
     dataset: str
@@ -78,17 +88,22 @@ class BagTrial:
     train: BagDataset
     validation: BagDataset
     test: BagDataset
+    follow_test: bool = False
     setting: ClassVar[str] = "mil"
+    criteria: ClassVar[tuple[str, ...]] = ("oracle",)
 
-    def fit(self, estimator: Any, *, supervised: bool = False) -> None:
+    def fit(
+        self, estimator: Any, criterion: str = "oracle", *, supervised: bool = False
+    ) -> list[float]:
         """Fit on labelled bags, or on labelled instances."""
         if supervised:
-            rows, labels = _known_instances(self.train)
-            _fit(self, estimator, rows, labels)
+            inputs, targets = _known_instances(self.train)
         else:
-            _fit(self, estimator, self.train.bags, self.train.labels.astype(np.int64))
+            inputs, targets = self.train.bags, self.train.labels.astype(np.int64)
+        follow = partial(self._instance_accuracy, part=self.test) if self.follow_test else None
+        return fit_watched(self, estimator, inputs, targets, criterion, follow=follow)
 
-    def validation_value(self, estimator: Any) -> float:
+    def validation_value(self, estimator: Any, criterion: str = "oracle") -> float:
         """Return the instance accuracy on the validation bags."""
         return self._instance_accuracy(estimator, self.validation)
 
@@ -124,9 +139,11 @@ class CandidateTrial:
 
     Parameters
     ----------
-    criterion : {"oracle", "covering_rate", "approximated_accuracy"}
-        What settings are chosen by: true validation labels, or one of two quantities that need
-        none.
+    criteria : tuple of {"oracle", "covering_rate", "approximated_accuracy"}
+        What settings are chosen by, each in its own row: true validation labels, or quantities
+        that need none.
+    ordered : bool
+        Whether classes are numbers in order, such as ages: errors within a tolerance count too.
     """
 
     dataset: str
@@ -134,29 +151,37 @@ class CandidateTrial:
     train: PartialLabelDataset
     validation: PartialLabelDataset
     test: PartialLabelDataset
-    criterion: str = "oracle"
+    criteria: tuple[str, ...] = ("oracle",)
+    ordered: bool = False
     setting: ClassVar[str] = "pll"
 
-    def fit(self, estimator: Any, *, supervised: bool = False) -> None:
+    def fit(
+        self, estimator: Any, criterion: str = "oracle", *, supervised: bool = False
+    ) -> list[float]:
         """Fit on candidate labels, or on true labels."""
         candidates = self.train.candidates
         if supervised:
             candidates = _truth(self.train)[:, None] == np.arange(candidates.shape[1])
-        _fit(self, estimator, self.train.features, candidates.astype(np.int64))
+        features = self.train.features
+        return fit_watched(self, estimator, features, candidates.astype(np.int64), criterion)
 
-    def validation_value(self, estimator: Any) -> float:
+    def validation_value(self, estimator: Any, criterion: str = "oracle") -> float:
         """Return the criterion on the validation rows."""
         features = self.validation.features
-        if self.criterion == "oracle":
+        if criterion == "oracle":
             return accuracy(_truth(self.validation), estimator.predict(features))
-        if self.criterion == "covering_rate":
+        if criterion == "covering_rate":
             return covering_rate(self.validation.candidates, estimator.predict(features))
         return approximated_accuracy(self.validation.candidates, estimator.predict_proba(features))
 
     def test_metrics(self, estimator: Any) -> dict[str, float]:
-        """Return the accuracy on the test rows."""
-        predicted = estimator.predict(self.test.features)
-        return {"accuracy": accuracy(_truth(self.test), predicted)}
+        """Return the accuracy on the test rows, and within tolerances where classes are ages."""
+        truth, predicted = _truth(self.test), estimator.predict(self.test.features)
+        figures = {"accuracy": accuracy(truth, predicted)}
+        if self.ordered:
+            for name, tolerance in TOLERANCES.items():
+                figures[name] = accuracy_within(truth, predicted, tolerance)
+        return figures
 
     def chosen_right(self, estimator: Any) -> float | None:
         """Return the share of training rows whose best candidate is the true label."""
@@ -174,120 +199,28 @@ def _truth(part: PartialLabelDataset) -> IntArray:
     return part.truth
 
 
-@dataclass(frozen=True)
-class ClickTrial:
-    """Windows of a click log cut in three; chosen by NDCG@10 on validation windows.
+def fit_watched(
+    trial: Trial,
+    estimator: Any,
+    inputs: Any,
+    targets: Any,
+    criterion: str,
+    *,
+    follow: Callable[[Any], float] | None = None,
+    **more: Any,
+) -> list[float]:
+    """Fit, watching the validation part where the estimator can.
 
-    Parameters
-    ----------
-    full : bool
-        Whether test figures over the whole catalogue are reported beside the sampled ones.
+    Returns what `follow` says of the estimator after every epoch, nothing if it is not given.
     """
+    followed: list[float] = []
 
-    dataset: str
-    seed: int
-    clicks: ClickDataset
-    split: WindowSplit
-    full: bool = False
-    setting: ClassVar[str] = "rs"
+    def validate(fitted: Any) -> float:
+        if follow is not None:
+            followed.append(follow(fitted))
+        return trial.validation_value(fitted, criterion)
 
-    def fit(self, estimator: Any, *, supervised: bool = False) -> None:
-        """Fit on windows, or on the clicks of each window that truly led to the next.
-
-        A window without such a click keeps all of them: its target still tells what is popular.
-        """
-        groups = self.split.train.groups
-        if supervised:
-            related = self.is_related(self.split.train)
-            some = np.logical_or.reduceat(related, groups.offsets[:-1])
-            groups = _only(groups, related | np.repeat(~some, groups.sizes))
-        _fit(
-            self,
-            estimator,
-            groups,
-            None,
-            item_ids=self.clicks.item_ids,
-            validation=self._watched.groups,
-        )
-
-    @cached_property
-    def _watched(self) -> Windows:
-        """The validation windows looked at after every epoch."""
-        windows = self.split.validation
-        rows = np.arange(len(windows.users))
-        if len(rows) > VALIDATION_WINDOWS:
-            generator = np.random.default_rng(self.seed)
-            rows = np.sort(generator.choice(rows, VALIDATION_WINDOWS, replace=False))
-        return Windows(windows.groups.subset(rows), windows.users[rows], windows.positions[rows])
-
-    def validation_value(self, estimator: Any) -> float:
-        """Return NDCG@10 against 100 negatives on validation windows."""
-        return self._metrics(estimator, self._watched, "sampled")[1]
-
-    def test_metrics(self, estimator: Any) -> dict[str, float]:
-        """Return HIT@10 and NDCG@10 against 100 negatives, and over the catalogue if asked."""
-        hit, ndcg = self._metrics(estimator, self.split.test, "sampled")
-        figures = {f"HIT@{TOP}": hit, f"NDCG@{TOP}": ndcg}
-        if self.full:
-            hit, ndcg = self._metrics(estimator, self.split.test, "full")
-            figures |= {f"full HIT@{TOP}": hit, f"full NDCG@{TOP}": ndcg}
-        return figures
-
-    def _metrics(self, estimator: Any, windows: Windows, protocol: str) -> tuple[float, float]:
-        ranks = rank_targets(
-            estimator,
-            windows.groups,
-            self.clicks.n_items,
-            protocol,
-            seen=self.clicks.histories.subset(windows.users),
-            random_state=self.seed,
-        )
-        return hit_at_k(*ranks, k=TOP), ndcg_at_k(*ranks, k=TOP)
-
-    def chosen_right(self, estimator: Any) -> float | None:
-        """Return how often the chosen click truly led to the next, where any click did."""
-        if "follows" not in self.clicks.notes or not hasattr(estimator, "select"):
-            return None
-        groups, related = self.split.train.groups, self.is_related(self.split.train)
-        some = np.logical_or.reduceat(related, groups.offsets[:-1])
-        chosen = estimator.select(groups.subset(some)).chosen
-        return float(np.mean(related[groups.offsets[:-1][some] + chosen]))
-
-    def is_related(self, windows: Windows) -> BoolArray:
-        """Return for each click of each window whether its target goes back to it.
-
-        Parameters
-        ----------
-        windows : Windows
-            A part of the split.
-
-        Returns
-        -------
-        bool ndarray of shape (n_objects,)
-        """
-        follows = self.clicks.notes.get("follows")
-        if follows is None:
-            raise DataError(f"{self.dataset} does not say which click caused the next.")
-        groups, history = windows.groups, self.clicks.histories.offsets[windows.users]
-        first = windows.positions - groups.sizes  # position of each window's first click
-        related = np.zeros(groups.n_objects, dtype=bool)
-        cause = follows[history + windows.positions]
-        for _ in range(int(groups.sizes.max())):
-            inside = cause >= np.maximum(first, 0)
-            related[(groups.offsets[:-1] + cause - first)[inside]] = True
-            cause = np.where(inside, follows[history + np.maximum(cause, 0)], -1)
-        return related
-
-
-def _only(groups: Groups, kept: BoolArray) -> Groups:
-    """Return the groups with only the objects kept; a group left empty is dropped."""
-    sizes = np.add.reduceat(kept, groups.offsets[:-1], dtype=np.int64)
-    offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
-    return Groups(groups.objects[kept], offsets, np.asarray(groups.targets)[sizes > 0])
-
-
-def _fit(trial: Trial, estimator: Any, inputs: Any, targets: Any, **more: Any) -> None:
-    """Fit, watching the validation part where the estimator can."""
     accepted = inspect.signature(estimator.fit).parameters
-    more["validate"] = trial.validation_value
+    more["validate"] = validate
     estimator.fit(inputs, targets, **{k: v for k, v in more.items() if k in accepted})
+    return followed

@@ -6,8 +6,12 @@ from groupnoise.experiments.report._demo_page import (
     demo_page,
     write_demo_page,
 )
-from groupnoise.experiments.report._reproduction_page import verdict, write_reproduction
+from groupnoise.experiments.report._reproduction_page import (
+    reproduction_rows,
+    write_reproduction,
+)
 from groupnoise.experiments.report._tables import Comparison, compare
+from groupnoise.experiments.report._verdicts import gap_closed, mean_ranks, verdict
 
 __all__ = [
     "METHOD_LABELS",
@@ -15,6 +19,9 @@ __all__ = [
     "Comparison",
     "compare",
     "demo_page",
+    "gap_closed",
+    "mean_ranks",
+    "reproduction_rows",
     "verdict",
     "write_demo_page",
     "write_reproduction",

@@ -60,6 +60,7 @@ class CurveChart:
     curves: list[Curve]
     x_ticks: list[Tick]
     y_ticks: list[Tick]
+    x_title: str = "epoch"
     width: int = WIDTH
     height: int = HEIGHT
     left: int = LEFT
@@ -67,14 +68,23 @@ class CurveChart:
     bottom: int = HEIGHT - BOTTOM
 
 
-def curve_chart(values: Mapping[str, Sequence[Sequence[float]]]) -> CurveChart | None:
-    """Lay out learning curves; None if no method was watched while it learned.
+def curve_chart(
+    values: Mapping[str, Sequence[Sequence[float]]],
+    *,
+    places: Sequence[float] | None = None,
+    x_title: str = "epoch",
+) -> CurveChart | None:
+    """Lay out curves of several methods; None if there is none.
 
     Parameters
     ----------
     values : mapping of str to sequences
-        For each method and each of its trials, the validation value after every epoch. Trials
-        that stopped early shorten the curve of their method.
+        For each method and each of its trials, the value after every epoch. Trials that stopped
+        early shorten the curve of their method.
+    places : sequence of float, optional
+        Where the values stand on the x axis, each with a tick; the number of the epoch by default.
+    x_title : str
+        What the x axis shows.
     """
     means, deviations = {}, {}
     for method, trials in values.items():
@@ -85,30 +95,38 @@ def curve_chart(values: Mapping[str, Sequence[Sequence[float]]]) -> CurveChart |
     if not means:
         return None
     most_epochs = max(len(mean) for mean in means.values())
+    at = [float(place) for place in places or range(1, most_epochs + 1)]
     lowest = min(float((means[each] - deviations[each]).min()) for each in means)
     highest = max(float((means[each] + deviations[each]).max()) for each in means)
-    x = Scale(1, most_epochs, LEFT, WIDTH - RIGHT)
+    x = Scale(at[0], at[-1], LEFT, WIDTH - RIGHT)
     y = Scale(lowest, highest, HEIGHT - BOTTOM, TOP)
     ends = {method: y(mean[-1]) for method, mean in means.items()}
-    places = _apart(ends)
+    label_places = _apart(ends)
     curves = [
         Curve(
             method=method,
-            line=_points(x, y, mean),
-            band=f"{_points(x, y, mean + deviations[method])} "
-            + " ".join(reversed(_points(x, y, mean - deviations[method]).split())),
+            line=_points(x, y, at, mean),
+            band=f"{_points(x, y, at, mean + deviations[method])} "
+            + " ".join(reversed(_points(x, y, at, mean - deviations[method]).split())),
             end=ends[method],
-            label_place=places[method],
+            label_place=label_places[method],
         )
         for method, mean in means.items()
     ]
-    step = max(1, most_epochs // 5)
-    epochs = [1, *range(step, most_epochs + 1, step)] if step > 1 else range(1, most_epochs + 1)
+    ticked = at if places is not None else _some_epochs(most_epochs)
     return CurveChart(
         curves,
-        [Tick(x(epoch), str(epoch)) for epoch in epochs],
+        [Tick(x(place), f"{place:g}") for place in ticked],
         [Tick(y(value), f"{value:.2f}") for value in round_values(lowest, highest)],
+        x_title,
     )
+
+
+def _some_epochs(n_epochs: int) -> list[float]:
+    """Return the first epoch and about five more, or all of a few."""
+    step = max(1, n_epochs // 5)
+    ticked = [1, *range(step, n_epochs + 1, step)] if step > 1 else range(1, n_epochs + 1)
+    return [float(epoch) for epoch in ticked]
 
 
 def round_values(low: float, high: float) -> list[float]:
@@ -145,8 +163,8 @@ def grey_cells(image: FloatArray) -> list[tuple[float, str]]:
     return cells
 
 
-def _points(x: Scale, y: Scale, values: FloatArray) -> str:
-    return " ".join(f"{x(epoch)},{y(value)}" for epoch, value in enumerate(values, start=1))
+def _points(x: Scale, y: Scale, at: Sequence[float], values: FloatArray) -> str:
+    return " ".join(f"{x(place)},{y(value)}" for place, value in zip(at, values, strict=False))
 
 
 def _apart(ends: Mapping[str, float]) -> dict[str, float]:

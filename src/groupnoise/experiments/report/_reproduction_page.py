@@ -1,129 +1,90 @@
-"""The report of a reproduction: one page and one Markdown file from the same tables."""
+"""The report of a reproduction: one page and one Markdown file from the same sections."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from groupnoise._files import write_text
 from groupnoise.experiments._facts import RunFacts
-from groupnoise.experiments._recipes import Recipe
 from groupnoise.experiments._reproduce import Reproduction
-from groupnoise.experiments._run import TrialResult
-from groupnoise.experiments.report._charts import CurveChart, curve_chart
+from groupnoise.experiments._run import summarise
 from groupnoise.experiments.report._page import render_page
-from groupnoise.experiments.report._tables import ResultTable, metric_values, result_table
+from groupnoise.experiments.report._reproduction_text import reproduction_text
+from groupnoise.experiments.report._sections import make_sections, not_rivals, under
+from groupnoise.experiments.report._verdicts import OURS, gap_closed, mean_ranks
 
-OURS = "ours"
-
-
-@dataclass(frozen=True)
-class DatasetSection:
-    """What the report shows of one data set."""
-
-    name: str
-    table: ResultTable
-    chart: CurveChart | None
-    verdict: str
-    published: dict[str, dict[str, float]]
-    seconds: dict[str, float]
-    chosen: dict[str, list[str]]
+ALL_SETS = "all sets"
 
 
-def write_reproduction(
-    folder: Path, recipe: Recipe, outcome: Reproduction, facts: RunFacts
-) -> tuple[Path, Path]:
-    """Write `report.html` and `report.md`, and return their paths."""
-    sections = [
-        _section(recipe, name, [r for r in outcome.results if r.dataset == name])
-        for name in dict.fromkeys(result.dataset for result in outcome.results)
-    ]
-    labels = {method: method for method in recipe.tables}
+def write_reproduction(folder: Path, outcome: Reproduction, facts: RunFacts) -> tuple[Path, Path]:
+    """Write `report.html` and `report.md`, and return their paths.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to write them.
+    outcome : Reproduction
+        What came out of a plan.
+    facts : RunFacts
+        How it came about.
+    """
+    plan, sections, ranks = outcome.plan, make_sections(outcome), _ranks(outcome)
     page = render_page(
         "reproduction.html",
-        recipe=recipe,
+        recipe=plan.recipe,
         sections=sections,
-        missing=outcome.missing,
-        labels=labels,
+        ranks=ranks,
+        missing=plan.missing,
+        labels={row: row for row in plan.recipe.row_names},
         ours=OURS,
         facts=facts,
     )
     html, markdown = folder / "report.html", folder / "report.md"
     write_text(html, page)
-    write_text(markdown, _markdown(recipe, sections, outcome, facts))
+    write_text(markdown, reproduction_text(plan.recipe, sections, ranks, plan.missing, facts))
     return html, markdown
 
 
-def _section(recipe: Recipe, name: str, results: Sequence[TrialResult]) -> DatasetSection:
-    methods = list(dict.fromkeys(result.method for result in results))
-    curves = {m: [r.curve for r in results if r.method == m and r.curve] for m in methods}
-    return DatasetSection(
-        name=name,
-        table=result_table(results),
-        chart=curve_chart({method: found for method, found in curves.items() if found}),
-        verdict=verdict(results),
-        published=recipe.published.get(name, {}),
-        seconds={m: _mean([r.seconds for r in results if r.method == m]) for m in methods},
-        chosen={m: [_words(r) for r in results if r.method == m] for m in methods},
-    )
+def reproduction_rows(outcome: Reproduction) -> list[dict[str, Any]]:
+    """Return every figure of a reproduction as a row.
+
+    A row has dataset, method, metric, mean, std, trials and criterion. Beside the metrics of the
+    trials there are the mean rank over the data sets, and how much of the gap between Pairwise
+    and the supervised row is closed.
+    """
+    plan = outcome.plan
+    rows = summarise(outcome.results)
+    for criterion in plan.recipe.criteria:
+        common = {
+            "setting": plan.recipe.setting,
+            "trials": len(plan.seeds),
+            "criterion": criterion,
+        }
+        chosen = under(outcome.results, criterion)
+        for method, ranks in mean_ranks(chosen, not_rivals(plan.recipe)).items():
+            row = {"dataset": ALL_SETS, "method": method, "metric": "mean rank", **common}
+            rows.append({**row, "mean": float(np.mean(ranks)), "std": float(np.std(ranks, ddof=1))})
+        for view in plan.views:
+            here = [result for result in chosen if result.dataset == view.label]
+            for start, share in gap_closed(here).items():
+                metric = f"gap from {start} to supervised closed"
+                row = {"dataset": view.label, "method": OURS, "metric": metric, **common}
+                rows.append({**row, "mean": share, "std": 0.0})
+    return rows
 
 
-def verdict(results: Sequence[TrialResult]) -> str:
-    """Say how ours stands against the best rival, with a paired test over the trials."""
-    metric = next(iter(results[0].metrics))
-    means = {
-        method: metric_values(results, method, metric).mean()
-        for method in dict.fromkeys(result.method for result in results)
+def _ranks(outcome: Reproduction) -> dict[str, dict[str, float]]:
+    """Return for each criterion the mean rank of every method, best first."""
+    recipe = outcome.plan.recipe
+    found = {
+        criterion: mean_ranks(under(outcome.results, criterion), not_rivals(recipe))
+        for criterion in recipe.criteria
     }
-    rivals = {method: mean for method, mean in means.items() if method != OURS}
-    if OURS not in means or not rivals:
-        return ""
-    rival = max(rivals, key=lambda method: rivals[method])
-    mine = {r.seed: r.metrics[metric] for r in results if r.method == OURS}
-    theirs = {r.seed: r.metrics[metric] for r in results if r.method == rival}
-    seeds = sorted(mine.keys() & theirs.keys())
-    gap = np.array([mine[seed] - theirs[seed] for seed in seeds])
-    lead = float(gap.mean())
-    words = f"ours is {'ahead of' if lead > 0 else 'behind'} {rival} by {abs(lead):.3f} in {metric}"
-    if len(gap) < 2 or not gap.std():
-        return words + "."
-    from scipy.stats import ttest_1samp
-
-    return f"{words} (paired t-test over {len(gap)} trials: p = {ttest_1samp(gap, 0).pvalue:.3f})."
-
-
-def _mean(values: list[float]) -> float:
-    return float(np.mean(values))
-
-
-def _words(result: TrialResult) -> str:
-    settings = ", ".join(f"{key}={value}" for key, value in result.chosen_settings.items())
-    return f"seed {result.seed}: {settings}" if settings else f"seed {result.seed}"
-
-
-def _markdown(
-    recipe: Recipe, sections: list[DatasetSection], outcome: Reproduction, facts: RunFacts
-) -> str:
-    lines = [f"# {recipe.name}", "", f"`{facts.command}`, {facts.day}, {facts.machine}.", ""]
-    for section in sections:
-        metrics = section.table.metrics
-        lines += [f"## {section.name}", "", "| method | " + " | ".join(metrics) + " | seconds |"]
-        lines.append("|---|" + "---|" * (len(metrics) + 1))
-        for row in section.table.rows:
-            cells = [
-                "" if figure is None else f"{figure.mean:.3f} ± {figure.deviation:.3f}"
-                for figure in row.figures
-            ]
-            cells.append(f"{section.seconds[row.method]:.1f}")
-            lines.append(f"| {row.method} | " + " | ".join(cells) + " |")
-        for method, figures in section.published.items():
-            cells = [f"{figures[m]:.3f}" if m in figures else "" for m in metrics]
-            lines.append(f"| *published: {method}* | " + " | ".join(cells) + " | |")
-        lines += ["", section.verdict, ""]
-    if outcome.missing:
-        lines += ["## Left out", ""]
-        lines += [f"- {name}: {reason}" for name, reason in outcome.missing.items()]
-    return "\n".join(lines) + "\n"
+    return {
+        criterion: {method: float(np.mean(ranks)) for method, ranks in table.items()}
+        for criterion, table in found.items()
+        if table
+    }

@@ -1,0 +1,144 @@
+"""One method on one view of a data set under one seed: a piece of work that can be resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from groupnoise.datasets import (
+    BagDataset,
+    ClickDataset,
+    Dataset,
+    PartialLabelDataset,
+    split_clicks,
+    split_rows,
+    subset_bags,
+    subset_rows,
+)
+from groupnoise.experiments._click_trial import ClickTrial
+from groupnoise.experiments._examples import recall_examples
+from groupnoise.experiments._recipes import Recipe
+from groupnoise.experiments._run import TrialResult, count_fits, run_method
+from groupnoise.experiments._trials import BagTrial, CandidateTrial, Trial
+from groupnoise.experiments._views import DatasetView
+
+QUICK_USERS = 1500
+QUICK_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Job:
+    """One method on one view of a data set under one seed."""
+
+    recipe: Recipe
+    view: DatasetView
+    seed: int
+    row: str
+    quick: bool = False
+    data_dir: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells this job from every other, settings included."""
+        method = self.recipe.method(self.row, self.view.dataset, quick=self.quick)
+        words = [
+            self.view.label,
+            self.seed,
+            self.row,
+            self.quick,
+            self.recipe.protocol,
+            self.recipe.rows[self.row].method,
+            dict(method.grid),
+            dict(method.readings),
+        ]
+        return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def n_fits(self) -> int:
+        """How many estimators it fits."""
+        method = self.recipe.method(self.row, self.view.dataset, quick=self.quick)
+        return count_fits(method, self.recipe.criteria)
+
+    def run(self) -> tuple[str, list[TrialResult]]:
+        """Return the key and the results, one per criterion and reading."""
+        data = self.view.load(self.seed, self.data_dir)
+        trial = make_trial(self.recipe, self.view.label, data, self.seed, quick=self.quick)
+        method = self.recipe.method(self.row, self.view.dataset, quick=self.quick)
+        results, estimator = run_method(trial, method)
+        if self.recipe.examples is not None and isinstance(trial, ClickTrial):
+            metrics, examples = recall_examples(trial, estimator, **self.recipe.examples)
+            metrics = {**results[0].metrics, **metrics}
+            results[0] = replace(results[0], metrics=metrics, examples=examples)
+        return self.key, results
+
+
+def make_trial(
+    recipe: Recipe, name: str, data: Dataset, seed: int, *, quick: bool = False
+) -> Trial:
+    """Cut a data set by the protocol of a recipe.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Whose protocol to follow.
+    name : str
+        What to call the data in tables.
+    data : BagDataset, PartialLabelDataset or ClickDataset
+        What to cut.
+    seed : int
+        Decides the parts.
+    quick : bool
+        Take a small piece of large data.
+    """
+    protocol = recipe.protocol
+    if isinstance(data, ClickDataset):
+        return _click_trial(protocol, name, data, seed, quick)
+    n_rows = len(data.bags) if isinstance(data, BagDataset) else len(data.features)
+    if quick:
+        n_rows = min(n_rows, QUICK_ROWS)
+    parts = split_rows(n_rows, tuple(protocol["fractions"]), random_state=seed)
+    if isinstance(data, PartialLabelDataset):
+        train, validation, test = (subset_rows(data, part) for part in parts)
+        is_ordered = name in protocol.get("ordered", ())
+        return CandidateTrial(name, seed, train, validation, test, recipe.criteria, is_ordered)
+    bags, watched, tested = (subset_bags(data, part) for part in parts)
+    return BagTrial(name, seed, bags, watched, tested, protocol.get("follow_test", False))
+
+
+def _click_trial(
+    protocol: dict[str, Any], name: str, data: ClickDataset, seed: int, quick: bool
+) -> ClickTrial:
+    if quick and len(data.histories) > QUICK_USERS:
+        data = replace(data, histories=data.histories.subset(slice(0, QUICK_USERS)))
+    split = split_clicks(
+        data.histories,
+        protocol=protocol.get("name", "authors"),
+        size=protocol.get("size", 5),
+        min_size=protocol.get("min_size"),
+        random_state=seed,
+    )
+    return ClickTrial(name, seed, data, split, full=protocol.get("full", False))
+
+
+def append_results(log: Path, key: str, results: list[TrialResult]) -> None:
+    """Add a line at once, so that a kill loses only what was still running."""
+    line = {"key": key, "results": [result.as_record() for result in results]}
+    with log.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(line) + "\n")
+
+
+def read_results(log: Path) -> dict[str, list[TrialResult]]:
+    """Return the finished jobs of an earlier run; a line cut short by a kill is left out."""
+    found: dict[str, list[TrialResult]] = {}
+    if not log.is_file():
+        return found
+    for line in log.read_text(encoding="utf-8").splitlines():
+        try:
+            record: dict[str, Any] = json.loads(line)
+            found[record["key"]] = [TrialResult(**result) for result in record["results"]]
+        except (json.JSONDecodeError, KeyError, TypeError):
+            continue
+    return found
