@@ -24,11 +24,14 @@ class Candidates:
         them as they are.
     holds_wanted : bool
         Whether the wanted id of every row is among `ids`; if not, it is added row by row.
+    is_everything : bool
+        Whether `ids` are all there are, in order: nothing then needs to be looked up.
     """
 
     ids: Tensor
     log_expected_count: Tensor | None
     holds_wanted: bool
+    is_everything: bool = False
 
 
 class CandidateSource(Protocol):
@@ -47,7 +50,7 @@ class FullCandidates:
 
     def draw(self, wanted: Tensor, generator: torch.Generator) -> Candidates:
         """Return all ids, in order."""
-        return Candidates(torch.arange(self.n_ids), None, holds_wanted=True)
+        return Candidates(torch.arange(self.n_ids), None, holds_wanted=True, is_everything=True)
 
 
 @dataclass(frozen=True)

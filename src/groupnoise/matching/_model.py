@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from groupnoise.matching._encoders import EmbeddingEncoder
 from groupnoise.matching._lookup import look_up
 
 
@@ -75,11 +76,35 @@ class MatchingModel(nn.Module):
             return self.encode_objects(objects), self.encode_targets(target_ids)
         both = self.encode_objects(torch.cat([objects, target_ids]))
         vectors, targets = both.split([len(objects), len(target_ids)])
-        return vectors, targets * self.logit_scale if self.logit_scale != 1.0 else targets
+        return vectors, self._scaled(targets)
+
+    def encode_with_all_targets(
+        self, objects: Tensor, wanted: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return f of objects, g of the wanted targets, and g of all targets, in order of id.
+
+        A table stands for its rows: it is not copied, and since all of it has a gradient anyway,
+        the few rows looked up beside it add a sparse one instead of another as large.
+        """
+        table = self.target_encoder
+        if (
+            not isinstance(table, EmbeddingEncoder)
+            or table.sparse
+            or self.target_inputs is not None
+        ):
+            vectors, everything = self.encode(objects, torch.arange(self.n_targets))
+            return vectors, everything.index_select(0, wanted), everything
+        shared = table is self.object_encoder
+        vectors = look_up(table.weight, objects) if shared else self.encode_objects(objects)
+        rows = table.weight
+        everything = rows if len(rows) == self.n_targets else rows[: self.n_targets]
+        return vectors, self._scaled(look_up(rows, wanted)), self._scaled(everything)
 
     def encode_target_inputs(self, inputs: Tensor) -> Tensor:
         """Return g of targets never seen in training, shape (n, dim), scaled for the logit."""
-        vectors = self._encode(self.target_encoder, inputs)
+        return self._scaled(self._encode(self.target_encoder, inputs))
+
+    def _scaled(self, vectors: Tensor) -> Tensor:
         return vectors * self.logit_scale if self.logit_scale != 1.0 else vectors
 
     def _encode(self, encoder: nn.Module, inputs: Tensor) -> Tensor:

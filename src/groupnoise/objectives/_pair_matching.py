@@ -12,10 +12,12 @@ from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from groupnoise.exceptions import ParameterError
 from groupnoise.groups import GroupBatch
 from groupnoise.matching import Candidates, CandidateSource, MatchingModel, log_normaliser
+from groupnoise.objectives._encoded_batch import DistinctObjects, EncodedBatch, encode_batch
 
 
 class Matching(NamedTuple):
@@ -82,56 +84,53 @@ class PairMatching:
         self, model: MatchingModel, batch: GroupBatch, generator: torch.Generator
     ) -> Matching:
         """Match the objects of a batch with its targets."""
-        objects = _encode_objects(model, batch)
+        objects = DistinctObjects.of(batch)
         if self.normalize == "objects":
-            targets = model.encode_targets(batch.targets)  # (groups, dim)
-            log_pair = self._over_objects(model, objects, targets, self.source, generator)
-            return _padded(batch, log_pair, objects.vectors, objects.place)
-        if self.with_probabilities:
-            logits = self._all_logits(model, objects.vectors, batch, generator)
-            log_all = logits.log_softmax(-1)
-            wanted_column = batch.targets[objects.group]
-            log_pair = log_all[objects.place, wanted_column]
+            vectors, wanted = model.encode(objects.inputs, batch.targets)
+            features = objects.at_places(vectors)
+            log_pair = self._over_objects(model, objects, features, wanted, self.source, generator)
+        elif self.with_probabilities:
+            return self._over_all_targets(model, batch, objects, generator)
+        else:
+            drawn = self.source.draw(batch.all_targets, generator)
+            encoded = encode_batch(model, objects, batch.targets, drawn)
+            features, wanted = objects.at_places(encoded.vectors), encoded.wanted.vectors
+            log_pair = _over_targets(batch, objects, features, encoded, drawn)
             if self.normalize == "both":
-                among_objects = logits - self._level_of_targets(logits)
-                log_pair = 0.5 * (log_pair + among_objects[objects.place, wanted_column])
-            matching = _padded(batch, log_pair, log_all, objects.place)
-            return matching._replace(log_probabilities=matching.features)
-        drawn = self.source.draw(batch.all_targets, generator)
-        wanted, candidates = _encode_targets(model, drawn, batch.targets)
-        log_pair = self._over_targets(batch, objects, drawn, wanted, candidates)
-        if self.normalize == "both":
-            if self.object_source is None:
-                raise ParameterError('normalize="both" needs an object_source beside its source.')
-            over_objects = self._over_objects(
-                model, objects, wanted.vectors, self.object_source, generator
-            )
-            log_pair = 0.5 * (log_pair + over_objects)
-        return _padded(batch, log_pair, objects.vectors, objects.place)
+                if self.object_source is None:
+                    raise ParameterError(
+                        'normalize="both" needs an object_source beside its source.'
+                    )
+                among_objects = self._over_objects(
+                    model, objects, features, wanted, self.object_source, generator
+                )
+                log_pair = 0.5 * (log_pair + among_objects)
+        return Matching(log_pair.masked_fill(~batch.mask, 0.0), batch.mask, features, None)
 
-    def _over_targets(
+    def _over_all_targets(
         self,
+        model: MatchingModel,
         batch: GroupBatch,
-        objects: _Objects,
-        drawn: Candidates,
-        wanted: _Encoded,
-        candidates: _Encoded,
-    ) -> Tensor:
-        logit = objects.dot(wanted.vectors) + wanted.offset[objects.group]
-        if drawn.holds_wanted:
-            level = log_normaliser(objects.vectors, candidates.vectors, candidates.offset)
-            return logit - level[objects.place]
-        query, source, excluded = _queries(
-            objects.place, len(objects.vectors), batch.targets[objects.group], drawn.ids
-        )
-        queries = objects.vectors.index_select(0, source)
-        others = log_normaliser(queries, candidates.vectors, candidates.offset, excluded)
-        return logit - torch.logaddexp(logit, others[query])
+        objects: DistinctObjects,
+        generator: torch.Generator,
+    ) -> Matching:
+        """Match with the probabilities of all targets kept, for objectives that read them."""
+        vectors = model.encode_objects(objects.inputs)
+        logits = self._all_logits(model, vectors, batch, generator)  # (n_distinct, n_targets)
+        log_all = logits.log_softmax(-1)
+        wanted = batch.targets.unsqueeze(-1)
+        log_pair = log_all[objects.slot, wanted]
+        if self.normalize == "both":
+            among_objects = logits - self._level_of_targets(logits)
+            log_pair = 0.5 * (log_pair + among_objects[objects.slot, wanted])
+        features = objects.at_places(log_all)
+        return Matching(log_pair.masked_fill(~batch.mask, 0.0), batch.mask, features, features)
 
     def _over_objects(
         self,
         model: MatchingModel,
-        objects: _Objects,
+        objects: DistinctObjects,
+        features: Tensor,
         targets: Tensor,
         source: CandidateSource,
         generator: torch.Generator,
@@ -144,7 +143,7 @@ class PairMatching:
             )
         level = log_normaliser(targets, model.encode_objects(drawn.ids))  # (groups,)
         # The bias of a target is the same for every object and cancels.
-        return objects.dot(targets) - level[objects.group]
+        return _dot(features, targets) - level.unsqueeze(-1)
 
     def _level_of_targets(self, logits: Tensor) -> Tensor:
         """Return the log-sum-exp of each target over the objects of the batch, (n_targets,)."""
@@ -167,107 +166,54 @@ class PairMatching:
         return model.logits(vectors, ids)
 
 
-class _Objects(NamedTuple):
-    """The real objects of a batch, each distinct one encoded once.
-
-    Attributes
-    ----------
-    inputs : Tensor of shape (n_distinct, ...)
-        Distinct ids; feature rows stay as given.
-    vectors : Tensor of shape (n_distinct, dim)
-        f of them.
-    place : int64 Tensor of shape (n_real,)
-        Which distinct one each real object is.
-    group : int64 Tensor of shape (n_real,)
-        Which group it belongs to.
-    """
-
-    inputs: Tensor
-    vectors: Tensor
-    place: Tensor
-    group: Tensor
-
-    def dot(self, targets: Tensor) -> Tensor:
-        """Return f(x) . g(y) of each real object with its group's target, shape (n_real,)."""
-        own = self.vectors.index_select(0, self.place)
-        return (own * targets.index_select(0, self.group)).sum(-1)
-
-
-def _encode_objects(model: MatchingModel, batch: GroupBatch) -> _Objects:
-    inputs = batch.objects[batch.mask]  # (n_real, ...)
-    if inputs.is_floating_point() or inputs.dim() > 1:
-        place = torch.arange(len(inputs), device=inputs.device)
-    else:
-        inputs, place = torch.unique(inputs, return_inverse=True)
-    group = batch.mask.nonzero()[:, 0]
-    return _Objects(inputs, model.encode_objects(inputs), place, group)
-
-
-def _padded(batch: GroupBatch, log_pair: Tensor, table: Tensor, place: Tensor) -> Matching:
-    """Lay the values of real objects out by group; what stands at padding is never read."""
-    slot = place.new_zeros(batch.mask.shape).masked_scatter(batch.mask, place)
-    return Matching(
-        log_pair=log_pair.new_zeros(batch.mask.shape).masked_scatter(batch.mask, log_pair),
-        mask=batch.mask,
-        features=table.index_select(0, slot.flatten()).view(*slot.shape, -1),
-        log_probabilities=None,
-    )
-
-
-class _Encoded(NamedTuple):
-    """Vectors (n, dim) and what is added to their logits (n,)."""
-
-    vectors: Tensor
-    offset: Tensor
-
-
-def _encode_targets(
-    model: MatchingModel, drawn: Candidates, targets: Tensor
-) -> tuple[_Encoded, _Encoded]:
-    """Encode the targets of the groups and the candidates, each distinct one once."""
+def _over_targets(
+    batch: GroupBatch,
+    objects: DistinctObjects,
+    features: Tensor,
+    encoded: EncodedBatch,
+    drawn: Candidates,
+) -> Tensor:
+    """Return log P(target | object) at every place, shape (groups, size)."""
+    vectors, wanted, candidates = encoded
+    logit = _dot(features, wanted.vectors) + wanted.offset.unsqueeze(-1)
     if drawn.holds_wanted:
-        ids, start = drawn.ids, 0
-        column = torch.searchsorted(ids, targets)
-    else:
-        wanted, column = torch.unique(targets, return_inverse=True)
-        ids, start = torch.cat([wanted, drawn.ids]), len(wanted)
-    vectors = model.encode_targets(ids)
-    offset = model.target_bias(ids)
-    if offset is None:
-        offset = vectors.new_zeros(len(ids))
-    if drawn.log_expected_count is not None:
-        # Only what was sampled is corrected; an added target is there for certain.
-        certain = vectors.new_zeros(start)
-        offset = offset - torch.cat([certain, drawn.log_expected_count.to(vectors)])
-    return (
-        _Encoded(vectors[column], offset[column]),
-        _Encoded(vectors[start:], offset[start:]),
-    )
+        level = log_normaliser(vectors, candidates.vectors, candidates.offset)
+        return logit - objects.at_places(level)
+    queries, query, excluded = _queries(vectors, objects.slot, batch.targets, drawn.ids)
+    others = log_normaliser(queries, candidates.vectors, candidates.offset, excluded)
+    others = others.index_select(0, query.flatten()).view_as(logit)
+    # The wanted target against the rest: logit - log(exp(logit) + exp(others)).
+    return F.logsigmoid(logit - others)
+
+
+def _dot(features: Tensor, targets: Tensor) -> Tensor:
+    """Return f(x) . g(y) of each place with its group's target, shape (groups, size)."""
+    return torch.bmm(features, targets.unsqueeze(-1)).squeeze(-1)
 
 
 def _queries(
-    place: Tensor, n_distinct: int, wanted: Tensor, sample: Tensor
+    vectors: Tensor, slot: Tensor, targets: Tensor, sample: Tensor
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
     """Decide which denominators are needed when a sampled negative may equal the target.
 
-    An object needs one denominator for all groups whose target was not sampled, and one more for
-    each sampled target it meets, from which that target's copies are left out.
+    A distinct object needs one denominator for all groups whose target was not sampled. Where it
+    was, which is rare, every place of the group gets one of its own without that target's copies.
 
     Returns
     -------
-    query : Tensor of shape (n_real,)
-        Which denominator each object of the batch uses.
-    source : Tensor of shape (n_queries,)
-        Which distinct object each denominator belongs to.
+    queries : Tensor of shape (n_queries, dim)
+        The object each denominator belongs to.
+    query : Tensor of shape (groups, size)
+        Which denominator each place uses.
     excluded : pair of Tensors or None
         (denominator, sampled column) pairs to leave out.
     """
-    plain = torch.arange(n_distinct, device=place.device)
-    collides = torch.isin(wanted, sample)
-    if not collides.any():
-        return place, plain, None
-    n_wanted = int(wanted.max()) + 1
-    keys, which = torch.unique(place[collides] * n_wanted + wanted[collides], return_inverse=True)
-    query = place.masked_scatter(collides, n_distinct + which)
-    row, column = (keys.unsqueeze(-1) % n_wanted == sample).nonzero(as_tuple=True)
-    return query, torch.cat([plain, keys // n_wanted]), (row + n_distinct, column)
+    collides = torch.isin(targets, sample).nonzero().squeeze(-1)
+    if not len(collides):
+        return vectors, slot, None
+    at = slot[collides]  # (n_colliding, size)
+    own = torch.arange(len(vectors), len(vectors) + at.numel(), device=at.device).view_as(at)
+    queries = torch.cat([vectors, vectors.index_select(0, at.flatten())])
+    row, column = (targets[collides].unsqueeze(-1) == sample).nonzero(as_tuple=True)
+    excluded = (own[row].flatten(), column.repeat_interleave(at.shape[1]))
+    return queries, slot.index_copy(0, collides, own), excluded
