@@ -17,7 +17,7 @@ CORE_NAMES = {
     "groupnoise.matching": (
         "CandidateSource Candidates Dot EmbeddingEncoder FrozenEncoder FullCandidates "
         "IdentityEncoder InBatchCandidates LinearEncoder MLPEncoder MatchingModel NegativeKL "
-        "SampledCandidates Similarity item_model log_normaliser masked_logsumexp masked_softmax "
+        "SampledCandidates Similarity item_model log_normaliser look_up masked_logsumexp masked_softmax "
         "reduced_precision"
     ),
     "groupnoise.objectives": (

@@ -1,7 +1,7 @@
 """Training on several processes and machines, over torch.distributed."""
 
 from groupnoise.distributed._process_group import process_group
-from groupnoise.distributed._row_exchange import RowExchange, look_up
+from groupnoise.distributed._row_exchange import RowExchange
 from groupnoise.distributed._sharded import ShardedEmbedding, ShardedItemModel
 from groupnoise.distributed._workers import TorchWorkers
 
@@ -10,6 +10,5 @@ __all__ = [
     "ShardedEmbedding",
     "ShardedItemModel",
     "TorchWorkers",
-    "look_up",
     "process_group",
 ]

@@ -34,15 +34,18 @@ class RowExchange:
         How many rows each worker gets from this one.
     wanted_rows : int64 Tensor of shape (sum of wanted,)
         Which rows of its own shard they are.
+    wanted_as_target : bool Tensor of shape (sum of wanted,)
+        Which of them are looked up as targets, so that their bias is read too.
     """
 
     place: Tensor
     asked: list[int]
     wanted: list[int]
     wanted_rows: Tensor
+    wanted_as_target: Tensor
 
     @classmethod
-    def agree(cls, ids: Tensor, n_ids: int) -> RowExchange:
+    def agree(cls, ids: Tensor, n_ids: int, n_objects: int | None = None) -> RowExchange:
         """Tell every owner which rows this worker needs; all workers call this together.
 
         Parameters
@@ -51,74 +54,53 @@ class RowExchange:
             What this worker looks up.
         n_ids : int
             Rows of the whole table.
+        n_objects : int, optional
+            How many ids at the front are objects; those after them are targets. None of them is
+            a target by default.
         """
         count = dist.get_world_size()
         stride = n_own_rows(n_ids, 0, count)  # no worker owns more
         # Sorting by owner first, by row second, makes distinct ids and message order one step.
         keys, place = torch.unique((ids % count) * stride + ids // count, return_inverse=True)
         asked = torch.bincount(keys // stride, minlength=count)
+        as_target = torch.zeros_like(keys)
+        as_target[place[len(ids) if n_objects is None else n_objects :]] = 1
         wanted = torch.empty_like(asked)
         dist.all_to_all_single(wanted, asked)
         sends, receives = asked.tolist(), wanted.tolist()
-        rows = _swap(keys % stride, receives, sends)
-        return cls(place, sends, receives, rows)
+        questions = _swap(2 * (keys % stride) + as_target, receives, sends)
+        return cls(place, sends, receives, questions // 2, questions % 2 == 1)
 
-    def to_askers(self, rows: Tensor) -> Tensor:
-        """Send the wanted rows (sum of wanted, width) out; return those asked for."""
-        return _swap(rows, self.asked, self.wanted)
+    def send(self, rows: Tensor) -> Tensor:
+        """Send each wanted row to who asked for it, and gradients back the same way.
 
-    def to_owners(self, rows: Tensor) -> Tensor:
-        """Send rows (sum of asked, width) to their owners; return those of the own shard."""
-        return _swap(rows, self.wanted, self.asked)
+        Parameters
+        ----------
+        rows : Tensor of shape (sum of wanted, width)
+            What the others, and this worker itself, asked for.
 
-
-def look_up(exchange: RowExchange, *shards: Tensor) -> tuple[Tensor, ...]:
-    """Return the rows asked for from each table, shape (n, width) each, in one message.
-
-    Parameters
-    ----------
-    exchange : RowExchange
-        What the workers agreed on.
-    *shards : Parameters of shape (n_own_rows, width)
-        This worker's rows of tables over the same ids. Their gradients are sparse: all that any
-        worker sent back for the rows it looked up.
-    """
-    received = _LookUp.apply(exchange, *shards)  # type: ignore[no-untyped-call]
-    return tuple(rows.index_select(0, exchange.place) for rows in received)
+        Returns
+        -------
+        Tensor of shape (n, width)
+            The row of each id that this worker asked for.
+        """
+        received: Tensor = _Send.apply(rows, self)  # type: ignore[no-untyped-call]
+        return received.index_select(0, self.place)
 
 
-class _LookUp(torch.autograd.Function):
+class _Send(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, exchange: RowExchange, *shards: Tensor) -> tuple[Tensor, ...]:
-        ctx.exchange, ctx.shapes = exchange, [shard.shape for shard in shards]
-        rows = [shard.index_select(0, exchange.wanted_rows) for shard in shards]
-        received = exchange.to_askers(_side_by_side(rows))
-        return tuple(part.contiguous() for part in received.split(_widths(ctx.shapes), dim=1))
+    def forward(ctx: Any, rows: Tensor, exchange: RowExchange) -> Tensor:
+        ctx.exchange = exchange
+        return _swap(rows, exchange.asked, exchange.wanted)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        exchange: RowExchange = ctx.exchange
-        returned = exchange.to_owners(_side_by_side(list(upstream)))
-        index = exchange.wanted_rows.unsqueeze(0)
-        gradients = [
-            torch.sparse_coo_tensor(index, part, shape, check_invariants=False)
-            for part, shape in zip(
-                returned.split(_widths(ctx.shapes), dim=1), ctx.shapes, strict=True
-            )
-        ]
-        return None, *gradients
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        return _swap(upstream, ctx.exchange.wanted, ctx.exchange.asked), None
 
 
 def _swap(rows: Tensor, receives: list[int], sends: list[int]) -> Tensor:
     received = rows.new_empty(sum(receives), *rows.shape[1:])
     dist.all_to_all_single(received, rows.contiguous(), receives, sends)
     return received
-
-
-def _side_by_side(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-
-
-def _widths(shapes: list[torch.Size]) -> list[int]:
-    return [shape[1] for shape in shapes]

@@ -6,8 +6,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from groupnoise.distributed._row_exchange import RowExchange, look_up, n_own_rows
-from groupnoise.matching import EmbeddingEncoder, MatchingModel
+from groupnoise.distributed._row_exchange import RowExchange, n_own_rows
+from groupnoise.matching import EmbeddingEncoder, MatchingModel, look_up
 
 BLOCK_ROWS = 1 << 16
 """Rows drawn or gathered at a time. A multiple of 16 rows draws the numbers one draw would."""
@@ -42,8 +42,8 @@ class ShardedEmbedding(EmbeddingEncoder):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Map ids (n,) to vectors (n, dim), wherever they lie."""
-        (vectors,) = look_up(RowExchange.agree(ids, self.n_ids), self.weight)
-        return vectors
+        exchange = RowExchange.agree(ids, self.n_ids)
+        return exchange.send(look_up(self.weight, exchange.wanted_rows))
 
 
 class ShardedItemModel(MatchingModel):
@@ -87,15 +87,36 @@ class ShardedItemModel(MatchingModel):
             self.bias = nn.Parameter(torch.zeros(len(objects.weight), 1))
         self._fetched: tuple[Tensor, Tensor] | None = None
 
+    def encode(self, objects: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return f of objects and g of targets; one message brings all that lies in one table."""
+        if self.target_encoder is not self.object_encoder:
+            return self.encode_objects(objects), self.encode_targets(target_ids)
+        return self._fetch(objects, target_ids)
+
     def encode_targets(self, ids: Tensor) -> Tensor:
         """Return g(y) of targets known by id, shape (n, dim)."""
-        if self.bias is None:
-            return super().encode_targets(ids)
-        # Vectors and biases of the same ids travel together: fewer messages, less waiting.
-        exchange = RowExchange.agree(ids, self.n_targets)
-        vectors, bias = look_up(exchange, self.target_encoder.weight, self.bias)
-        self._fetched = (ids, bias.squeeze(-1))
+        _, vectors = self._fetch(ids.new_empty(0), ids)
         return vectors
+
+    def _fetch(self, objects: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return rows of the table of targets; the biases of targets travel with them."""
+        exchange = RowExchange.agree(
+            torch.cat([objects, target_ids]), self.n_targets, n_objects=len(objects)
+        )
+        rows = look_up(self.target_encoder.weight, exchange.wanted_rows)
+        sizes = [len(objects), len(target_ids)]
+        if self.bias is None:
+            vectors, targets = exchange.send(rows).split(sizes)
+            return vectors, targets
+        # A bias that was not asked for must not get a gradient, not even one of zeros: the
+        # optimiser moves every row that has one.
+        as_target = exchange.wanted_as_target.unsqueeze(-1)
+        biases = look_up(self.bias, exchange.wanted_rows[exchange.wanted_as_target])
+        column = rows.new_zeros(len(rows), 1).masked_scatter(as_target, biases)
+        received = exchange.send(torch.cat([rows, column], dim=1))
+        vectors, targets = received[:, :-1].split(sizes)
+        self._fetched = (target_ids, received[len(objects) :, -1])
+        return vectors, targets
 
     def target_bias(self, ids: Tensor) -> Tensor | None:
         """Return the bias of each target, shape (n,), or None."""
@@ -104,8 +125,8 @@ class ShardedItemModel(MatchingModel):
         fetched, self._fetched = self._fetched, None
         if fetched is not None and fetched[0] is ids:
             return fetched[1]
-        (bias,) = look_up(RowExchange.agree(ids, self.n_targets), self.bias)
-        return bias.squeeze(-1)
+        exchange = RowExchange.agree(ids, self.n_targets)
+        return exchange.send(look_up(self.bias, exchange.wanted_rows)).squeeze(-1)
 
     @torch.no_grad()
     def gather(self) -> MatchingModel | None:

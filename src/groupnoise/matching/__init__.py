@@ -16,6 +16,7 @@ from groupnoise.matching._encoders import (
 )
 from groupnoise.matching._item_model import item_model
 from groupnoise.matching._log_normaliser import log_normaliser
+from groupnoise.matching._lookup import look_up
 from groupnoise.matching._masked import masked_logsumexp, masked_softmax
 from groupnoise.matching._model import MatchingModel
 from groupnoise.matching._precision import reduced_precision
@@ -38,6 +39,7 @@ __all__ = [
     "Similarity",
     "item_model",
     "log_normaliser",
+    "look_up",
     "masked_logsumexp",
     "masked_softmax",
     "reduced_precision",
