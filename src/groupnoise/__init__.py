@@ -7,8 +7,11 @@ from groupnoise._lazy import lazy_names
 if TYPE_CHECKING:
     from groupnoise.estimators import (
         MaxMatchingMILClassifier,
+        MaxMatchingMIPLClassifier,
         MaxMatchingPartialLabelClassifier,
         MaxMatchingRecommender,
+        NoisyLabelClassifier,
+        find_label_issues,
         load_model,
     )
     from groupnoise.groups import Groups
@@ -22,8 +25,11 @@ __getattr__, __dir__ = lazy_names(
         "GroupLoss": "groupnoise.objectives",
         "Groups": "groupnoise.groups",
         "MaxMatchingMILClassifier": "groupnoise.estimators",
+        "MaxMatchingMIPLClassifier": "groupnoise.estimators",
         "MaxMatchingPartialLabelClassifier": "groupnoise.estimators",
         "MaxMatchingRecommender": "groupnoise.estimators",
+        "NoisyLabelClassifier": "groupnoise.estimators",
+        "find_label_issues": "groupnoise.estimators",
         "load_model": "groupnoise.estimators",
     },
 )
@@ -32,8 +38,11 @@ __all__ = [
     "GroupLoss",
     "Groups",
     "MaxMatchingMILClassifier",
+    "MaxMatchingMIPLClassifier",
     "MaxMatchingPartialLabelClassifier",
     "MaxMatchingRecommender",
+    "NoisyLabelClassifier",
     "__version__",
+    "find_label_issues",
     "load_model",
 ]

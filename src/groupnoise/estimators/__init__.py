@@ -7,9 +7,11 @@ from groupnoise.estimators._criteria import (
     candidate_criteria,
     history_criteria,
 )
+from groupnoise.estimators._label_issues import LabelIssues, find_label_issues
 from groupnoise.estimators._load import load_model
 from groupnoise.estimators._mil import MaxMatchingMILClassifier
 from groupnoise.estimators._mipl import ChosenPairs, MaxMatchingMIPLClassifier
+from groupnoise.estimators._noisy_labels import NoisyLabelClassifier
 from groupnoise.estimators._partial_label import MaxMatchingPartialLabelClassifier
 from groupnoise.estimators._recall import ItemVectors, MaxMatchingRecommender
 from groupnoise.estimators._trade_off import TradeOff, TradeOffTrial
@@ -18,15 +20,18 @@ __all__ = [
     "ChosenPairs",
     "GroupCriteria",
     "ItemVectors",
+    "LabelIssues",
     "MaxMatchingMILClassifier",
     "MaxMatchingMIPLClassifier",
     "MaxMatchingPartialLabelClassifier",
     "MaxMatchingRecommender",
+    "NoisyLabelClassifier",
     "ObjectScores",
     "TradeOff",
     "TradeOffTrial",
     "bag_criteria",
     "candidate_criteria",
+    "find_label_issues",
     "history_criteria",
     "load_model",
 ]

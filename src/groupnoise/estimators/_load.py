@@ -8,6 +8,7 @@ from typing import Any
 from groupnoise._model_files import read_manifest
 from groupnoise.estimators._mil import MaxMatchingMILClassifier
 from groupnoise.estimators._mipl import MaxMatchingMIPLClassifier
+from groupnoise.estimators._noisy_labels import NoisyLabelClassifier
 from groupnoise.estimators._partial_label import MaxMatchingPartialLabelClassifier
 from groupnoise.estimators._recall import MaxMatchingRecommender
 from groupnoise.exceptions import ModelFileError
@@ -19,6 +20,7 @@ _ESTIMATORS = {
         MaxMatchingMIPLClassifier,
         MaxMatchingPartialLabelClassifier,
         MaxMatchingRecommender,
+        NoisyLabelClassifier,
     )
 }
 
