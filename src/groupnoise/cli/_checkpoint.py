@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from groupnoise.distributed import is_first, n_restarts
 from groupnoise.exceptions import ParameterError, TrainingStopped
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def read_checkpoints(folder: Path | None, every: str, resume: bool) -> Checkpoin
         folder,
         every_seconds=None if by_steps else float(number[1]) * SECONDS[number[2]],
         every_steps=int(number[1]) if by_steps else None,
-        resume=resume,
+        resume=resume or n_restarts() > 0,
         report=partial(typer.echo, err=True),
     )
 
@@ -56,7 +57,8 @@ def stopping(checkpoints: Checkpoints | None) -> Iterator[None]:
             yield
     except TrainingStopped as stopped:
         number = stopped.signal_number or signal.SIGINT
-        typer.echo(f"{stopped.where}; go on with: {_command_to_resume()}", err=True)
+        if is_first():
+            typer.echo(f"{stopped.where}; go on with: {_command_to_resume()}", err=True)
         raise typer.Exit(128 + number) from None
 
 

@@ -16,7 +16,7 @@ from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.datasets import Dataset
-    from groupnoise.training import Checkpoints
+    from groupnoise.training import Checkpoints, Workers
 
 
 def fit(
@@ -57,6 +57,12 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from --checkpoint, if anything is saved there.")
     ] = False,
+    workers: Annotated[
+        int, typer.Option(help="Processes on this machine that share the training.")
+    ] = 1,
+    max_restarts: Annotated[
+        int, typer.Option(help="Start the workers anew this often after one is lost.")
+    ] = 0,
 ) -> None:
     """Train a method on data and save the model.
 
@@ -66,9 +72,11 @@ def fit(
     from groupnoise.cli._checkpoint import read_checkpoints, stopping
     from groupnoise.cli._holdout import hold_out
     from groupnoise.cli._sources import find_data, setting_of
+    from groupnoise.cli._workers import join_workers, start_workers
     from groupnoise.experiments import find_method, import_class, parameters_of
 
     check_fraction("--validation", validation)
+    start_workers(workers, max_restarts, saves=checkpoint is not None)
     checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume)
     dataset, _ = find_data(data, setting, data_dir)
     entry = find_method(method, setting_of(dataset))
@@ -80,11 +88,14 @@ def fit(
         raise ParameterError(f"--paper goes with max-matching; {method} has no such preset.")
     estimator = (estimator_class.paper if paper else estimator_class)(**settings)
     training, validate = hold_out(dataset, validation, seed)
-    with stopping(checkpoints), _progress(quiet) as show:
-        _train(estimator, training, validate, show, checkpoints)
-    estimator.save(output)
-    if checkpoints is not None:
-        checkpoints.clear()
+    with stopping(checkpoints), join_workers() as team:
+        with _progress(quiet or team.rank > 0) as show:
+            _train(estimator, training, validate, show, checkpoints, team)
+        if team.rank > 0:
+            return
+        estimator.save(output)
+        if checkpoints is not None:
+            checkpoints.clear()
     typer.echo(f"{method} on {dataset.name}: saved to {output}{_best(estimator)}")
 
 
@@ -114,6 +125,7 @@ def _train(
     validate: Any,
     show: ProgressCallback,
     checkpoints: Checkpoints | None,
+    team: Workers,
 ) -> None:
     from groupnoise.cli._holdout import training_arguments
 
@@ -125,6 +137,10 @@ def _train(
         if "checkpoint" not in accepted:
             raise ParameterError("--checkpoint goes with max-matching; rivals train in one go.")
         named["checkpoint"] = checkpoints
+    if team.count > 1:
+        if "workers" not in accepted:
+            raise ParameterError("--workers goes with max-matching; rivals train in one process.")
+        named["workers"] = team
     if "on_epoch" in accepted:
         named["on_epoch"] = show
     elif "on_epoch" in estimator.get_params():

@@ -22,6 +22,7 @@ from groupnoise.cli._predict import predict
 from groupnoise.cli._recall import recall
 from groupnoise.cli._reproduce import reproduce
 from groupnoise.cli._serve import serve
+from groupnoise.distributed import is_worker
 from groupnoise.exceptions import GroupNoiseError
 
 app = typer.Typer(
@@ -72,7 +73,13 @@ def main() -> None:
     try:
         app()
     except GroupNoiseError as error:
-        typer.secho(f"error: {error}", err=True, fg="red")
+        if is_worker():
+            # All may fail alike; whoever started the workers says it once.
+            from groupnoise.distributed import record_failure
+
+            record_failure(error)
+        else:
+            typer.secho(f"error: {error}", err=True, fg="red")
         sys.exit(2)
     except KeyboardInterrupt:
         typer.secho("interrupted", err=True, fg="red")

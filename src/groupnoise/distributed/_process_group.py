@@ -10,7 +10,7 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
-from groupnoise.exceptions import TrainingError
+from groupnoise.exceptions import GroupNoiseError, TrainingError
 
 TIMEOUT = timedelta(minutes=30)
 """How long a worker waits for the others: the first one may validate alone for a while."""
@@ -26,7 +26,7 @@ def process_group() -> Iterator[None]:
     Raises
     ------
     TrainingError
-        If the other workers cannot be reached.
+        If the other workers cannot be reached, or one of them is lost later.
     """
     try:
         store, rank, count = next(iter(rendezvous("env://", timeout=TIMEOUT)))
@@ -45,5 +45,11 @@ def process_group() -> Iterator[None]:
         yield
         # Whoever serves the store must not leave while others still read from it.
         dist.monitored_barrier(timeout=PARTING_TIMEOUT)
+    except RuntimeError as error:
+        if isinstance(error, GroupNoiseError) or "gloo" not in str(error):
+            raise
+        raise TrainingError(
+            "the connection to another worker was lost; it failed or was killed."
+        ) from None
     finally:
         dist.destroy_process_group()

@@ -1,0 +1,23 @@
+"""What torchrun tells a process about its place, read without loading torch."""
+
+from __future__ import annotations
+
+import os
+
+REFUSED = 2
+"""Exit code after an error that is explained in one sentence."""
+
+
+def is_worker() -> bool:
+    """Whether torchrun (or Ray) started this process as one of several."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+
+
+def is_first() -> bool:
+    """Whether this process speaks for all: the first worker, or the only one."""
+    return not is_worker() or os.environ["RANK"] == "0"
+
+
+def n_restarts() -> int:
+    """How often torchrun has already started the workers anew."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
