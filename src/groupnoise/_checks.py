@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise._blocks import blocks
 from groupnoise.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
 
 
@@ -48,10 +49,13 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
     """Refuse NaN and infinite features, naming the first offending row."""
     if values.dtype.kind not in "fc":
         return
-    finite = np.isfinite(values)
-    if not finite.all():
-        row = int(np.argwhere(~finite)[0][0])
-        n_bad = int((~finite).sum())
+    row, n_bad = None, 0
+    for first, part in blocks(values):
+        is_bad = ~np.isfinite(part)
+        if is_bad.any():
+            n_bad += int(is_bad.sum())
+            row = first + int(np.argwhere(is_bad)[0][0]) if row is None else row
+    if row is not None:
         raise DataError(
             f"{name} holds {n_bad} NaN or infinite values, the first in row {row}. "
             "Impute or drop these rows first."

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from groupnoise._blocks import count_ids
 from groupnoise._catalogue import Catalogue, IndexedHistories, ItemHistories, top_k
 from groupnoise._typing import FloatArray, IntArray
 from groupnoise.exceptions import DataError, UnknownTargetError
@@ -127,7 +128,7 @@ class Recommender(BaseEstimator):
         self._check_parameters()
         training = self._read_training(histories, item_ids)
         clicks = training.objects if training.targets is None else training.targets
-        self.popularity_ = np.bincount(clicks, minlength=self.n_items_).astype(np.float64)
+        self.popularity_ = count_ids(clicks, self.n_items_)
         return training
 
     def _read_training(self, histories: ItemHistories | Groups, item_ids: Any) -> Groups:

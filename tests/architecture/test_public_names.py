@@ -13,7 +13,10 @@ import pytest
 import groupnoise
 
 CORE_NAMES = {
-    "groupnoise.groups": "GroupBatch Groups SlidingWindows batch_rows collate sliding_windows",
+    "groupnoise.groups": (
+        "GroupBatch Groups SlidingWindows batch_rows block_batch_rows collate large_enough "
+        "sliding_windows"
+    ),
     "groupnoise.matching": (
         "CandidateSource Candidates Dot EmbeddingEncoder FrozenEncoder FullCandidates "
         "IdentityEncoder InBatchCandidates LinearEncoder MLPEncoder MatchingModel NegativeKL "

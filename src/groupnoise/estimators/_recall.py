@@ -19,7 +19,7 @@ from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
 from groupnoise.estimators._trade_off import WindowTrials
 from groupnoise.exceptions import DataError
-from groupnoise.groups import Groups, batch_rows, collate, sliding_windows
+from groupnoise.groups import Groups, batch_rows, collate, large_enough, sliding_windows
 from groupnoise.matching import (
     CandidateSource,
     FullCandidates,
@@ -93,7 +93,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
     recency : float
         How fast trust in a click falls with each later click, in training and in answers; see
         :func:`groupnoise.objectives.log_recency`. 0 (the paper) ignores the order.
-    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience
+    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, shuffle_block
         See :class:`groupnoise.training.TrainingPlan`.
     on_epoch : callable, optional
         Called with a record after each epoch.
@@ -147,6 +147,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         weight_decay: float = 0.2,
         schedule: str = "linear",
         patience: int | None = None,
+        shuffle_block: int | None = None,
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -174,6 +175,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self.weight_decay = weight_decay
         self.schedule = schedule
         self.patience = patience
+        self.shuffle_block = shuffle_block
         self.on_epoch = on_epoch
         self.random_state = random_state
 
@@ -224,8 +226,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         training = self._prepare(histories, item_ids)
         if training.targets is None:
             training = sliding_windows(training, self.window_size, self.min_window).groups
-        elif training.sizes.min() < self.min_window:
-            training = self._large_enough(training)
+        training = large_enough(training, self.min_window)
         self._settle_trade_off(WindowTrials(training, self.items_))
         generator = self._generator()
         model = self._build_model(torch_generator(generator), workers)
@@ -240,15 +241,6 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             checkpoint=checkpoint,
         )
         return self
-
-    def _large_enough(self, windows: Groups) -> Groups:
-        kept = np.flatnonzero(windows.sizes >= self.min_window)
-        if not len(kept):
-            raise DataError(
-                f"no window has {self.min_window} clicks, the largest has {windows.sizes.max()}; "
-                "lower min_window."
-            )
-        return windows.subset(kept)
 
     def _check_parameters(self) -> None:
         check_count("dim", self.dim)

@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING
 
 from groupnoise._lazy import lazy_names
+from groupnoise.groups._order import batch_rows, block_batch_rows
 from groupnoise.groups._ragged import Groups
-from groupnoise.groups._windows import SlidingWindows, sliding_windows
+from groupnoise.groups._windows import SlidingWindows, large_enough, sliding_windows
 
 if TYPE_CHECKING:
     from groupnoise.groups._batch import GroupBatch
-    from groupnoise.groups._collate import batch_rows, collate
+    from groupnoise.groups._collate import collate
 
 # Groups needs numpy alone; what makes tensors loads torch only when it is asked for.
 __getattr__, __dir__ = lazy_names(
@@ -18,9 +19,20 @@ __getattr__, __dir__ = lazy_names(
         "SlidingWindows": "groupnoise.groups._windows",
         "sliding_windows": "groupnoise.groups._windows",
         "GroupBatch": "groupnoise.groups._batch",
-        "batch_rows": "groupnoise.groups._collate",
+        "batch_rows": "groupnoise.groups._order",
+        "block_batch_rows": "groupnoise.groups._order",
+        "large_enough": "groupnoise.groups._windows",
         "collate": "groupnoise.groups._collate",
     },
 )
 
-__all__ = ["GroupBatch", "Groups", "SlidingWindows", "batch_rows", "collate", "sliding_windows"]
+__all__ = [
+    "GroupBatch",
+    "Groups",
+    "SlidingWindows",
+    "batch_rows",
+    "block_batch_rows",
+    "collate",
+    "large_enough",
+    "sliding_windows",
+]

@@ -1,15 +1,13 @@
-"""From rows of Groups to padded batches, and which rows go together."""
+"""From rows of Groups to padded batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from groupnoise._typing import IntArray
 from groupnoise.exceptions import DataError
 from groupnoise.groups._batch import GroupBatch
 from groupnoise.groups._ragged import Groups
@@ -54,31 +52,3 @@ def collate(
             else torch.from_numpy(np.ascontiguousarray(groups.targets[batch_rows]))
         ),
     )
-
-
-def batch_rows(
-    sizes: IntArray, batch_size: int, generator: np.random.Generator | None
-) -> Iterator[IntArray]:
-    """Yield the rows of each batch, groups of similar size together.
-
-    Rows are shuffled, cut into pools of 16 batches, sorted by size inside a pool, and the batches
-    come in random order: padding stays small while every epoch mixes anew. Without a generator
-    rows come in their own order (evaluation).
-    """
-    n_groups = len(sizes)
-    if generator is None:
-        for start in range(0, n_groups, batch_size):
-            yield np.arange(start, min(start + batch_size, n_groups))
-        return
-    order = generator.permutation(n_groups)
-    if sizes.min() != sizes.max():
-        pool = 16 * batch_size
-        order = np.concatenate(
-            [
-                chunk[np.argsort(sizes[chunk], kind="stable")]
-                for chunk in (order[start : start + pool] for start in range(0, n_groups, pool))
-            ]
-        )
-    starts = np.arange(0, n_groups, batch_size)
-    for start in generator.permutation(starts):
-        yield order[start : start + batch_size]

@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from groupnoise._blocks import blocks
 from groupnoise._checks import check_finite
 from groupnoise._typing import IntArray
 from groupnoise.exceptions import DataError, EmptyGroupError
@@ -288,12 +289,14 @@ def _checked_offsets(offsets: ArrayLike, n_objects: int) -> IntArray:
             f"offsets must run from 0 to the number of objects ({n_objects}); "
             f"they run from {values[0]} to {values[-1]}."
         )
-    sizes = np.diff(values)
-    if (sizes < 0).any():
-        row = int(np.flatnonzero(sizes < 0)[0])
-        raise DataError(
-            f"offsets must not decrease: entry {row + 1} ({values[row + 1]}) is below "
-            f"entry {row} ({values[row]})."
-        )
-    _refuse_empty(sizes)
+    for first, begins in blocks(values[:-1]):
+        sizes = values[first + 1 : first + 1 + len(begins)] - begins
+        if (sizes < 0).any():
+            row = first + int(np.flatnonzero(sizes < 0)[0])
+            raise DataError(
+                f"offsets must not decrease: entry {row + 1} ({values[row + 1]}) is below "
+                f"entry {row} ({values[row]})."
+            )
+        if not sizes.all():
+            _refuse_empty(np.diff(values))
     return values

@@ -78,3 +78,22 @@ def sliding_windows(histories: Groups, size: int = 5, min_size: int = 1) -> Slid
     objects_at = np.repeat(targets_at - sizes - offsets[:-1], sizes) + np.arange(offsets[-1])
     groups = Groups(histories.objects[objects_at], offsets, histories.objects[targets_at])
     return SlidingWindows(groups, rows, positions)
+
+
+def large_enough(groups: Groups, min_size: int) -> Groups:
+    """Return the groups of at least `min_size` objects; the same collection if all are.
+
+    Raises
+    ------
+    DataError
+        If none is.
+    """
+    if min_size <= 1:  # no group is empty, so that offsets on disk need not be read
+        return groups
+    sizes = groups.sizes
+    kept = np.flatnonzero(sizes >= min_size)
+    if not len(kept):
+        raise DataError(
+            f"no window has {min_size} clicks, the largest has {sizes.max()}; lower min_window."
+        )
+    return groups if len(kept) == len(groups) else groups.subset(kept)

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from groupnoise._blocks import blocks
 from groupnoise.exceptions import CheckpointError
 from groupnoise.training._plan import TrainingPlan
 from groupnoise.training._state import TrainingState, tensors_of
 
-_BLOCK_BYTES = 1 << 24
 FINGERPRINT = "fingerprint"
 
 
@@ -101,8 +101,6 @@ def fingerprint(arrays: Iterable[NDArray[Any] | Tensor | None]) -> str:
         if values.dtype.kind == "O":
             values = values.astype(str)
         digest.update(f"{values.dtype.str}{values.shape}".encode())
-        row_bytes = max(1, values.dtype.itemsize * int(np.prod(values.shape[1:])))
-        step = max(1, _BLOCK_BYTES // row_bytes)
-        for start in range(0, len(values), step):
-            digest.update(np.ascontiguousarray(values[start : start + step]).view(np.uint8).data)
+        for _, part in blocks(values):
+            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
     return digest.hexdigest()

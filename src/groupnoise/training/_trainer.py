@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from groupnoise._typing import IntArray, ProgressCallback
 from groupnoise.exceptions import GroupNoiseError, TrainingError
-from groupnoise.groups import Groups, batch_rows, collate
+from groupnoise.groups import Groups, batch_rows, block_batch_rows, collate
 from groupnoise.matching import MatchingModel
 from groupnoise.objectives import GroupObjective, Matcher
 from groupnoise.training._checkpoints import Checkpoints
@@ -152,8 +152,7 @@ class _Training:
     def _finish_epoch(self, state: TrainingState) -> None:
         """Make the steps that are left of the epoch under way."""
         state.model.train()
-        batches = batch_rows(self.groups.sizes, self.plan.batch_size, state.order)
-        for rows in islice(batches, state.step, None):
+        for rows in islice(self._batches(state), state.step, None):
             started = time.perf_counter()
             state.learning_rate = self.plan.rate_at(self._progress(state))
             loss = self.workers.loss(self._per_group(state, rows), rows)
@@ -167,6 +166,13 @@ class _Training:
             if self.saver is not None:
                 self.saver.after_step(state, stop=stop > 0, due=due > 0)
         state.catch_up()
+
+    def _batches(self, state: TrainingState) -> Iterator[IntArray]:
+        """Yield the rows of every batch of an epoch."""
+        size, block = self.plan.batch_size, self.plan.shuffle_block
+        if block is None:
+            return batch_rows(self.groups.sizes, size, state.order)
+        return block_batch_rows(self.groups.offsets, size, state.order, block)
 
     def _per_group(self, state: TrainingState, rows: IntArray) -> Tensor:
         """Return the losses of this worker's groups of the batch `rows`, shape (own groups,)."""

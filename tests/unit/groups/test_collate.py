@@ -1,47 +1,13 @@
-"""Batches: every row once, similar sizes together, padding told by the mask alone."""
+"""Padded batches: the groups asked for, and padding told by the mask alone."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 
 from builders import id_groups, ragged_sizes, seeds, steady
 from groupnoise.exceptions import DataError
-from groupnoise.groups import GroupBatch, Groups, batch_rows, collate
-
-
-@steady
-@given(sizes=ragged_sizes, batch_size=st.integers(1, 7), seed=st.none() | seeds)
-def test_batches_cover_each_row_exactly_once(sizes, batch_size, seed):
-    generator = None if seed is None else np.random.default_rng(seed)
-    batches = list(batch_rows(np.array(sizes), batch_size, generator))
-    assert sorted(np.concatenate(batches).tolist()) == list(range(len(sizes)))
-    assert max(len(rows) for rows in batches) <= batch_size
-
-
-def test_rows_come_in_their_own_order_without_a_generator():
-    batches = batch_rows(np.array([3, 1, 2, 5, 1]), 2, None)
-    assert [rows.tolist() for rows in batches] == [[0, 1], [2, 3], [4]]
-
-
-def test_groups_of_similar_size_share_a_batch():
-    sizes = np.random.default_rng(0).integers(1, 100, size=320)
-    spread = [np.ptp(sizes[rows]) for rows in batch_rows(sizes, 20, np.random.default_rng(1))]
-    shuffled = np.random.default_rng(1).permutation(sizes).reshape(-1, 20)
-    assert max(spread) < np.ptp(shuffled, axis=1).min() / 3
-
-
-def test_every_epoch_mixes_anew_and_the_generator_decides():
-    sizes = np.random.default_rng(0).integers(1, 9, size=50)
-
-    def epochs(seed):
-        generator = np.random.default_rng(seed)
-        return [[rows.tolist() for rows in batch_rows(sizes, 8, generator)] for _ in range(2)]
-
-    first, second = epochs(3)
-    assert first != second
-    assert epochs(3) == [first, second]
+from groupnoise.groups import GroupBatch, Groups, collate
 
 
 @steady
