@@ -20,7 +20,6 @@ from groupnoise._checks import (
     check_fraction,
     check_positive,
 )
-from groupnoise._model_files import pack_labels, unpack_labels
 from groupnoise._random import RandomState
 from groupnoise._scaling import Scaler
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
@@ -31,6 +30,7 @@ from groupnoise.estimators._base import (
     mean_probability,
     object_scores,
 )
+from groupnoise.estimators._calibration import BagCalibration
 from groupnoise.estimators._prior_weights import ClassWeight, group_weights
 from groupnoise.estimators._trade_off import BagTrials
 from groupnoise.exceptions import DataError, ParameterError
@@ -42,7 +42,7 @@ from groupnoise.training import Checkpoints, Workers
 EVALUATION_BATCH = 256
 
 
-class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
+class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimator):
     """Classify single instances after learning from labelled bags.
 
     Objects are instances, targets are bag labels; f is the encoder, g a vector per class, h the
@@ -103,6 +103,8 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         The trained encoders of each member; `model_` is the first.
     history_ : History
         One record per epoch, with the number of the member where there are several.
+    calibration_temperature_ : float
+        What logits are divided by: 1 until :meth:`calibrate` finds something better.
 
     Examples
     --------
@@ -227,7 +229,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
         refuse_unlabelled(labels)
         self._settle_trade_off(BagTrials(instances, labels, self.classes_))
-        self.n_features_in_ = instances.objects.shape[1]
+        self.n_features_in_, self.calibration_temperature_ = instances.objects.shape[1], 1.0
         self.scaler_ = Scaler(self.scaling).fit(instances.objects)
         bag, label = np.nonzero(labels)  # one group per (bag, label)
         scaled = Groups(self.scaler_(instances.objects), instances.offsets)
@@ -286,7 +288,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
             for model in self._models():
                 logits = model.logits(model.encode_objects(inputs), torch.arange(model.n_targets))
                 members.append(logits.log_softmax(-1))
-            return mean_probability(members)
+            return self._cooled(mean_probability(members))
 
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
         """Return log P(class | instance), shape (n_rows, n_classes); background left out."""
@@ -390,11 +392,9 @@ class MaxMatchingMILClassifier(ClassifierMixin, MatchingEstimator):
         return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        fitted = {"classes": pack_labels(self.classes_), "n_features_in": self.n_features_in_}
-        return fitted, self.scaler_.arrays()
+        return self._classifier_state(), self.scaler_.arrays()
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self.classes_ = unpack_labels(fitted["classes"])
-        self.n_features_in_ = int(fitted["n_features_in"])
+        self._restore_classifier(fitted)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
         self._rebuild_members(self._build_model)

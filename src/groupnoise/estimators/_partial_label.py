@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from groupnoise._candidates import read_candidates
 from groupnoise._checks import check_choice, check_count, check_features, check_fraction
-from groupnoise._model_files import pack_labels, unpack_labels
 from groupnoise._random import RandomState
 from groupnoise._scaling import Scaler
 from groupnoise._typing import BoolArray, FloatArray, ProgressCallback
@@ -26,6 +25,7 @@ from groupnoise.estimators._base import (
     mean_probability,
     object_scores,
 )
+from groupnoise.estimators._calibration import CandidateCalibration
 from groupnoise.estimators._prior_weights import (
     ClassWeight,
     group_weights,
@@ -56,7 +56,7 @@ from groupnoise.training import Checkpoints, Workers
 EVALUATION_BATCH = 1024
 
 
-class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
+class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, MatchingEstimator):
     """Classify instances after learning from sets of candidate labels.
 
     Objects are candidate labels, targets are instances; f is a vector per label, g the encoder of
@@ -115,6 +115,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         `normalize="targets"`.
     history_ : History
         One record per epoch, with the number of the member where there are several.
+    calibration_temperature_ : float
+        What logits are divided by: 1 until :meth:`calibrate` finds something better.
 
     Examples
     --------
@@ -239,7 +241,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         _refuse_unequal(rows, indicator)
         trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
         self._settle_trade_off(trials)
-        self.n_features_in_ = rows.shape[1]
+        self.n_features_in_, self.calibration_temperature_ = rows.shape[1], 1.0
         self.scaler_ = Scaler(self.scaling).fit(rows)
         inputs = torch.from_numpy(self.scaler_(rows))
         generator = self._generator()
@@ -318,7 +320,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
                     pairs.append(logits - self._level(model))
                 else:
                     pairs.append(logits - torch.from_numpy(self.log_normaliser_[number]))
-        return pairs
+        return [self._cooled(pair) for pair in pairs]
 
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
         """Return log P(label | row), shape (n_rows, n_classes)."""
@@ -377,12 +379,11 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, MatchingEstimator):
         return float(np.average(covered, weights=weights))
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        fitted = {"classes": pack_labels(self.classes_), "n_features_in": self.n_features_in_}
-        return fitted, {**self.scaler_.arrays(), "log_normaliser": self.log_normaliser_}
+        arrays = {**self.scaler_.arrays(), "log_normaliser": self.log_normaliser_}
+        return self._classifier_state(), arrays
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self.classes_ = unpack_labels(fitted["classes"])
-        self.n_features_in_ = int(fitted["n_features_in"])
+        self._restore_classifier(fitted)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
         self.log_normaliser_ = arrays["log_normaliser"]
         self._rebuild_members(lambda draw: self._build_model(draw, None))

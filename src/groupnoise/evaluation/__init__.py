@@ -1,5 +1,10 @@
 """Metrics, and the ranking protocols they are computed from."""
 
+from groupnoise.evaluation._calibration import (
+    Reliability,
+    expected_calibration_error,
+    reliability,
+)
 from groupnoise.evaluation._metrics import (
     accuracy,
     accuracy_within,
@@ -12,13 +17,16 @@ from groupnoise.evaluation._ranking import PROTOCOLS, Scorer, TargetRanks, rank_
 
 __all__ = [
     "PROTOCOLS",
+    "Reliability",
     "Scorer",
     "TargetRanks",
     "accuracy",
     "accuracy_within",
     "approximated_accuracy",
     "covering_rate",
+    "expected_calibration_error",
     "hit_at_k",
     "ndcg_at_k",
     "rank_targets",
+    "reliability",
 ]

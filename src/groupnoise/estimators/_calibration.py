@@ -1,0 +1,196 @@
+"""Calibrated probabilities: one temperature, fitted on held-out groups without a true label."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from groupnoise._bags import read_bag_labels, read_bags
+from groupnoise._candidates import read_candidates
+from groupnoise._model_files import pack_labels, unpack_labels
+from groupnoise._typing import BoolArray, IntArray
+from groupnoise.estimators._base import mean_probability
+from groupnoise.exceptions import DataError
+
+LOWEST, HIGHEST = 0.05, 20.0
+"""Temperatures looked at."""
+WRONG_SHARE = 0.01
+"""Share of held-out rows taken to be wrong themselves, so that none can cost without bound."""
+
+Likelihood = Callable[[Tensor], Tensor]
+"""Maps log probabilities (n_objects, n_targets) to the log likelihood of each group."""
+
+
+class Calibration:
+    """Divides logits by `calibration_temperature_`, which is 1 until held-out groups set it."""
+
+    classes_: NDArray[Any]
+    n_features_in_: int
+    calibration_temperature_: float = 1.0
+
+    def _classifier_state(self) -> dict[str, Any]:
+        """Return what a model file says of a classifier: labels, width and temperature."""
+        return {
+            "classes": pack_labels(self.classes_),
+            "n_features_in": self.n_features_in_,
+            "calibration_temperature": self.calibration_temperature_,
+        }
+
+    def _restore_classifier(self, fitted: Mapping[str, Any]) -> None:
+        """Take over what `_classifier_state` returned."""
+        self.classes_ = unpack_labels(fitted["classes"])
+        self.n_features_in_ = int(fitted["n_features_in"])
+        # Models saved before calibration existed have no temperature.
+        self.calibration_temperature_ = float(fitted.get("calibration_temperature", 1.0))
+
+    def _cooled(self, log_proba: Tensor) -> Tensor:
+        """Return log probabilities at the fitted temperature."""
+        if self.calibration_temperature_ == 1.0:
+            return log_proba
+        return (log_proba / self.calibration_temperature_).log_softmax(-1)
+
+
+class BagCalibration(Calibration):
+    """Calibration of instance probabilities with labelled bags."""
+
+    def calibrate(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> Any:
+        """Make instance probabilities honest with bags that were held out from training.
+
+        One temperature for all logits is chosen so that the labels of the bags become as likely
+        as possible; labels of instances are not needed. Which class an instance is predicted to
+        have does not change. `save` keeps the temperature, and `fit` forgets it.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            As in `fit`, but bags it has not seen.
+        y : array-like
+            Their labels, as in `fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+        """
+        estimator: Any = self
+        check_is_fitted(estimator, "model_")
+        instances = read_bags(bags, groups, width=estimator.n_features_in_)
+        labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
+        self.calibration_temperature_ = 1.0
+        log_all = estimator._log_probabilities(estimator.scaler_(instances.objects))
+        likelihood = bag_likelihood(instances.offsets, labels)
+        self.calibration_temperature_ = fit_temperature([log_all], likelihood)
+        return self
+
+
+class CandidateCalibration(Calibration):
+    """Calibration of label probabilities with candidate labels."""
+
+    def calibrate(self, X: ArrayLike, candidates: Any) -> Any:
+        """Make label probabilities honest with rows that were held out from training.
+
+        One temperature for all logits is chosen so that the candidates become as likely as
+        possible; true labels are not needed. Which label is predicted does not change, save for
+        ties between members. `save` keeps the temperature, and `fit` forgets it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows that `fit` has not seen.
+        candidates : array-like, sparse matrix or sequence of sets
+            Their candidate labels, as in `fit`.
+        """
+        estimator: Any = self
+        check_is_fitted(estimator, "model_")
+        indicator, _ = read_candidates(candidates, estimator.classes_)
+        self.calibration_temperature_ = 1.0
+        members = [pair.log_softmax(-1) for pair in estimator._log_pair(X)]
+        if len(members[0]) != len(indicator):
+            raise DataError(
+                f"X has {len(members[0])} rows, but candidates were given for {len(indicator)}."
+            )
+        self.calibration_temperature_ = fit_temperature(members, candidate_likelihood(indicator))
+        return self
+
+
+def fit_temperature(members: list[Tensor], likelihood: Likelihood) -> float:
+    """Return the temperature under which held-out groups are most likely.
+
+    Parameters
+    ----------
+    members : list of Tensor of shape (n_objects, n_targets)
+        Log probabilities of each member of an ensemble at temperature one.
+    likelihood : callable
+        The log likelihood of each group from the log probabilities of the ensemble.
+    """
+    from scipy.optimize import minimize_scalar
+
+    members = [member.double() for member in members]
+
+    def loss(log_temperature: float) -> float:
+        cooled = [(each / math.exp(log_temperature)).log_softmax(-1) for each in members]
+        return -float(likelihood(mean_probability(cooled)).mean())
+
+    bounds = (math.log(LOWEST), math.log(HIGHEST))
+    # A coarse look first: the likelihood of groups may have more than one peak.
+    grid = np.linspace(*bounds, 25)
+    best = int(np.argmin([loss(value) for value in grid]))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-3})
+    return float(math.exp(found.x))
+
+
+def candidate_likelihood(candidates: BoolArray) -> Likelihood:
+    """Return the likelihood of candidate sets: the right label is one of the candidates.
+
+    Parameters
+    ----------
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        The candidate labels of each row.
+    """
+    allowed = torch.from_numpy(candidates)
+    chance = allowed.double().mean(-1)  # of an even guess
+
+    def likelihood(log_proba: Tensor) -> Tensor:
+        covered = (log_proba.exp() * allowed).sum(-1)
+        return torch.log((1.0 - WRONG_SHARE) * covered + WRONG_SHARE * chance)
+
+    return likelihood
+
+
+def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:
+    """Return the likelihood of bag labels.
+
+    Bags with one label each are asked which class is matched most; bags with several, which
+    classes at least one instance has and which none has (noisy-or).
+
+    Parameters
+    ----------
+    offsets : int64 ndarray of shape (n_bags + 1,)
+        Where the instances of each bag begin.
+    labels : bool ndarray of shape (n_bags, n_classes)
+        The labels of each bag.
+    """
+    wanted = torch.from_numpy(labels)
+    n_bags, n_classes = labels.shape
+    bag = torch.repeat_interleave(torch.arange(n_bags), torch.from_numpy(np.diff(offsets)))
+
+    def over_bags(values: Tensor) -> Tensor:
+        return values.new_zeros(n_bags, n_classes).index_add_(0, bag, values)
+
+    def which(log_proba: Tensor) -> Tensor:
+        mass = over_bags(log_proba[:, :n_classes].exp())
+        return torch.log(mass[wanted] / mass.sum(-1))
+
+    def present_or_absent(log_proba: Tensor) -> Tensor:
+        tiny = torch.finfo(log_proba.dtype).eps
+        proba = log_proba[:, :n_classes].exp().clamp(max=1.0 - tiny)
+        log_absent = over_bags(torch.log1p(-proba))
+        log_present = torch.log((-torch.expm1(log_absent)).clamp(min=tiny))
+        return torch.where(wanted, log_present, log_absent).sum(-1)
+
+    return which if (labels.sum(axis=1) == 1).all() else present_or_absent

@@ -1,0 +1,127 @@
+"""One temperature from held-out groups: right where it is known, and kept with the model."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from groupnoise import (
+    MaxMatchingMILClassifier,
+    MaxMatchingPartialLabelClassifier,
+    load_model,
+)
+from groupnoise.datasets import load_digit_bags, load_digit_candidates
+from groupnoise.estimators._calibration import (
+    WRONG_SHARE,
+    bag_likelihood,
+    candidate_likelihood,
+    fit_temperature,
+)
+from groupnoise.evaluation import expected_calibration_error
+from groupnoise.exceptions import DataError
+
+
+def honest_rows(n_rows, n_classes, seed):
+    """Log probabilities and labels drawn from exactly these probabilities."""
+    generator = np.random.default_rng(seed)
+    logits = 2.0 * generator.normal(size=(n_rows, n_classes))
+    log_proba = torch.from_numpy(logits).log_softmax(-1)
+    running = log_proba.exp().numpy().cumsum(axis=1)
+    return log_proba, (running < generator.random((n_rows, 1))).sum(axis=1)
+
+
+@pytest.mark.parametrize("sharpened", [0.5, 1.0, 3.0])
+def test_the_temperature_undoes_what_sharpened_honest_probabilities(sharpened):
+    log_proba, labels = honest_rows(4000, 6, seed=0)
+    generator = np.random.default_rng(1)
+    candidates = generator.random((4000, 6)) < 0.3  # wrong labels that depend on nothing
+    candidates[np.arange(4000), labels] = True
+    found = fit_temperature([log_proba * sharpened], candidate_likelihood(candidates))
+    assert found == pytest.approx(sharpened, rel=0.15)
+
+
+def test_the_likelihood_of_candidates_is_their_summed_probability():
+    proba = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], dtype=torch.float64)
+    candidates = np.array([[True, True, False], [False, True, False]])
+    expected = [
+        math.log((1 - WRONG_SHARE) * 0.8 + WRONG_SHARE * 2 / 3),
+        math.log((1 - WRONG_SHARE) * 0.1 + WRONG_SHARE * 1 / 3),
+    ]
+    assert candidate_likelihood(candidates)(proba.log()).tolist() == pytest.approx(expected)
+
+
+def test_bags_with_one_label_are_asked_which_class_is_matched_most():
+    proba = torch.tensor([[0.6, 0.4], [0.2, 0.8], [0.3, 0.7]], dtype=torch.float64)
+    likelihood = bag_likelihood(np.array([0, 2, 3]), np.array([[True, False], [False, True]]))
+    expected = [math.log(0.8 / 2.0), math.log(0.7)]
+    assert likelihood(proba.log()).tolist() == pytest.approx(expected)
+
+
+def test_bags_with_several_labels_are_asked_what_is_present_and_what_absent():
+    proba = torch.tensor([[0.6, 0.3], [0.2, 0.5], [0.3, 0.6]], dtype=torch.float64)
+    likelihood = bag_likelihood(np.array([0, 2, 3]), np.array([[True, True], [False, True]]))
+    expected = [
+        math.log(1 - 0.4 * 0.8) + math.log(1 - 0.7 * 0.5),
+        math.log(0.7) + math.log(0.6),
+    ]
+    assert likelihood(proba.log()).tolist() == pytest.approx(expected)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return [load_digit_candidates(part=part, random_state=0) for part in ("train", "validation")]
+
+
+@pytest.fixture
+def fitted_rows(rows):
+    model = MaxMatchingPartialLabelClassifier(max_epochs=4, random_state=0)
+    return model.fit(rows[0].features, rows[0].candidates)
+
+
+def test_candidates_calibrate_labels_without_changing_any(fitted_rows, rows):
+    held_out = rows[1]
+    before = fitted_rows.predict_proba(held_out.features)
+    predicted = fitted_rows.predict(held_out.features)
+    assert fitted_rows.calibrate(held_out.features, held_out.candidates) is fitted_rows
+    after = fitted_rows.predict_proba(held_out.features)
+    assert fitted_rows.calibration_temperature_ != 1.0
+    assert (fitted_rows.predict(held_out.features) == predicted).all()
+    assert after.sum(axis=1) == pytest.approx(np.ones(len(after)), abs=1e-5)
+    assert expected_calibration_error(held_out.truth, after) < expected_calibration_error(
+        held_out.truth, before
+    )
+
+
+def test_a_model_file_keeps_the_temperature_and_a_new_fit_forgets_it(fitted_rows, rows, tmp_path):
+    fitted_rows.calibrate(rows[1].features, rows[1].candidates)
+    fitted_rows.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.calibration_temperature_ == fitted_rows.calibration_temperature_
+    assert loaded.predict_proba(rows[1].features) == pytest.approx(
+        fitted_rows.predict_proba(rows[1].features)
+    )
+    fitted_rows.set_params(max_epochs=1).fit(rows[0].features, rows[0].candidates)
+    assert fitted_rows.calibration_temperature_ == 1.0
+
+
+def test_bags_calibrate_instances_and_selection_follows(tmp_path):
+    bags = load_digit_bags(120, random_state=0)
+    train, held_out = bags.bags[:90], bags.bags[90:]
+    labels = bags.labels.argmax(axis=1)
+    model = MaxMatchingMILClassifier(max_epochs=10, background=True, random_state=0)
+    model.fit(train, labels[:90])
+    chosen = model.select(held_out, labels[90:]).chosen
+    before = model.predict_proba(held_out.objects)
+    model.calibrate(held_out, labels[90:])
+    after = model.predict_proba(held_out.objects)
+    assert (after.argmax(axis=1) == before.argmax(axis=1)).all()
+    assert not np.allclose(after, before, atol=1e-3)
+    assert (model.select(held_out, labels[90:]).chosen == chosen).mean() > 0.8
+    model.save(tmp_path / "model")
+    assert load_model(tmp_path / "model").calibration_temperature_ == model.calibration_temperature_
+
+
+def test_unequal_rows_are_refused(fitted_rows, rows):
+    with pytest.raises(DataError, match="candidates were given for 5"):
+        fitted_rows.calibrate(rows[1].features[:4], rows[1].candidates[:5])
