@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "datasets": {"groups"},
     "evaluation": {"groups"},
     "serving": set(),
+    "audit": {"groups", "datasets", "experiments"},  # the page shares the look of the reports
     "experiments": {"groups", "datasets", "evaluation", "estimators", "baselines"},
     "cli": FOLDERS,
 }

@@ -1,0 +1,119 @@
+"""What a model says of a block of data, in columns, and the figures every setting shares."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from groupnoise._typing import FloatArray, IntArray
+
+Columns = dict[str, NDArray[Any]]
+"""Arrays of one length by name: a table."""
+
+
+class Evidence(NamedTuple):
+    """What was found about a block of data.
+
+    Attributes
+    ----------
+    groups : dict of str to ndarray of shape (n_groups,)
+        One row per group, in the order of the data.
+    objects : dict of str to ndarray of shape (n_objects,)
+        One row per object, in the order of the data.
+    """
+
+    groups: Columns
+    objects: Columns
+
+
+class Posterior(NamedTuple):
+    """How sure a model is about which object of each group matches.
+
+    Attributes
+    ----------
+    share : ndarray of shape (n_objects,)
+        The probability of each object to be the one that matches; sums to one over a group.
+    chosen : int64 ndarray of shape (n_groups,)
+        Row of the most probable object of each group, among all objects; first wins ties.
+    probability, margin, entropy : ndarray of shape (n_groups,)
+        The share of the chosen object, its lead over the runner-up (a group of one leads by
+        one), and the entropy of the shares in nats.
+    """
+
+    share: FloatArray
+    chosen: IntArray
+    probability: FloatArray
+    margin: FloatArray
+    entropy: FloatArray
+
+
+def posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
+    """Return the posterior over the objects of each group from their log scores.
+
+    The softmax is taken at temperature one whatever selection the model was trained with, so
+    that probabilities mean the same under hard and soft selection.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_objects,)
+        Log scores, groups one after the other.
+    offsets : int64 ndarray of shape (n_groups + 1,)
+        Where each group begins.
+
+    Examples
+    --------
+    >>> found = posterior(np.log([1.0, 3.0, 5.0]), np.array([0, 2, 3]))
+    >>> found.share.tolist(), found.chosen.tolist(), found.margin.tolist()
+    ([0.25, 0.75, 1.0], [1, 2], [0.5, 1.0])
+    """
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    values = np.asarray(scores, dtype=np.float64)
+    odds = np.exp(values - np.repeat(np.maximum.reduceat(values, starts), sizes))
+    share = odds / np.repeat(np.add.reduceat(odds, starts), sizes)
+    best = np.maximum.reduceat(share, starts)
+    is_best = np.flatnonzero(share == np.repeat(best, sizes))
+    chosen = is_best[np.searchsorted(is_best, starts)]
+    others = share.copy()
+    others[chosen] = 0.0
+    surprise = -share * np.log(np.where(share > 0, share, 1.0))
+    return Posterior(
+        share,
+        chosen,
+        best,
+        best - np.maximum.reduceat(others, starts),
+        np.add.reduceat(surprise, starts),
+    )
+
+
+def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
+    """Return `start, ..., start + size - 1` of every pair, one after the other.
+
+    Examples
+    --------
+    >>> ragged_rows([5, 0], [2, 3]).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    first, lengths = np.asarray(starts, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def class_columns(classes: NDArray[Any], class_names: list[str]) -> IntArray:
+    """Return the column of a fitted model that stands for each class of a data set.
+
+    A model trained on names knows classes by name; one trained on a 0/1 matrix numbers them.
+    """
+    from groupnoise.exceptions import UnknownTargetError
+
+    known = {str(label): column for column, label in enumerate(classes.tolist())}
+    missing = [name for name in class_names if name not in known]
+    if not missing:
+        return np.array([known[name] for name in class_names])
+    if classes.dtype.kind in "iu" and classes.tolist() == list(range(len(class_names))):
+        return np.arange(len(class_names))
+    raise UnknownTargetError(
+        f"the model does not know the class {missing[0]!r} of the data; audit with a model that "
+        "was fitted on the same classes, or cross-fit."
+    )

@@ -1,0 +1,148 @@
+"""Finding issues: every group judged in blocks, by a model that need not have seen it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from groupnoise._checks import check_count
+from groupnoise._random import RandomState, generator_from
+from groupnoise._typing import IntArray, ProgressCallback
+from groupnoise.audit._evidence import Columns, ragged_rows
+from groupnoise.audit._issues import GroupIssues
+from groupnoise.audit._sources import AuditSource, source_of
+from groupnoise.exceptions import ParameterError
+
+BLOCK_OBJECTS = 1 << 16
+"""Objects judged at a time: what bounds the memory of an audit beside its result."""
+
+
+def find_group_issues(
+    model: Any,
+    groups: Any,
+    targets: Any = None,
+    *,
+    n_folds: int | None = None,
+    random_state: RandomState = None,
+    on_progress: ProgressCallback | None = None,
+) -> GroupIssues:
+    """Find what looks wrong in grouped data.
+
+    Parameters
+    ----------
+    model : estimator
+        A Max-Matching estimator: fitted, or with `n_folds` a template of which clones are fitted.
+    groups : BagDataset, PartialLabelDataset, ClickDataset, or what `select` takes first
+        Bags, feature rows or click histories. A data set may lie in a folder that is mapped:
+        it is read block by block.
+    targets : optional
+        What `select` takes second: bag labels or candidate labels.
+    n_folds : int, optional
+        Cross-fit: split the data in this many folds, judge each fold by a clone that was trained
+        on the others and calibrated on this one, so that no model judges what it memorised.
+        Without it the model judges as it is.
+    random_state : int, generator or None
+        Decides the folds.
+    on_progress : callable, optional
+        Called with a record after each fit and each block: `stage` ("fitting" or "judging"),
+        `done` and `total`.
+
+    Returns
+    -------
+    GroupIssues
+        A table of groups, a table of objects, and lists ranked by how wrong things look.
+
+    Examples
+    --------
+    >>> from groupnoise import MaxMatchingMILClassifier
+    >>> from groupnoise.datasets import load_digit_bags
+    >>> bags = load_digit_bags(60, random_state=0)
+    >>> model = MaxMatchingMILClassifier(max_epochs=5, random_state=0)
+    >>> issues = find_group_issues(model, bags, n_folds=2, random_state=0)
+    >>> len(issues), len(issues.objects["noise"]) == bags.bags.n_objects
+    (60, True)
+    """
+    source = source_of(model, groups, targets)
+    if n_folds is None:
+        judges = iter([(model, np.arange(len(source)))])
+    else:
+        check_count("n_folds", n_folds, least=2)
+        if n_folds > len(source):
+            raise ParameterError(
+                f"{n_folds} folds were asked for, but there are {len(source)} rows."
+            )
+        judges = _cross_fitted(model, source, n_folds, random_state, on_progress)
+    return GroupIssues.from_evidence(source, _collect(source, judges, on_progress))
+
+
+def _cross_fitted(
+    model: Any,
+    source: AuditSource,
+    n_folds: int,
+    random_state: RandomState,
+    on_progress: ProgressCallback | None,
+) -> Iterator[tuple[Any, IntArray]]:
+    """Yield a fitted clone and the rows it has not seen, fold by fold."""
+    fold = _folds(source.strata, n_folds, random_state)
+    for number in range(n_folds):
+        held_out = np.flatnonzero(fold == number)
+        fitted = source.fit(model, np.flatnonzero(fold != number))
+        source.calibrate(fitted, held_out)
+        if on_progress is not None:
+            on_progress({"stage": "fitting", "done": number + 1, "total": n_folds})
+        yield fitted, held_out
+
+
+def _folds(strata: IntArray, n_folds: int, random_state: RandomState) -> IntArray:
+    """Return the fold of each row; every stratum is spread over all folds evenly."""
+    order = generator_from(random_state).permutation(len(strata))
+    by_stratum = order[np.argsort(strata[order], kind="stable")]
+    fold = np.empty(len(strata), dtype=np.int64)
+    fold[by_stratum] = np.arange(len(strata)) % n_folds
+    return fold
+
+
+def _collect(
+    source: AuditSource,
+    judges: Iterator[tuple[Any, IntArray]],
+    on_progress: ProgressCallback | None,
+) -> tuple[Columns, Columns]:
+    """Return both tables in the order of the data, filled in block by block."""
+    groups = _Table(source.group_counts)
+    objects = _Table(source.object_counts)
+    n_done = 0
+    for model, rows in judges:
+        for block in _blocks(rows, source.object_counts):
+            evidence = source.judge(model, block)
+            groups.fill(block, evidence.groups)
+            objects.fill(block, evidence.objects)
+            n_done += len(block)
+            if on_progress is not None:
+                on_progress({"stage": "judging", "done": n_done, "total": len(source)})
+    return groups.columns, objects.columns
+
+
+def _blocks(rows: IntArray, object_counts: IntArray) -> Iterator[IntArray]:
+    """Cut rows into blocks of about BLOCK_OBJECTS objects, never an empty one."""
+    before = np.cumsum(object_counts[rows]) - object_counts[rows]
+    cuts = np.flatnonzero(np.diff(before // BLOCK_OBJECTS)) + 1
+    yield from np.split(rows, cuts)
+
+
+class _Table:
+    """Columns of a known length that fill up in any order of rows of the data."""
+
+    def __init__(self, counts: IntArray) -> None:
+        self._offsets = np.concatenate([[0], np.cumsum(counts)])
+        self.columns: Columns = {}
+
+    def fill(self, rows: IntArray, columns: Columns) -> None:
+        places = ragged_rows(self._offsets[rows], np.diff(self._offsets)[rows])
+        for name, values in columns.items():
+            if name not in self.columns:
+                # Half the width is enough for a score, and for numbering what fits in memory.
+                kind = np.float32 if values.dtype.kind == "f" else np.int32
+                self.columns[name] = np.zeros(self._offsets[-1], dtype=kind)
+            self.columns[name][places] = values
