@@ -45,6 +45,10 @@ class ShardedEmbedding(EmbeddingEncoder):
         exchange = RowExchange.agree(ids, self.n_ids)
         return exchange.send(look_up(self.weight, exchange.wanted_rows))
 
+    def start_from(self, vectors: Tensor) -> None:
+        """Take this worker's rows of a whole table (n_ids, dim) as initial values."""
+        self.weight.data.copy_(vectors[dist.get_rank() :: dist.get_world_size()])
+
 
 class ShardedItemModel(MatchingModel):
     """f and g of items as row-sharded tables, with a row-sharded bias.

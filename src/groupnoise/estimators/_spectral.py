@@ -1,0 +1,82 @@
+"""Initial item vectors from a click log: items that lead to the same items start out alike.
+
+Most items of a catalogue are clicked a handful of times: too few for vectors that start at random
+to find their place before they fit the noise. The leading eigenvectors of the normalised matrix of
+items clicked together place every item by its neighbours, their neighbours and so on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.extmath import randomized_svd
+
+from groupnoise.groups import Groups
+
+TYPICAL_NORM = 3.0
+"""Root mean square norm before the cut below: where training from scratch ends up."""
+LARGEST_NORM = 4.0
+"""Eigenvectors may sit on a few items alone, which would begin too sure of themselves."""
+SMOOTHING = 1.0
+"""Added to how often an item was clicked with others; keeps rare items near the origin."""
+BLOCK_PAIRS = 1 << 22
+"""Pairs of clicks counted at a time, so that memory follows the matrix and not the log."""
+
+
+def spectral_vectors(
+    windows: Groups, n_items: int, dim: int, *, rate: float, generator: np.random.Generator
+) -> NDArray[np.float32]:
+    """Return a vector per item whose dot products say how close two items are in a log.
+
+    Parameters
+    ----------
+    windows : Groups
+        Clicked items in time order, each group with the next click as target.
+    n_items : int
+        Size of the catalogue.
+    dim : int
+        Width of the vectors.
+    rate : float
+        How fast a pair counts less with each click between its two.
+    generator : numpy Generator
+        Decides where the search for eigenvectors begins.
+
+    Returns
+    -------
+    float32 ndarray of shape (n_items, dim)
+        Zero for items without neighbours, and in the columns that a catalogue smaller than `dim`
+        leaves over.
+    """
+    together = _clicked_together(windows, n_items, rate)
+    degree = np.asarray(together.sum(axis=1)).ravel() + SMOOTHING
+    scale = sparse.diags_array(degree**-0.5)
+    # Eigenvalues lie in [-1, 1]; moved to [0, 1], the largest in size are the largest.
+    walk = 0.5 * (scale @ together @ scale + sparse.eye_array(n_items))
+    n_vectors = min(dim, n_items)
+    basis, values, _ = randomized_svd(
+        walk, n_vectors, n_iter=6, random_state=int(generator.integers(1 << 31))
+    )
+    vectors = basis * np.sqrt(np.maximum(2.0 * values - 1.0, 0.0))
+    vectors[np.diff(together.indptr) == 0] = 0.0
+    vectors *= TYPICAL_NORM / max(float(np.sqrt((vectors**2).sum(axis=1).mean())), 1e-12)
+    norms = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
+    vectors *= np.minimum(LARGEST_NORM / np.maximum(norms, 1e-12), 1.0)
+    table = np.zeros((n_items, dim), dtype=np.float32)
+    table[:, :n_vectors] = vectors
+    return table
+
+
+def _clicked_together(windows: Groups, n_items: int, rate: float) -> sparse.csr_array:
+    """Return how much each pair of items was clicked together, symmetric, (n_items, n_items)."""
+    total = sparse.csr_array((n_items, n_items))
+    starts = np.arange(0, windows.n_objects, BLOCK_PAIRS)
+    cuts = np.unique(np.searchsorted(windows.offsets[:-1], starts))
+    cuts = cuts[cuts < len(windows)]
+    for first, last in zip(cuts, [*cuts[1:], len(windows)], strict=True):
+        block = windows.subset(slice(first, last))
+        behind = np.repeat(block.offsets[1:], block.sizes) - 1 - np.arange(block.n_objects)
+        pairs = (block.objects, np.repeat(np.asarray(block.targets), block.sizes))
+        weights = np.exp(-rate * behind)
+        total = total + sparse.coo_array((weights, pairs), shape=(n_items, n_items)).tocsr()
+    return sparse.csr_array(total + total.T)
