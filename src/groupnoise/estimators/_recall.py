@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from groupnoise._random import RandomState, torch_generator
 from groupnoise._recommender import ItemToItemRecommender
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
+from groupnoise.estimators._item_vectors import ItemVectors
+from groupnoise.estimators._spectral import spectral_vectors
 from groupnoise.estimators._trade_off import WindowTrials
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups, batch_rows, collate, large_enough, sliding_windows
@@ -35,24 +37,6 @@ from groupnoise.objectives import PairMatching, Selection, Weighting
 from groupnoise.training import Checkpoints, OneWorker, Workers
 
 EVALUATION_BATCH = 512
-
-
-class ItemVectors(NamedTuple):
-    """What a recall service needs of a model.
-
-    Attributes
-    ----------
-    query : float32 ndarray of shape (n_items, dim)
-        f of every item.
-    target : float32 ndarray of shape (n_items, dim)
-        g of every item.
-    bias : float32 ndarray of shape (n_items,)
-        Bias of every item as a target.
-    """
-
-    query: NDArray[np.float32]
-    target: NDArray[np.float32]
-    bias: NDArray[np.float32]
 
 
 class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
@@ -82,8 +66,11 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         How many items "sampled" draws for a batch.
     corrected : bool
         Whether sampled candidates are corrected for how they were drawn (logQ).
+    init : {"spectral", "random"}
+        Initial vectors: eigenvectors of which items are clicked together, so that a rare item
+        starts among its neighbours' neighbours; or random ones (the paper).
     init_std : float
-        Deviation of the initial vectors.
+        Deviation of random initial vectors.
     selection, temperature, top_k
         How a group's score comes from its clicks; see
         :func:`groupnoise.objectives.make_selection`.
@@ -132,6 +119,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         candidates: str = "sampled",
         n_negatives: int = 256,
         corrected: bool = False,
+        init: str = "spectral",
         init_std: float = 0.05,
         selection: str | Selection = "marginal",
         temperature: float | Sequence[float] | str = (1.0, 0.3),
@@ -160,6 +148,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self.candidates = candidates
         self.n_negatives = n_negatives
         self.corrected = corrected
+        self.init = init
         self.init_std = init_std
         self.selection = selection
         self.temperature = temperature
@@ -187,6 +176,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             "weighting_strength": 1.0,
             "recency": 0.0,
             "min_window": 5,
+            "init": "random",
             "weight_decay": 0.0,
             "schedule": "constant",
             "learning_rate": 1e-3,
@@ -230,6 +220,8 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self._settle_trade_off(WindowTrials(training, self.items_))
         generator = self._generator()
         model = self._build_model(torch_generator(generator), workers)
+        if self.init == "spectral":
+            self._start_among_neighbours(model, training, generator)
         pair = PairMatching(self._source())
         self._train(
             model,
@@ -248,6 +240,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         check_positive("recency", self.recency, allow_zero=True)
         check_choice("scope", self.scope, ("group", "last"))
         check_choice("candidates", self.candidates, ("sampled", "full", "in_batch"))
+        check_choice("init", self.init, ("spectral", "random"))
 
     def _build_model(
         self, generator: torch.Generator, workers: Workers | None = None
@@ -266,6 +259,15 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             std=self.init_std,
             generator=generator,
         )
+
+    def _start_among_neighbours(
+        self, model: MatchingModel, windows: Groups, generator: np.random.Generator
+    ) -> None:
+        vectors = spectral_vectors(
+            windows, self.n_items_, self.dim, rate=self.recency, generator=generator
+        )
+        for table in {model.object_encoder, model.target_encoder}:
+            table.start_from(torch.from_numpy(vectors))  # type: ignore[operator]
 
     def _source(self) -> CandidateSource:
         if self.candidates == "full":
