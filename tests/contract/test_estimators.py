@@ -1,4 +1,4 @@
-"""One contract over the three estimators: scikit-learn's habits, files, seeds, errors."""
+"""One contract over all estimators: scikit-learn's habits, files, seeds, errors."""
 
 import json
 
@@ -9,8 +9,10 @@ from sklearn.exceptions import NotFittedError
 
 from groupnoise.estimators import (
     MaxMatchingMILClassifier,
+    MaxMatchingMIPLClassifier,
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
+    NoisyLabelClassifier,
     load_model,
 )
 from groupnoise.exceptions import ModelFileError, ParameterError, TrainingError
@@ -39,6 +41,17 @@ def _candidates():
     return rng.normal(size=(24, 4)), sets
 
 
+def _bags_with_candidates():
+    bags, labels = _bags()
+    rng = np.random.default_rng(1)
+    return bags, [{label, str(rng.choice(["left", "right", "up"]))} for label in labels]
+
+
+def _noisy_labels():
+    rows, candidates = _candidates()
+    return rows, [min(labels) for labels in candidates[:-2]] + ["cleo"] * 2
+
+
 def _histories():
     rng = np.random.default_rng(0)
     items = np.array(["tea", "jam", "rye", "ham", "egg", "oat"])
@@ -56,6 +69,20 @@ CASES = {
             **{"max_epochs": 3, "hidden": (8,), "random_state": 0, **s}
         ),
         _candidates(),
+        lambda model: model.predict_proba(np.eye(4)),
+    ),
+    "mipl": Case(
+        lambda **s: MaxMatchingMIPLClassifier(
+            **{"max_epochs": 3, "hidden": (8,), "random_state": 0, **s}
+        ),
+        _bags_with_candidates(),
+        lambda model: model.predict_proba(np.eye(3)),
+    ),
+    "noisy labels": Case(
+        lambda **s: NoisyLabelClassifier(
+            **{"max_epochs": 3, "hidden": (8,), "n_folds": 2, "random_state": 0, **s}
+        ),
+        _noisy_labels(),
         lambda model: model.predict_proba(np.eye(4)),
     ),
     "rs": Case(

@@ -171,6 +171,21 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         self.on_epoch = on_epoch
         self.random_state = random_state
 
+    @classmethod
+    def paper(cls, **overrides: Any) -> MaxMatchingMIPLClassifier:
+        """Return the paper's objective carried over to pairs: linear, max selection, lambda 1."""
+        settings = {
+            "encoder": "identity",
+            "pooling": 1.0,
+            "selection": "max",
+            "weighting_strength": 1.0,
+            "max_epochs": 50,
+            "schedule": "constant",
+            "keep": "best",
+            "n_members": 1,
+        }
+        return cls(**{**settings, **overrides})
+
     def fit(
         self,
         bags: Any,
