@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check lint doctest format slow clean
+.PHONY: demo test check lint doctest docs format slow clean
 
 demo: $(VENV)/.installed
 	$(BIN)/groupnoise demo
@@ -12,7 +12,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-check: lint test doctest
+check: lint test doctest docs
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -23,6 +23,10 @@ lint: $(VENV)/.installed-dev
 doctest: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest --doctest-modules src -q
 
+# Broken links and public names without documentation are errors.
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -31,7 +35,7 @@ slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m slow
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info
+	rm -rf $(VENV) build dist site src/*.egg-info
 
 # The constraint keeps torch at a version whose wheel needs no accelerator packages.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -40,5 +44,5 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(INSTALL) -e '.[all,dev]'
+	$(INSTALL) -e '.[all,dev,docs]'
 	touch $@

@@ -13,12 +13,20 @@ from groupnoise.cli._main import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-IN_ORDER = {"tutorial_recall_service.md"}  # one block leads to the next; it has its own test
+HAS_ITS_OWN_TEST = "tutorial_recall_service.md"  # commands and Python lead to each other
+
+
+def python_blocks(page):
+    """Return what to run: each block alone, or a tutorial as one, since its blocks build up."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    return ["\n".join(blocks)] if page.name.startswith("tutorial_") and blocks else blocks
+
+
 PYTHON_BLOCKS = [
     (page.name, number, block)
     for page in PAGES
-    if page.name not in IN_ORDER
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    if page.name != HAS_ITS_OWN_TEST
+    for number, block in enumerate(python_blocks(page))
 ]
 
 

@@ -1,0 +1,42 @@
+"""Read the cross-references of our docstrings, :func:`name`, as links to the reference."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+from griffe import Extension, Object
+
+ROLE = re.compile(r":(?:func|class|meth|attr|mod|data|exc):`(~?)([\w.]+)`")
+
+
+class LinkedRoles(Extension):
+    """Rewrites the docstring of every object once it is read."""
+
+    def on_object(self, *, obj: Object, **_: Any) -> None:
+        """Put a link in place of every role; `~` shows the last word of the name alone."""
+        if obj.docstring is not None:
+            obj.docstring.value = ROLE.sub(
+                lambda found: _link(found[1], found[2], obj), obj.docstring.value
+            )
+
+
+def _link(short: str, name: str, owner: Object) -> str:
+    shown = name.rpartition(".")[2] if short else name
+    target = name if "." in name else _neighbour(name, owner)
+    is_ours = target is not None and target.startswith("groupnoise.")
+    return f"[`{shown}`][{target}]" if is_ours else f"`{shown}`"
+
+
+def _neighbour(name: str, owner: Object) -> str | None:
+    """Return the full path of a bare name: a method of the same class, or of the same folder.
+
+    None if it is inherited: the page of the class shows it, but under no path of its own.
+    """
+    home = owner if owner.is_class else owner.parent
+    if home is not None and home.is_class:
+        return f"{home.path}.{name}" if name in home.members else None
+    public = itertools.takewhile(lambda part: not part.startswith("_"), owner.path.split("."))
+    folder = [part for part in public if part != owner.name]
+    return ".".join([*folder, name])
