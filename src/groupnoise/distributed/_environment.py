@@ -9,8 +9,8 @@ REFUSED = 2
 
 
 def is_worker() -> bool:
-    """Whether torchrun (or Ray) started this process as one of several."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+    """Whether torchrun (or Ray) started this process as a worker."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
 def is_first() -> bool:

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import (
@@ -54,14 +55,23 @@ def launch(module: str, arguments: Sequence[str], *, workers: int, max_restarts:
     except SignalException as stopped:
         sys.exit(128 + stopped.sigval)
     except ChildFailedError as error:
-        # Whoever lost a killed worker fails too; the kill is the reason.
-        rank, failure = min(error.failures.items(), key=lambda each: each[1].exitcode)
+        rank, failure = min(error.failures.items(), key=lambda each: _remoteness(each[1]))
         raise TrainingError(_sentence(rank, workers, failure)) from None
 
 
 def record_failure(error: Exception) -> None:
     """Leave the sentence of an error where torchrun looks for the reason of a failure."""
     get_error_handler().record_exception(error)
+
+
+def _remoteness(failure: ProcessFailure) -> int:
+    """Order failures from cause to consequence.
+
+    Whoever loses a killed worker fails too, and the agent ends with SIGTERM who is left.
+    """
+    if failure.exitcode == -signal.SIGTERM:
+        return 2
+    return 0 if failure.exitcode < 0 else 1
 
 
 def _sentence(rank: int, workers: int, failure: ProcessFailure) -> str:
@@ -71,7 +81,8 @@ def _sentence(rank: int, workers: int, failure: ProcessFailure) -> str:
             f"worker {rank} of {workers} was killed by {name}, and no restart is left; fit with "
             "--checkpoint and --max-restarts to go on by itself after a loss."
         )
-    if failure.exitcode == REFUSED and isinstance(failure.message, dict):
-        _, _, sentence = failure.message["message"].partition(": ")
+    message: Any = failure.message  # declared as text, but structured where an error was recorded
+    if failure.exitcode == REFUSED and isinstance(message, dict):
+        _, _, sentence = message["message"].partition(": ")
         return str(sentence)
     return f"worker {rank} of {workers} ended with exit code {failure.exitcode}."

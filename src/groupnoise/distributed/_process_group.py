@@ -13,10 +13,7 @@ from torch.distributed.rendezvous import rendezvous
 from groupnoise.exceptions import GroupNoiseError, TrainingError
 
 TIMEOUT = timedelta(minutes=30)
-"""How long a worker waits for the others: the first one may validate alone for a while."""
-
-PARTING_TIMEOUT = timedelta(seconds=30)
-"""How long workers wait for each other before they part."""
+"""How long a worker waits for the others: the first one validates and saves alone."""
 
 
 @contextmanager
@@ -44,7 +41,7 @@ def process_group() -> Iterator[None]:
     try:
         yield
         # Whoever serves the store must not leave while others still read from it.
-        dist.monitored_barrier(timeout=PARTING_TIMEOUT)
+        dist.barrier()
     except RuntimeError as error:
         if isinstance(error, GroupNoiseError) or "gloo" not in str(error):
             raise
