@@ -6,6 +6,7 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.distributed._environment import is_first, is_worker, n_restarts
+    from groupnoise.distributed._joint import logsumexp_over_workers
     from groupnoise.distributed._launch import launch, record_failure
     from groupnoise.distributed._process_group import process_group
     from groupnoise.distributed._row_exchange import RowExchange
@@ -24,6 +25,7 @@ __getattr__, __dir__ = lazy_names(
         "is_first": f"{_HERE}._environment",
         "is_worker": f"{_HERE}._environment",
         "launch": f"{_HERE}._launch",
+        "logsumexp_over_workers": f"{_HERE}._joint",
         "n_restarts": f"{_HERE}._environment",
         "process_group": f"{_HERE}._process_group",
         "record_failure": f"{_HERE}._launch",
@@ -38,6 +40,7 @@ __all__ = [
     "is_first",
     "is_worker",
     "launch",
+    "logsumexp_over_workers",
     "n_restarts",
     "process_group",
     "record_failure",
