@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from groupnoise.datasets import (
     BagDataset,
     ClickDataset,
@@ -24,8 +26,9 @@ from groupnoise.experiments._recipes import Recipe
 from groupnoise.experiments._run import TrialResult, count_fits, run_method
 from groupnoise.experiments._trials import BagTrial, CandidateTrial, Trial
 from groupnoise.experiments._views import DatasetView
+from groupnoise.groups import Groups
 
-QUICK_USERS = 1500
+QUICK_USERS = 800
 QUICK_ROWS = 1000
 
 
@@ -112,7 +115,7 @@ def _click_trial(
     protocol: dict[str, Any], name: str, data: ClickDataset, seed: int, quick: bool
 ) -> ClickTrial:
     if quick and len(data.histories) > QUICK_USERS:
-        data = replace(data, histories=data.histories.subset(slice(0, QUICK_USERS)))
+        data = _first_users(data, QUICK_USERS)
     split = split_clicks(
         data.histories,
         protocol=protocol.get("name", "authors"),
@@ -121,6 +124,22 @@ def _click_trial(
         random_state=seed,
     )
     return ClickTrial(name, seed, data, split, full=protocol.get("full", False))
+
+
+def _first_users(data: ClickDataset, n_users: int) -> ClickDataset:
+    """Return the first users and only the items they clicked, for a quick look."""
+    histories = data.histories.subset(slice(0, n_users))
+    kept, renumbered = np.unique(histories.objects, return_inverse=True)
+    titles = None if data.titles is None else [data.titles[item] for item in kept]
+    kinds = None if data.categories is None else [data.categories[item] for item in kept]
+    return ClickDataset(
+        data.name,
+        Groups(renumbered.astype(np.int64), histories.offsets),
+        data.item_ids[kept],
+        data.user_ids[:n_users],
+        titles,
+        kinds,
+    )
 
 
 def append_results(log: Path, key: str, results: list[TrialResult]) -> None:
