@@ -8,7 +8,14 @@ import numpy as np
 from sklearn.base import clone
 
 from groupnoise._typing import BoolArray, FloatArray, IntArray
-from groupnoise.audit._evidence import Columns, Evidence, class_columns, posterior, ragged_rows
+from groupnoise.audit._evidence import (
+    Columns,
+    Evidence,
+    choice_columns,
+    class_columns,
+    posterior,
+    ragged_rows,
+)
 from groupnoise.datasets import BagDataset
 
 
@@ -69,14 +76,11 @@ class BagSource:
             groups = {
                 "source": rows[bag],
                 "target": label,
-                "chosen": found.chosen - selected.offsets[:-1],
+                "size": sizes,
                 "object": self.dataset.bags.offsets[rows[bag]]
                 + found.chosen
                 - selected.offsets[:-1],
-                "probability": found.probability,
-                "margin": found.margin,
-                "entropy": found.entropy,
-                "weight": np.exp(selected.log_weight[found.chosen]),
+                **choice_columns(found, selected.offsets[:-1], selected.log_weight),
                 "doubt": 1.0 - credibility,
                 "suspicion": rival[bag] * (1.0 - credibility),
                 "suggested": suggested[bag],

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from groupnoise._typing import BoolArray, IntArray
-from groupnoise.audit._evidence import Evidence, class_columns, posterior
+from groupnoise.audit._evidence import Evidence, choice_columns, class_columns, posterior
 from groupnoise.datasets import PartialLabelDataset
 
 
@@ -56,7 +56,7 @@ class CandidateSource:
             return table[:, columns][candidates]
 
         found = posterior(in_order(selected.scores), selected.offsets)
-        weight = np.exp(in_order(selected.log_weight))
+        log_weight = in_order(selected.log_weight)
         fits = model.predict_proba(features)[:, columns]  # (n_rows, n_classes)
         row, label = np.nonzero(candidates)
         credibility = np.minimum((fits * candidates).sum(axis=1), 1.0)
@@ -68,12 +68,9 @@ class CandidateSource:
             {
                 "source": rows,
                 "target": rows,
-                "chosen": found.chosen - selected.offsets[:-1],
+                "size": self.object_counts[rows],
                 "object": label[found.chosen],
-                "probability": found.probability,
-                "margin": found.margin,
-                "entropy": found.entropy,
-                "weight": weight[found.chosen],
+                **choice_columns(found, selected.offsets[:-1], log_weight),
                 "doubt": 1.0 - credibility,
                 "suspicion": rival,
                 "suggested": np.where(rival > 0, outside.argmax(axis=1), -1),
@@ -81,16 +78,13 @@ class CandidateSource:
             {
                 "source": rows[row],
                 "place": np.arange(len(label))
-                - np.repeat(selected.offsets[:-1], self._sizes(rows)),
+                - np.repeat(selected.offsets[:-1], self.object_counts[rows]),
                 "object": label,
                 "share": found.share,
                 "times_chosen": is_chosen,
                 "noise": 1.0 - fits[row, label],
             },
         )
-
-    def _sizes(self, rows: IntArray) -> IntArray:
-        return self.object_counts[rows]
 
     def _as_known(self, model: Any, rows: IntArray, columns: IntArray) -> BoolArray:
         """Return the candidates in the order of the model's classes."""

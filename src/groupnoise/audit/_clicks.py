@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from groupnoise._typing import IntArray
-from groupnoise.audit._evidence import Columns, Evidence, posterior, ragged_rows
+from groupnoise.audit._evidence import Columns, Evidence, choice_columns, posterior, ragged_rows
 from groupnoise.audit._lift import ItemLift
 from groupnoise.datasets import ClickDataset
 from groupnoise.exceptions import UnknownTargetError
@@ -70,12 +70,9 @@ class ClickSource:
                 "source": rows[windows.histories],
                 "position": windows.positions,
                 "target": part.objects[target],
-                "chosen": found.chosen - starts,
+                "size": sizes,
                 "object": part.objects[objects[found.chosen]],
-                "probability": found.probability,
-                "margin": found.margin,
-                "entropy": found.entropy,
-                "weight": np.exp(selected.log_weight[found.chosen]),
+                **choice_columns(found, starts, selected.log_weight),
                 "doubt": 1.0 / (1.0 + before / sizes),
                 "suspicion": noise[target],
             }

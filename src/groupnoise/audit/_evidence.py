@@ -87,6 +87,27 @@ def posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
     )
 
 
+def choice_columns(found: Posterior, starts: IntArray, log_weight: FloatArray) -> Columns:
+    """Return the columns that tell of the object chosen in each group.
+
+    Parameters
+    ----------
+    found : Posterior
+        Which object matches.
+    starts : int64 ndarray of shape (n_groups,)
+        Where each group begins.
+    log_weight : ndarray of shape (n_objects,)
+        log P(object | group).
+    """
+    return {
+        "chosen": found.chosen - starts,
+        "probability": found.probability,
+        "margin": found.margin,
+        "entropy": found.entropy,
+        "weight": np.exp(log_weight[found.chosen]),
+    }
+
+
 def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
     """Return `start, ..., start + size - 1` of every pair, one after the other.
 

@@ -30,11 +30,11 @@ class GroupIssues:
         Bags, candidate labels or click histories.
     groups : mapping of str to ndarray of shape (n_groups,)
         One row per group. `source` is the bag, row or history it comes from, `target` what it is
-        tied to, `chosen` the place of the object that matches best and `object` which one that
-        is; `probability` is its posterior, `margin` its lead over the runner-up, `entropy` that
-        of the posterior in nats, `weight` P(object | group). `doubt` is the chance that no object
-        is credible, `suspicion` how much the target looks wrong, and `suggested` the target
-        that would fit better, -1 for none.
+        tied to and `size` how many objects it holds. `chosen` is the place of the object that
+        matches best and `object` which one that is; `probability` is its posterior, `margin` its
+        lead over the runner-up, `entropy` that of the posterior in nats, `weight`
+        P(object | group). `doubt` is the chance that no object is credible, `suspicion` how much
+        the target looks wrong, and `suggested` the target that would fit better, -1 for none.
     objects : mapping of str to ndarray of shape (n_objects,)
         One row per instance, candidate label or click: `source`, `place` in it, `object`, the
         largest `share` it has in a group, `times_chosen`, and `noise`, the chance that it does
@@ -151,6 +151,12 @@ class GroupIssues:
     def to_pandas(self, table: str = "groups") -> Any:
         """Return a table as a pandas frame; needs pandas."""
         return require("pandas", extra="dev").DataFrame(self.named(self.table(table)))
+
+    def write_list(self, path: Path | str, kind: str) -> None:
+        """Write a ranked list as .csv, .parquet or .json, whole or not at all."""
+        rows = self.ranked(kind)
+        columns = self.table(self.kind(kind).table)
+        write_table(Path(path), {name: each[rows] for name, each in columns.items()}, self.named)
 
     def write(self, path: Path | str, table: str = "groups") -> None:
         """Write a table as .csv, .parquet or .json, whole or not at all."""

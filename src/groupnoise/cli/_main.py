@@ -11,6 +11,7 @@ from typing import Annotated, Optional
 import typer
 
 from groupnoise import __version__
+from groupnoise.cli._audit import audit
 from groupnoise.cli._data import data_app
 from groupnoise.cli._demo import demo
 from groupnoise.cli._evaluate import evaluate
@@ -55,6 +56,7 @@ COMMANDS = (
     fit,
     predict,
     evaluate,
+    audit,
     reproduce,
     info,
     methods,

@@ -6,6 +6,7 @@ from groupnoise.experiments.report._demo_page import (
     demo_page,
     write_demo_page,
 )
+from groupnoise.experiments.report._page import render_page
 from groupnoise.experiments.report._reproduction_page import (
     reproduction_rows,
     write_reproduction,
@@ -21,6 +22,7 @@ __all__ = [
     "demo_page",
     "gap_closed",
     "mean_ranks",
+    "render_page",
     "reproduction_rows",
     "verdict",
     "write_demo_page",

@@ -1,4 +1,4 @@
-"""Templates of this folder, rendered to pages that need nothing beside themselves."""
+"""Templates rendered to pages that need nothing beside themselves."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ from typing import Any
 
 from groupnoise.experiments.report._charts import grey_cells
 
+HERE = "groupnoise.experiments.report"
 
-def render_page(template: str, **values: Any) -> str:
-    """Return a template of this folder as the text of a page.
+
+def render_page(template: str, *, package: str = HERE, **values: Any) -> str:
+    """Return a template as the text of a page.
 
     Parameters
     ----------
     template : str
         File name of the template.
+    package : str
+        The package whose folder holds it; files that it does not have come from this folder.
     **values
         What the template speaks of; a name it does not get is an error.
     """
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("groupnoise.experiments.report", "."),
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader(package, "."), jinja2.PackageLoader(HERE, ".")]
+        ),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
