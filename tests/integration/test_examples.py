@@ -14,7 +14,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("bags", 15, 0.8),
         ("bags_with_own_network", 10, 0.8),
         ("candidates", 8, 0.9),
+        ("images_through_a_cnn", 8, 0.8),
+        ("precomputed_embeddings", 6, 0.8),
         ("recall", 3, 0.5),
+        ("text_through_a_module", 15, 0.9),
     ],
 )
 def test_example_learns(name, n_epochs, least, capsys):
@@ -30,5 +33,8 @@ def test_no_example_is_left_untested():
         "bags",
         "bags_with_own_network",
         "candidates",
+        "images_through_a_cnn",
+        "precomputed_embeddings",
         "recall",
+        "text_through_a_module",
     }

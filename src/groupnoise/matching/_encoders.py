@@ -6,6 +6,7 @@ Any `nn.Module` of the user's own may take their place, as long as it maps a fla
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -142,12 +143,13 @@ class FrozenEncoder(nn.Module):
     Parameters
     ----------
     encoder : nn.Module
-        Maps inputs (n, ...) to vectors; its weights stay what they are.
+        Maps inputs (n, ...) to vectors. A copy of it is taken: the module itself may still be
+        trained elsewhere.
     """
 
     def __init__(self, encoder: nn.Module) -> None:
         super().__init__()
-        self.encoder = encoder.requires_grad_(False).eval()
+        self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> FrozenEncoder:
         """Stay in evaluation mode whatever is asked for."""

@@ -30,9 +30,10 @@ def test_the_processor_is_asked_and_never_made_to_emulate():
 def test_a_frozen_encoder_neither_learns_nor_drops_nor_counts():
     inner = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
     frozen = FrozenEncoder(inner)
-    before = {name: value.clone() for name, value in inner.state_dict().items()}
+    before = {name: value.clone() for name, value in frozen.state_dict().items()}
     frozen.train()
     rows = torch.randn(5, 2)
     assert torch.equal(frozen(rows), frozen(rows))
     assert not frozen(rows).requires_grad
-    assert all(torch.equal(value, before[name]) for name, value in inner.state_dict().items())
+    assert all(torch.equal(value, before[name]) for name, value in frozen.state_dict().items())
+    assert all(weight.requires_grad for weight in inner.parameters())
