@@ -87,3 +87,56 @@ def command_line(words, said, largest_file=None):
     os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     sys.argv = ["groupnoise", *map(str, words)]
     main()
+
+
+def fit_bags_within(limit_bytes, features, size, outcome, mapped=True):
+    """Fit on bags in a file with no more memory than a limit, and write down what happened."""
+    from groupnoise import MaxMatchingMILClassifier
+    from groupnoise.groups import Groups
+
+    resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+    try:
+        rows = np.load(features, mmap_mode="r" if mapped else None)
+        bags = Groups(rows, np.arange(0, len(rows) + 1, size))
+        model = MaxMatchingMILClassifier(
+            scaling="none", batch_size=512, learning_rate=0.05, max_epochs=1, random_state=0
+        )
+        labels = np.arange(len(bags)) % 4
+        model.fit(bags, labels)
+        right = model.predict(rows[: 400 * size : size]) == labels[:400]
+        outcome.write_text(f"accuracy {right.mean():.3f}")
+    except MemoryError:
+        outcome.write_text("out of memory")
+
+
+def fit_windows_within(extra_bytes, folder, outcome, shuffle_block):
+    """Fit on windows in a folder with little more memory than a small training needs."""
+    from groupnoise import MaxMatchingRecommender
+    from groupnoise.datasets import open_groups
+
+    windows = open_groups(folder).groups
+    model = MaxMatchingRecommender(
+        dim=4,
+        n_negatives=32,
+        batch_size=8192,
+        max_epochs=1,
+        init="random",
+        weighting=None,
+        shuffle_block=shuffle_block,
+        random_state=0,
+    )
+    model.fit(windows[:20_000])
+    limit = data_segment() + extra_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    try:
+        model.fit(windows)
+        outcome.write_text(f"loss {model.history_.records[0]['loss']:.3f}")
+    except MemoryError:
+        outcome.write_text("out of memory")
+
+
+def data_segment():
+    """Return the bytes of this process that RLIMIT_DATA counts: what it wrote, not files mapped."""
+    with open("/proc/self/status") as status:
+        kilobytes = next(line.split()[1] for line in status if line.startswith("VmData"))
+    return 1024 * int(kilobytes)

@@ -40,7 +40,9 @@ class Scaler:
         return self
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the rows scaled, as float32."""
+        """Return the rows scaled, as float32; without scaling nothing need be copied."""
+        if self.kind == "none":
+            return rows.astype(np.float32, copy=False)
         scaled = (rows - self.centre) / self.spread
         if self.kind == "l2":
             length = np.linalg.norm(scaled, axis=1, keepdims=True)

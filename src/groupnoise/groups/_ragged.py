@@ -215,7 +215,10 @@ class Groups:
         return np.repeat(np.arange(len(self)), self.sizes)
 
     def subset(self, rows: ArrayLike | slice) -> Groups:
-        """Return the groups at `rows` (indices, a boolean mask or a slice), in that order."""
+        """Return the groups at `rows` (indices, a boolean mask or a slice), in that order.
+
+        All groups in their own order share the memory of this collection; others are copied.
+        """
         picked = np.arange(len(self))
         if isinstance(rows, slice):
             picked = picked[rows]
@@ -224,6 +227,8 @@ class Groups:
             picked = picked[np.asarray(rows, dtype=None if np.size(rows) else np.int64)]
         if len(picked) == 0:
             raise DataError("a subset of 0 groups was asked for; at least one is needed.")
+        if len(picked) == len(self) and (np.diff(picked) == 1).all():
+            return Groups(self.objects, self.offsets, self.targets)
         starts, sizes = self.offsets[picked], self.sizes[picked]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         index = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
