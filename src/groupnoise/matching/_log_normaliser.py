@@ -65,11 +65,12 @@ class _LogNormaliser(torch.autograd.Function):
     ) -> Tensor:
         excluded = (excluded_query, excluded_candidate)
         chunks = _chunks(len(queries), len(candidates))
-        result = queries.new_full((len(queries),), -torch.inf)
+        parts = []
         for chunk in chunks:
             logits = torch.addmm(offset[chunk], queries, candidates[chunk].t())
             level, exponentials, total = _exponentials(_exclude(logits, excluded, chunk))
-            result = torch.logaddexp(result, level + total.log())
+            parts.append(level + total.log())
+        result = parts[0] if len(parts) == 1 else torch.stack(parts).logsumexp(0)
         # One chunk of exponentials is worth keeping; more are computed again when needed.
         ctx.kept = (exponentials, total) if len(chunks) == 1 else None
         ctx.save_for_backward(queries, candidates, offset, *excluded, result)
@@ -83,7 +84,9 @@ class _LogNormaliser(torch.autograd.Function):
         active = upstream.nonzero().squeeze(-1)
         all_active = len(active) == len(queries)
         if not all_active:
-            queries, result, upstream = queries[active], result[active], upstream[active]
+            queries, result, upstream = (
+                values.index_select(0, active) for values in (queries, result, upstream)
+            )
             excluded = _excluded_among(active, len(ctx.saved_tensors[0]), *excluded)
         wants_queries, wants_candidates, wants_offset = ctx.needs_input_grad[:3]
         grad_queries = torch.zeros_like(queries)
@@ -94,7 +97,8 @@ class _LogNormaliser(torch.autograd.Function):
         else:
             exponentials, total = ctx.kept
             if not all_active:
-                exponentials, total = exponentials[active], total[active]
+                exponentials = exponentials.index_select(0, active)
+                total = total.index_select(0, active)
             # An all-excluded query has no exponential above zero to divide.
             weight = upstream / total.masked_fill(total == 0, 1.0)
             shares = iter([(slice(0, len(candidates)), exponentials)])
@@ -164,6 +168,8 @@ def _excluded_among(
     active: Tensor, n_queries: int, query: Tensor, candidate: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Renumber the excluded pairs after all but the active queries were dropped."""
+    if not len(query):
+        return query, candidate
     place = torch.full((n_queries,), -1, dtype=torch.int64, device=active.device)
     place[active] = torch.arange(len(active), device=active.device)
     kept = place[query] >= 0

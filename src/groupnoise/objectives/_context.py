@@ -98,7 +98,7 @@ class _DotContext(torch.autograd.Function):
         parts, blocks = [], _blocks(mask)
         for rows in blocks:
             similarity, attention = _attend(features, mask, scale, rows)
-            parts.append((attention * similarity).sum(-1))
+            parts.append((attention * similarity).sum(1))
         scores = parts[0] if len(blocks) == 1 else torch.cat(parts, -1)
         ctx.kept = (similarity, attention) if len(blocks) == 1 else None
         ctx.scale = scale
@@ -109,7 +109,7 @@ class _DotContext(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         features, mask, scores = ctx.saved_tensors
-        weight, level = (ctx.scale * upstream).unsqueeze(-1), (1.0 - scores).unsqueeze(-1)
+        weight, level = (ctx.scale * upstream).unsqueeze(1), (1.0 - scores).unsqueeze(1)
         if ctx.kept is not None:
             similarity, attention = ctx.kept
             change = (similarity + level).mul_(attention).mul_(weight)
@@ -118,16 +118,19 @@ class _DotContext(torch.autograd.Function):
         gradient = torch.zeros_like(features)
         for rows in _blocks(mask):
             similarity, attention = _attend(features, mask, ctx.scale, rows)
-            change = similarity.add_(level[:, rows]).mul_(attention).mul_(weight[:, rows])
-            gradient[:, rows] += torch.bmm(change, features)
-            gradient.baddbmm_(change.transpose(1, 2), features[:, rows])
+            change = similarity.add_(level[..., rows]).mul_(attention).mul_(weight[..., rows])
+            gradient[:, rows] += torch.bmm(change.transpose(1, 2), features)
+            gradient.baddbmm_(change, features[:, rows])
         return gradient, None, None
 
 
 def _attend(features: Tensor, mask: Tensor, scale: float, rows: slice) -> tuple[Tensor, Tensor]:
-    """Return similarity and attention of objects to their group, each (groups, rows, size)."""
-    similarity = torch.bmm(features[:, rows], features.transpose(1, 2)).mul_(scale)
-    no_company = ~mask.unsqueeze(1) | is_self(mask, rows)
-    attention = similarity.masked_fill(no_company, -torch.inf).softmax(-1)
+    """Return similarity and attention of the objects at `rows`, each (groups, size, rows).
+
+    The objects attended to stand in rows: torch is slow at a softmax over a short last axis.
+    """
+    similarity = torch.bmm(features, features[:, rows].transpose(1, 2)).mul_(scale)
+    no_company = is_self(mask, rows).t() | ~mask.unsqueeze(-1)
+    attention = similarity.masked_fill(no_company, -torch.inf).softmax(1)
     # An object alone has a softmax of NaN; it attends to nothing.
     return similarity, attention.masked_fill_(no_company, 0.0)

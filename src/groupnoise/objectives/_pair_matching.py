@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from groupnoise.exceptions import ParameterError
@@ -188,7 +189,26 @@ def _over_targets(
 
 def _dot(features: Tensor, targets: Tensor) -> Tensor:
     """Return f(x) . g(y) of each place with its group's target, shape (groups, size)."""
-    return torch.bmm(features, targets.unsqueeze(-1)).squeeze(-1)
+    logits: Tensor = _GroupDot.apply(features, targets)  # type: ignore[no-untyped-call]
+    return logits
+
+
+class _GroupDot(torch.autograd.Function):
+    """Products of (groups, size, dim) and (groups, dim); torch's own order of them is slower."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, targets: Tensor) -> Tensor:
+        ctx.save_for_backward(features, targets)
+        return torch.bmm(targets.unsqueeze(1), features.transpose(1, 2)).squeeze(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
+        features, targets = ctx.saved_tensors
+        return (
+            torch.bmm(upstream.unsqueeze(-1), targets.unsqueeze(1)),
+            torch.bmm(upstream.unsqueeze(1), features).squeeze(1),
+        )
 
 
 def _queries(
