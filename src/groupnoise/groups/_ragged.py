@@ -217,23 +217,31 @@ class Groups:
     def subset(self, rows: ArrayLike | slice) -> Groups:
         """Return the groups at `rows` (indices, a boolean mask or a slice), in that order.
 
-        All groups in their own order share the memory of this collection; others are copied.
+        Neighbours in their own order share the memory of this collection; others are copied.
         """
-        picked = np.arange(len(self))
         if isinstance(rows, slice):
-            picked = picked[rows]
+            wanted = range(*rows.indices(len(self)))
+            if wanted and wanted.step == 1:
+                return self._between(wanted.start, wanted.stop)
+            picked = np.array(wanted, dtype=np.int64)
         else:
             # An empty list would become an array of floats, which cannot index.
-            picked = picked[np.asarray(rows, dtype=None if np.size(rows) else np.int64)]
+            as_array = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
+            picked = np.arange(len(self))[as_array]
         if len(picked) == 0:
             raise DataError("a subset of 0 groups was asked for; at least one is needed.")
-        if len(picked) == len(self) and (np.diff(picked) == 1).all():
-            return Groups(self.objects, self.offsets, self.targets)
+        if (np.diff(picked) == 1).all():
+            return self._between(picked[0], picked[-1] + 1)
         starts, sizes = self.offsets[picked], self.sizes[picked]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         index = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
         targets = None if self.targets is None else self.targets[picked]
         return Groups(self.objects[index], offsets, targets)
+
+    def _between(self, first: int, last: int) -> Groups:
+        begin, end = self.offsets[first], self.offsets[last]
+        targets = None if self.targets is None else self.targets[first:last]
+        return Groups(self.objects[begin:end], self.offsets[first : last + 1] - begin, targets)
 
     @staticmethod
     def concat(parts: Sequence[Groups]) -> Groups:

@@ -259,3 +259,12 @@ def test_a_repeated_entry_of_a_sparse_indicator_is_not_a_member_twice():
     entries = (np.array([1, 1]), np.array([0, 0]), np.array([0, 2]))
     with pytest.raises(DataError, match="may hold only 0 and 1"):
         Groups.from_indicator(sparse.csr_array(entries, shape=(1, 3)))
+
+
+@pytest.mark.parametrize("rows", [slice(1, 3), [1, 2], np.array([False, True, True, False])])
+def test_neighbours_share_the_memory_of_the_whole(rows):
+    whole = Groups.from_lists([[1], [2, 3], [4], [5, 6]], targets=[0, 1, 2, 3])
+    part = whole.subset(rows)
+    assert [group.tolist() for group in part] == [[2, 3], [4]]
+    assert part.targets.tolist() == [1, 2]
+    assert np.shares_memory(part.objects, whole.objects)
