@@ -88,6 +88,7 @@ def audit_page(
         lists=lists,
         labels=labels,
         bars=_histograms(issues),
+        is_ink=shown.files is None,
         how=how,
         command=command,
     )

@@ -1,0 +1,70 @@
+"""Cleaned copies: less noise, nothing made up, and readable again."""
+
+import numpy as np
+import pytest
+
+from groupnoise.audit import GroupIssues, cleaned_copy
+from groupnoise.datasets import (
+    load_digit_bags,
+    load_digit_candidates,
+    make_shop,
+    open_groups,
+    write_groups,
+)
+from groupnoise.exceptions import DataError
+
+
+def found(setting, groups, objects):
+    return GroupIssues(setting, groups, objects, {})
+
+
+def test_bags_lose_wrong_labels_and_go_with_their_last_one(tmp_path):
+    bags = load_digit_bags(6, random_state=0)
+    bags.labels[0] = [True, True, False, False, False, False]
+    source = np.array([0, 0, 1, 2, 3, 4, 5])
+    target = np.concatenate([[0, 1], bags.labels[1:].argmax(axis=1)])
+    suspicion = np.array([0.9, 0.1, 0.8, 0.1, 0.1, 0.1, 0.1])
+    groups = {"source": source, "target": target, "suspicion": suspicion}
+    clean = cleaned_copy(bags, found("mil", groups, {"noise": np.zeros(bags.bags.n_objects)}))
+    assert len(clean.bags) == 5
+    assert np.flatnonzero(clean.labels[0]).tolist() == [1]
+    assert clean.bags[1].tolist() == bags.bags[2].tolist()
+    assert bags.labels[0, 0]  # the data audited stays as it was
+    write_groups(tmp_path / "clean", clean)
+    assert open_groups(tmp_path / "clean").labels.tolist() == clean.labels.tolist()
+
+
+def test_rows_keep_the_chosen_candidate_and_go_where_the_truth_is_missing():
+    rows = load_digit_candidates(part="test", n_distractors=2, random_state=0)
+    n_rows = len(rows.features)
+    row, label = np.nonzero(rows.candidates)
+    noise = np.full(len(label), 0.99)  # even the chosen one looks bad
+    suspicion = np.zeros(n_rows)
+    suspicion[3] = 0.9
+    groups = {"source": np.arange(n_rows), "object": rows.truth, "suspicion": suspicion}
+    objects = {"source": row, "object": label, "noise": noise}
+    clean = cleaned_copy(rows, found("pll", groups, objects))
+    assert len(clean.features) == n_rows - 1
+    assert clean.candidates.argmax(axis=1).tolist() == np.delete(rows.truth, 3).tolist()
+    assert (clean.candidates.sum(axis=1) == 1).all()
+
+
+def test_histories_lose_stray_clicks_and_users_with_nothing_left():
+    shop = make_shop(5, 40, random_state=0)
+    noise = np.where(shop.is_stray, 0.9, 0.1)
+    noise[: shop.histories.sizes[0]] = 0.9
+    clean = cleaned_copy(shop, found("rs", {}, {"noise": noise}))
+    assert clean.user_ids.tolist() == [1, 2, 3, 4]
+    assert not clean.is_stray.any()
+    kept = shop.histories[1][~shop.is_stray[shop.histories.group_of_object == 1]]
+    assert clean.histories[0].tolist() == kept.tolist()
+    assert clean.notes["stray_clicks_dropped"] == (noise > 0.5).sum()
+
+
+def test_issues_of_other_data_and_data_without_a_good_group_are_refused():
+    shop = make_shop(5, 40, random_state=0)
+    with pytest.raises(DataError, match="were found in other data"):
+        cleaned_copy(shop, found("rs", {}, {"noise": np.zeros(3)}))
+    everything = found("rs", {}, {"noise": np.ones(shop.histories.n_objects)})
+    with pytest.raises(DataError, match="finds fault with every group"):
+        cleaned_copy(shop, everything)

@@ -1,0 +1,167 @@
+"""Audits of data whose noise is known: found, out of sample, whatever the blocks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from groupnoise import (
+    MaxMatchingMILClassifier,
+    MaxMatchingPartialLabelClassifier,
+    MaxMatchingRecommender,
+)
+from groupnoise.audit import _find, find_group_issues
+from groupnoise.datasets import load_digit_bags, load_digit_candidates, make_shop
+from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
+
+
+@pytest.fixture(scope="module")
+def bags():
+    return load_digit_bags(160, part="train", random_state=0)
+
+
+@pytest.fixture(scope="module")
+def bag_model(bags):
+    model = MaxMatchingMILClassifier(
+        background=True, absent_strength=1.0, max_epochs=15, random_state=0
+    )
+    return model.fit(bags.bags, bags.labels.argmax(axis=1))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return load_digit_candidates(part="validation", random_state=0)
+
+
+@pytest.fixture(scope="module")
+def row_model(rows):
+    names = [[str(label) for label in np.flatnonzero(each)] for each in rows.candidates]
+    model = MaxMatchingPartialLabelClassifier(max_epochs=5, random_state=0)
+    return model.fit(rows.features, names)
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return make_shop(400, 60, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def shop_model(shop):
+    model = MaxMatchingRecommender(dim=24, max_epochs=6, candidates="full", random_state=0)
+    return model.fit(shop.histories, item_ids=shop.item_ids)
+
+
+def test_bags_tell_foreign_instances_from_witnesses(bag_model, bags):
+    issues = find_group_issues(bag_model, bags)
+    is_foreign = bags.instance_labels < 0
+    assert roc_auc_score(is_foreign, issues.objects["noise"]) > 0.95
+    assert len(issues) == 160
+    chosen = issues.objects["times_chosen"] == 1
+    assert chosen.sum() == 160
+    assert (issues.groups["object"] == np.flatnonzero(chosen)).all()
+
+
+def test_a_bag_with_a_wrong_label_is_doubted_and_the_right_one_suggested(bag_model, bags):
+    label = bags.labels.argmax(axis=1)
+    wrong = label.copy()
+    wrong[:20] = (label[:20] + 1) % 6
+    planted = replace(bags, labels=wrong[:, None] == np.arange(6))
+    issues = find_group_issues(bag_model, planted)
+    is_wrong = np.arange(160) < 20
+    assert roc_auc_score(is_wrong, issues.groups["doubt"]) > 0.95
+    assert roc_auc_score(is_wrong, issues.groups["suspicion"]) > 0.95
+    assert (issues.groups["suggested"][:20] == label[:20]).mean() > 0.7
+
+
+def test_a_bag_with_two_labels_gives_two_groups_and_one_without_none(bag_model, bags):
+    labels = bags.labels.copy()
+    labels[0] = [True, True, False, False, False, False]
+    labels[1] = False
+    issues = find_group_issues(bag_model, replace(bags, labels=labels))
+    assert issues.groups["source"][:3].tolist() == [0, 0, 2]
+    assert issues.groups["target"][:2].tolist() == [0, 1]
+    assert len(issues.objects["noise"]) == bags.bags.n_objects
+    unlabelled = issues.objects["source"] == 1
+    assert (issues.objects["noise"][unlabelled] == 1).all()
+
+
+def test_candidates_tell_wrong_labels_and_rows_without_the_true_one(row_model, rows):
+    candidates = rows.candidates.copy()
+    is_missing = np.arange(len(candidates)) < 30
+    candidates[np.flatnonzero(is_missing), rows.truth[is_missing]] = False
+    planted = replace(rows, candidates=candidates)
+    issues = find_group_issues(row_model, planted)
+    row, label = np.nonzero(candidates)
+    assert roc_auc_score(rows.truth[row] != label, issues.objects["noise"]) > 0.9
+    assert roc_auc_score(is_missing, issues.groups["doubt"]) > 0.9
+    assert (issues.groups["object"] == label[issues.objects["times_chosen"] == 1]).all()
+
+
+def test_names_in_another_order_than_the_classes_of_the_data_change_nothing(row_model, rows):
+    issues = find_group_issues(row_model, rows)
+    turned = replace(rows, candidates=rows.candidates[:, ::-1], class_names=rows.class_names[::-1])
+    mirrored = find_group_issues(row_model, turned)
+    assert mirrored.groups["object"].tolist() == (9 - issues.groups["object"]).tolist()
+    assert mirrored.groups["probability"] == pytest.approx(issues.groups["probability"], abs=1e-5)
+
+
+def test_clicks_tell_stray_ones(shop_model, shop):
+    issues = find_group_issues(shop_model, shop)
+    assert roc_auc_score(shop.is_stray, issues.objects["noise"]) > 0.9
+    assert len(issues) == (shop.histories.sizes - 1).sum()
+    assert issues.groups["size"].max() == shop_model.window_size
+    assert issues.objects["times_chosen"].sum() == len(issues)
+
+
+def test_blocks_of_any_size_give_the_same_tables(shop_model, shop, monkeypatch):
+    whole = find_group_issues(shop_model, shop)
+    records = []
+    monkeypatch.setattr(_find, "BLOCK_OBJECTS", 500)
+    blocks = find_group_issues(shop_model, shop, on_progress=records.append)
+    assert len(records) > 10
+    assert records[-1] == {"stage": "judging", "done": 400, "total": 400}
+    for table in ("groups", "objects"):
+        for name, values in whole.table(table).items():
+            assert blocks.table(table)[name] == pytest.approx(values, abs=1e-5), name
+
+
+def test_folds_judge_every_group_once_by_models_that_never_saw_it(rows):
+    """A memorising model would find no fault with random candidates; a cross-fitted one does."""
+    generator = np.random.default_rng(0)
+    senseless = generator.random((120, 10)) < 0.2
+    senseless[np.arange(120), generator.integers(10, size=120)] = True
+    data = replace(rows, features=generator.normal(size=(120, 64)), candidates=senseless)
+    model = MaxMatchingPartialLabelClassifier(max_epochs=40, dropout=0.0, random_state=0)
+    memorised = find_group_issues(model.fit(data.features, data.candidates), data)
+    records = []
+    fair = find_group_issues(model, data, n_folds=3, random_state=0, on_progress=records.append)
+    assert memorised.groups["doubt"].mean() < 0.2
+    assert fair.groups["doubt"].mean() > 0.5
+    assert [r["done"] for r in records if r["stage"] == "fitting"] == [1, 2, 3]
+
+
+def test_arrays_are_taken_as_select_takes_them(bag_model, bags, row_model, rows, shop_model, shop):
+    by_set = find_group_issues(bag_model, bags)
+    by_arrays = find_group_issues(bag_model, list(bags.bags), bags.labels.argmax(axis=1))
+    assert by_arrays.groups["object"].tolist() == by_set.groups["object"].tolist()
+    found = find_group_issues(row_model, rows.features, rows.candidates)
+    assert len(found) == len(rows.features)
+    histories = [history.tolist() for history in shop.histories][:50]
+    assert len(find_group_issues(shop_model, histories)) == sum(len(h) - 1 for h in histories)
+
+
+def test_what_cannot_be_audited_is_refused_in_one_sentence(bag_model, bags, rows, shop_model, shop):
+    with pytest.raises(DataError, match="is for mil data, but pll data was given"):
+        find_group_issues(bag_model, rows)
+    with pytest.raises(DataError, match="pass targets"):
+        find_group_issues(bag_model, list(bags.bags))
+    with pytest.raises(DataError, match="Max-Matching estimator"):
+        find_group_issues(object(), bags)
+    with pytest.raises(ParameterError, match="161 folds were asked for"):
+        find_group_issues(bag_model, bags, n_folds=161)
+    with pytest.raises(ParameterError, match="n_folds must be a whole number of at least 2"):
+        find_group_issues(bag_model, bags, n_folds=1)
+    foreign = replace(shop, item_ids=shop.item_ids + 1)
+    with pytest.raises(UnknownTargetError, match="1 items of the data are not in the catalogue"):
+        find_group_issues(shop_model, foreign)
