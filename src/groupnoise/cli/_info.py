@@ -40,8 +40,10 @@ def info(
     typer.echo(f"{manifest['kind']}, groupnoise {manifest.get('groupnoise_version', 'unknown')}")
     typer.echo(f"weights  {weights.name}, {size:.1f} MB")
     typer.echo(f"epochs   {len(history)}")
+    chosen = manifest.get("trade_off", {})
     for name, value in manifest.get("parameters", {}).items():
-        typer.echo(f"  {name} = {value!r}")
+        choice = f", which chose {chosen[name]!r}" if value == "auto" and name in chosen else ""
+        typer.echo(f"  {name} = {value!r}{choice}")
 
 
 def doctor(

@@ -145,3 +145,16 @@ def test_a_handful_of_groups_is_too_little_to_choose_by():
 def test_what_is_chosen_in_fit_is_not_known_before():
     with pytest.raises(ParameterError, match="chosen in fit"):
         _ = MaxMatchingMILClassifier(weighting_strength="auto").weighting_strength_
+
+
+def test_the_command_line_takes_auto_and_shows_what_it_chose(tmp_path):
+    from typer.testing import CliRunner
+
+    from groupnoise.cli._main import app
+
+    folder = str(tmp_path / "model")
+    options = ["-p", "weighting_strength=auto", "-p", "max_epochs=1", "-p", "encoder=linear", "-q"]
+    fitted = CliRunner().invoke(app, ["fit", "digit-candidates", "-o", folder, *options])
+    assert fitted.exit_code == 0, fitted.output
+    shown = CliRunner().invoke(app, ["info", folder]).output
+    assert "weighting_strength = 'auto', which chose " in shown
