@@ -18,7 +18,7 @@ from groupnoise._recommender import ItemToItemRecommender
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
 from groupnoise.estimators._item_vectors import ItemVectors
-from groupnoise.estimators._spectral import spectral_vectors
+from groupnoise.estimators._spectral import spectral_start
 from groupnoise.estimators._trade_off import WindowTrials
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups, batch_rows, collate, large_enough, sliding_windows
@@ -263,11 +263,13 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
     def _start_among_neighbours(
         self, model: MatchingModel, windows: Groups, generator: np.random.Generator
     ) -> None:
-        vectors = spectral_vectors(
+        start = spectral_start(
             windows, self.n_items_, self.dim, rate=self.recency, generator=generator
         )
         for table in {model.object_encoder, model.target_encoder}:
-            table.start_from(torch.from_numpy(vectors))  # type: ignore[operator]
+            table.weight.data.copy_(torch.from_numpy(start.vectors[model.own_ids]))  # type: ignore[operator]
+        if model.bias is not None:
+            model.bias.data[:, 0] = torch.from_numpy(start.bias[model.own_ids])
 
     def _source(self) -> CandidateSource:
         if self.candidates == "full":

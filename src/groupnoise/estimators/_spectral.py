@@ -7,6 +7,8 @@ items clicked together place every item by its neighbours, their neighbours and 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -24,10 +26,26 @@ BLOCK_PAIRS = 1 << 22
 """Pairs of clicks counted at a time, so that memory follows the matrix and not the log."""
 
 
-def spectral_vectors(
+class SpectralStart(NamedTuple):
+    """Where training begins.
+
+    Attributes
+    ----------
+    vectors : float32 ndarray of shape (n_items, dim)
+        Dot products say how close two items are in a log. Zero for items without neighbours, and
+        in the columns that a catalogue smaller than `dim` leaves over.
+    bias : float32 ndarray of shape (n_items,)
+        What closeness leaves out: how common an item is.
+    """
+
+    vectors: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+
+def spectral_start(
     windows: Groups, n_items: int, dim: int, *, rate: float, generator: np.random.Generator
-) -> NDArray[np.float32]:
-    """Return a vector per item whose dot products say how close two items are in a log.
+) -> SpectralStart:
+    """Place the items of a log by which are clicked together.
 
     Parameters
     ----------
@@ -41,12 +59,6 @@ def spectral_vectors(
         How fast a pair counts less with each click between its two.
     generator : numpy Generator
         Decides where the search for eigenvectors begins.
-
-    Returns
-    -------
-    float32 ndarray of shape (n_items, dim)
-        Zero for items without neighbours, and in the columns that a catalogue smaller than `dim`
-        leaves over.
     """
     together = _clicked_together(windows, n_items, rate)
     degree = np.asarray(together.sum(axis=1)).ravel() + SMOOTHING
@@ -64,7 +76,8 @@ def spectral_vectors(
     vectors *= np.minimum(LARGEST_NORM / np.maximum(norms, 1e-12), 1.0)
     table = np.zeros((n_items, dim), dtype=np.float32)
     table[:, :n_vectors] = vectors
-    return table
+    # P(y | x) is the normalised count times the root of degree(y) / degree(x).
+    return SpectralStart(table, 0.5 * np.log(degree).astype(np.float32))
 
 
 def _clicked_together(windows: Groups, n_items: int, rate: float) -> sparse.csr_array:

@@ -132,10 +132,6 @@ class EmbeddingEncoder(nn.Module):
         """Map ids (n,) to vectors (n, dim)."""
         return look_up(self.weight, ids) if self.sparse else F.embedding(ids, self.weight)
 
-    def start_from(self, vectors: Tensor) -> None:
-        """Take the rows of a whole table (n_ids, dim) as initial values."""
-        self.weight.data.copy_(vectors)
-
 
 class FrozenEncoder(nn.Module):
     """An encoder that is used as it is: no gradient, no dropout, no running statistics.

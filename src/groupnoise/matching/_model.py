@@ -58,6 +58,11 @@ class MatchingModel(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_targets, 1)) if has_bias else None
         self.register_buffer("target_inputs", target_inputs, persistent=False)
 
+    @property
+    def own_ids(self) -> slice:
+        """The ids whose rows the tables of this model hold: all of them."""
+        return slice(None)
+
     def encode_objects(self, objects: Tensor) -> Tensor:
         """Return f(x), shape (n, dim)."""
         return self._encode(self.object_encoder, objects)

@@ -7,7 +7,7 @@ import pytest
 
 from groupnoise import MaxMatchingRecommender
 from groupnoise.estimators import _spectral
-from groupnoise.estimators._spectral import spectral_vectors
+from groupnoise.estimators._spectral import SpectralStart, spectral_start
 from groupnoise.exceptions import ParameterError
 from groupnoise.groups import Groups
 
@@ -23,10 +23,12 @@ def windows() -> Groups:
     return Groups.concat([groups, Groups.from_lists([[10]], targets=[0])])
 
 
-def vectors_of(windows: Groups, dim: int = 4, seed: int = 0) -> np.ndarray:
-    return spectral_vectors(
-        windows, N_ITEMS, dim, rate=0.5, generator=np.random.default_rng(seed)
-    ).astype(np.float64)
+def start_of(windows: Groups, dim: int = 4) -> SpectralStart:
+    return spectral_start(windows, N_ITEMS, dim, rate=0.5, generator=np.random.default_rng(0))
+
+
+def vectors_of(windows: Groups, dim: int = 4) -> np.ndarray:
+    return start_of(windows, dim).vectors.astype(np.float64)
 
 
 def test_pairs_are_counted_both_ways_and_less_with_each_click_between(windows: Groups) -> None:
@@ -76,6 +78,11 @@ def test_a_catalogue_smaller_than_the_width_leaves_columns_empty(windows: Groups
     vectors = vectors_of(windows, dim=20)
     assert vectors.shape == (N_ITEMS, 20)
     np.testing.assert_array_equal(vectors[:, N_ITEMS:], 0.0)
+
+
+def test_a_common_item_begins_with_a_larger_bias(windows: Groups) -> None:
+    bias = start_of(windows).bias
+    assert bias[:10].min() > bias[10] > bias[11] == 0.0
 
 
 def test_one_seed_gives_the_same_vectors(windows: Groups) -> None:
