@@ -11,13 +11,7 @@ from groupnoise._candidates import read_candidates
 from groupnoise._checks import check_count, check_features
 from groupnoise._scaling import Scaler
 from groupnoise._typing import BoolArray, FloatArray, IntArray
-from groupnoise.estimators._label_evidence import (
-    combine,
-    estimate_noise,
-    nearest_rows,
-    normalised,
-    posterior,
-)
+from groupnoise.estimators._label_evidence import Belief, believe, nearest_rows, normalised
 from groupnoise.exceptions import DataError
 
 
@@ -94,27 +88,25 @@ def find_label_issues(
         )
     if (table < 0).any() or not (table.sum(axis=1) > 0).all():
         raise DataError("probabilities must not be negative, and no row may be all zero.")
-    evidence = normalised(table.astype(np.float64))
+    neighbours = None
     if X is not None:
         check_count("n_neighbors", n_neighbors)
         rows = check_features("X", X)
         if len(rows) != len(given):
             raise DataError(f"X has {len(rows)} rows, but there are {len(given)} labels.")
         neighbours = nearest_rows(Scaler("standard").fit(rows)(rows), n_neighbors)
-        evidence = combine(evidence, np.eye(len(known))[given][neighbours].mean(axis=1))
-    return judge_labels(evidence, given, known)
+    belief = believe(given, np.eye(len(known))[given], normalised(table), neighbours)
+    return judge_labels(belief, given, known)
 
 
-def judge_labels(evidence: FloatArray, given: IntArray, classes: NDArray[Any]) -> LabelIssues:
-    """Return what evidence (n_rows, n_classes) says of the given labels, column by column."""
-    noise = estimate_noise(evidence, given)
-    belief = posterior(evidence, given, noise)
-    best = belief.argmax(axis=1)
+def judge_labels(belief: Belief, given: IntArray, classes: NDArray[Any]) -> LabelIssues:
+    """Return what is believed of the given labels, which are columns of `classes`."""
+    best = belief.probabilities.argmax(axis=1)
     return LabelIssues(
-        quality=belief[np.arange(len(given)), given],
+        quality=belief.probabilities[np.arange(len(given)), given],
         is_issue=best != given,
         suggested=classes[best],
-        noise_matrix=noise,
+        noise_matrix=belief.noise,
     )
 
 

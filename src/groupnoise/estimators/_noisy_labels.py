@@ -14,13 +14,7 @@ from groupnoise._random import RandomState
 from groupnoise._scaling import Scaler
 from groupnoise._typing import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import Validate
-from groupnoise.estimators._label_evidence import (
-    combine,
-    cross_fit,
-    estimate_noise,
-    nearest_rows,
-    posterior,
-)
+from groupnoise.estimators._label_evidence import Belief, believe, cross_fit, nearest_rows
 from groupnoise.estimators._label_issues import LabelIssues, judge_labels, read_single_labels
 from groupnoise.estimators._partial_label import MaxMatchingPartialLabelClassifier
 from groupnoise.estimators._prior_weights import ClassWeight
@@ -200,38 +194,32 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
                 f"X has {len(rows)} rows, but there are {len(given)} labels; "
                 "found input variables with inconsistent numbers of samples."
             )
-        evidence, belief = self._gather(rows, given, classes)
-        self.label_issues_: LabelIssues = judge_labels(evidence, given, classes)
-        self.noise_matrix_ = self.label_issues_.noise_matrix
+        belief = self._gather(rows, given, classes)
+        self.label_issues_: LabelIssues = judge_labels(belief, given, classes)
+        self.noise_matrix_ = belief.noise
         super().fit(
             rows,
-            _label_sets(self._candidates_of(belief, given), classes),
-            candidate_weights=belief + LEAST_TRUST,
+            _label_sets(self._candidates_of(belief.probabilities, given), classes),
+            candidate_weights=belief.probabilities + LEAST_TRUST,
             validate=validate,
             workers=workers,
             checkpoint=checkpoint,
         )
         return self
 
-    def _gather(
-        self, rows: NDArray[Any], given: IntArray, classes: NDArray[Any]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the evidence of the last round and the belief it leads to, (n_rows, n_classes)."""
+    def _gather(self, rows: NDArray[Any], given: IntArray, classes: NDArray[Any]) -> Belief:
+        """Return what is believed of the labels after all rounds."""
         generator = self._generator()
-        neighbours = None
+        neighbours = predicted = None
         if self.evidence != "predictions":
             neighbours = nearest_rows(Scaler(self.scaling).fit(rows)(rows), self.n_neighbors)
-        evidence: FloatArray = np.eye(len(classes))[given]
-        belief = evidence
+        belief = Belief(np.eye(len(classes))[given], np.eye(len(classes)))
         for _ in range(self.n_rounds):
-            votes = None if neighbours is None else belief[neighbours].mean(axis=1)
+            trusted = belief.probabilities
             if self.evidence != "neighbours":
-                predicted = self._predict_held_out(rows, given, belief, classes, generator)
-                evidence = predicted if votes is None else combine(predicted, votes)
-            elif votes is not None:
-                evidence = votes
-            belief = posterior(evidence, given, estimate_noise(evidence, given))
-        return evidence, belief
+                predicted = self._predict_held_out(rows, given, trusted, classes, generator)
+            belief = believe(given, trusted, predicted, neighbours)
+        return belief
 
     def _predict_held_out(
         self,
