@@ -72,16 +72,16 @@ class MatchingModel(nn.Module):
         inputs = ids if self.target_inputs is None else self.target_inputs[ids]
         return self.encode_target_inputs(inputs)
 
-    def encode(self, objects: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return f of objects and g of targets, in one call where both are ids of one encoder.
+    def encode(self, objects: Tensor, target_ids: Tensor) -> Tensor:
+        """Return f of objects and then g of targets, shape (n_objects + n_targets, dim).
 
-        A shared table is then read once, and its gradient names every row once.
+        Where both are ids of one encoder it is called once: a shared table is read once, and its
+        gradient names every row once.
         """
-        if self.object_encoder is not self.target_encoder or self.target_inputs is not None:
-            return self.encode_objects(objects), self.encode_targets(target_ids)
-        both = self.encode_objects(torch.cat([objects, target_ids]))
-        vectors, targets = both.split([len(objects), len(target_ids)])
-        return vectors, self._scaled(targets)
+        is_shared = self.object_encoder is self.target_encoder and self.target_inputs is None
+        if is_shared and self.logit_scale == 1.0:
+            return self.encode_objects(torch.cat([objects, target_ids]))
+        return torch.cat([self.encode_objects(objects), self.encode_targets(target_ids)])
 
     def encode_with_all_targets(
         self, objects: Tensor, wanted: Tensor
@@ -97,7 +97,8 @@ class MatchingModel(nn.Module):
             or table.sparse
             or self.target_inputs is not None
         ):
-            vectors, everything = self.encode(objects, torch.arange(self.n_targets))
+            vectors = self.encode_objects(objects)
+            everything = self.encode_targets(torch.arange(self.n_targets))
             return vectors, everything.index_select(0, wanted), everything
         shared = table is self.object_encoder
         vectors = look_up(table.weight, objects) if shared else self.encode_objects(objects)

@@ -1,7 +1,7 @@
 """How well an object fits the context its group gives it, in memory linear in the objects.
 
-Similarities of a group form a (size, size) array. It is made for a block of objects at a time,
-and made again in the backward pass, once it would hold more than BLOCK_ELEMENTS.
+Similarities of a group form a (size, size) array. Of large groups it is made for a block of
+objects at a time, and made again in the backward pass.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from groupnoise.matching import Dot, Similarity, masked_softmax
+from groupnoise.objectives import _products
+from groupnoise.objectives._products import fits_products, inner_products
 
-BLOCK_ELEMENTS = 1 << 22
-"""Similarities held at a time."""
 
-
-def context_scores(features: Tensor, mask: Tensor, similarity: Similarity) -> Tensor:
+def context_scores(
+    features: Tensor, mask: Tensor, similarity: Similarity, products: Tensor | None = None
+) -> Tensor:
     """Return S(c, h(x)) with c the mixture of the *other* objects.
 
     Parameters
@@ -31,6 +32,8 @@ def context_scores(features: Tensor, mask: Tensor, similarity: Similarity) -> Te
         True where an object is real.
     similarity : Similarity
         S of Eq. 5.
+    products : Tensor of shape (groups, size, size), optional
+        Inner products of the features, if they are known already.
 
     Returns
     -------
@@ -38,8 +41,7 @@ def context_scores(features: Tensor, mask: Tensor, similarity: Similarity) -> Te
         Means nothing at padding and for an object without company.
     """
     if isinstance(similarity, Dot):
-        scores: Tensor = _DotContext.apply(features, mask, similarity.scale)  # type: ignore[no-untyped-call]
-        return scores
+        return _dot_scores(features, mask, similarity.scale, products)
 
     def score(rows: slice) -> Tensor:
         block = features[:, rows]  # (groups, block, dim)
@@ -81,28 +83,55 @@ def in_blocks(score: Callable[[slice], Tensor], mask: Tensor) -> Tensor:
 
 def _blocks(mask: Tensor) -> list[slice]:
     n_groups, size = mask.shape
-    width = max(1, BLOCK_ELEMENTS // max(1, n_groups * size))
+    width = max(1, _products.PRODUCT_ELEMENTS // max(1, n_groups * size))
     return [slice(start, min(start + width, size)) for start in range(0, size, width)]
 
 
-class _DotContext(torch.autograd.Function):
-    """Context scores under the dot product, from similarities alone.
+def _dot_scores(features: Tensor, mask: Tensor, scale: float, products: Tensor | None) -> Tensor:
+    """Return context scores under the dot product, from similarities alone.
 
     The product of a mixture with a vector is the mixture of the products, so that a score is
     sum_j attention_j * similarity_j and no context vector is ever made. Its derivative by
     similarity_j is attention_j * (1 + similarity_j - score).
     """
+    scores: Tensor
+    if products is None and fits_products(*mask.shape):
+        products = inner_products(features)
+    if products is None:
+        scores = _BlockwiseScores.apply(features, mask, scale)  # type: ignore[no-untyped-call]
+    else:
+        scores = _ScoresOfProducts.apply(products, mask, scale)  # type: ignore[no-untyped-call]
+    return scores
+
+
+class _ScoresOfProducts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, products: Tensor, mask: Tensor, scale: float) -> Tensor:
+        similarity = products * scale
+        attention = _attention(similarity, mask, slice(None))
+        scores = (attention * similarity).sum(1)
+        ctx.save_for_backward(similarity, attention, scores)
+        ctx.scale = scale
+        return scores
 
     @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        similarity, attention, scores = ctx.saved_tensors
+        change = (similarity + (1.0 - scores).unsqueeze(1)).mul_(attention)
+        return change.mul_((ctx.scale * upstream).unsqueeze(1)), None, None
+
+
+class _BlockwiseScores(torch.autograd.Function):
+    @staticmethod
     def forward(ctx: Any, features: Tensor, mask: Tensor, scale: float) -> Tensor:
-        parts, blocks = [], _blocks(mask)
-        for rows in blocks:
-            similarity, attention = _attend(features, mask, scale, rows)
-            parts.append((attention * similarity).sum(1))
-        scores = parts[0] if len(blocks) == 1 else torch.cat(parts, -1)
-        ctx.kept = (similarity, attention) if len(blocks) == 1 else None
-        ctx.scale = scale
+        parts = []
+        for rows in _blocks(mask):
+            similarity = _similarity(features, scale, rows)
+            parts.append((_attention(similarity, mask, rows) * similarity).sum(1))
+        scores = torch.cat(parts, -1)
         ctx.save_for_backward(features, mask, scores)
+        ctx.scale = scale
         return scores
 
     @staticmethod
@@ -110,27 +139,28 @@ class _DotContext(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         features, mask, scores = ctx.saved_tensors
         weight, level = (ctx.scale * upstream).unsqueeze(1), (1.0 - scores).unsqueeze(1)
-        if ctx.kept is not None:
-            similarity, attention = ctx.kept
-            change = (similarity + level).mul_(attention).mul_(weight)
-            # A similarity moves both of its objects.
-            return torch.bmm(change + change.transpose(1, 2), features), None, None
         gradient = torch.zeros_like(features)
         for rows in _blocks(mask):
-            similarity, attention = _attend(features, mask, ctx.scale, rows)
+            similarity = _similarity(features, ctx.scale, rows)
+            attention = _attention(similarity, mask, rows)
             change = similarity.add_(level[..., rows]).mul_(attention).mul_(weight[..., rows])
+            # A similarity moves both of its objects.
             gradient[:, rows] += torch.bmm(change.transpose(1, 2), features)
             gradient.baddbmm_(change, features[:, rows])
         return gradient, None, None
 
 
-def _attend(features: Tensor, mask: Tensor, scale: float, rows: slice) -> tuple[Tensor, Tensor]:
-    """Return similarity and attention of the objects at `rows`, each (groups, size, rows).
+def _similarity(features: Tensor, scale: float, rows: slice) -> Tensor:
+    """Return the similarity of all objects to those at `rows`, shape (groups, size, rows)."""
+    return torch.bmm(features, features[:, rows].transpose(1, 2)).mul_(scale)
+
+
+def _attention(similarity: Tensor, mask: Tensor, rows: slice) -> Tensor:
+    """Return how the objects at `rows` attend to the others, shape (groups, size, rows).
 
     The objects attended to stand in rows: torch is slow at a softmax over a short last axis.
     """
-    similarity = torch.bmm(features, features[:, rows].transpose(1, 2)).mul_(scale)
     no_company = is_self(mask, rows).t() | ~mask.unsqueeze(-1)
     attention = similarity.masked_fill(no_company, -torch.inf).softmax(1)
     # An object alone has a softmax of NaN; it attends to nothing.
-    return similarity, attention.masked_fill_(no_company, 0.0)
+    return attention.masked_fill_(no_company, 0.0)

@@ -40,13 +40,6 @@ class DistinctObjects(NamedTuple):
         return values.index_select(0, self.slot.flatten()).view(*self.slot.shape, *values.shape[1:])
 
 
-class EncodedTargets(NamedTuple):
-    """Vectors (n, dim) of targets and what is added to their logits (n,)."""
-
-    vectors: Tensor
-    offset: Tensor
-
-
 class EncodedBatch(NamedTuple):
     """What pair matching over targets reads.
 
@@ -54,47 +47,61 @@ class EncodedBatch(NamedTuple):
     ----------
     vectors : Tensor of shape (n_distinct, dim)
         f of the distinct objects.
-    wanted : EncodedTargets
-        The target of each group.
-    candidates : EncodedTargets
-        The set that is normalised over.
+    members : Tensor of shape (groups, size + 1, dim)
+        f of the object at each place, and g of the group's target as the last member.
+    wanted_offset : Tensor of shape (groups,)
+        Added to the logits of the group's target.
+    candidates : Tensor of shape (n_candidates, dim)
+        g of the set that is normalised over.
+    offset : Tensor of shape (n_candidates,)
+        Added to the logits of the candidates.
     """
 
     vectors: Tensor
-    wanted: EncodedTargets
-    candidates: EncodedTargets
+    members: Tensor
+    wanted_offset: Tensor
+    candidates: Tensor
+    offset: Tensor
 
 
 def encode_batch(
     model: MatchingModel, objects: DistinctObjects, targets: Tensor, drawn: Candidates
 ) -> EncodedBatch:
     """Encode the objects of a batch, its targets (groups,) and the candidates drawn for it."""
+    n_objects = len(objects.inputs)
     if drawn.is_everything:
-        vectors, wanted, everything = model.encode_with_all_targets(objects.inputs, targets)
-        offset = model.target_bias(drawn.ids)
-        if offset is None:
-            offset = everything.new_zeros(len(everything))
-        return EncodedBatch(
-            vectors,
-            EncodedTargets(wanted, offset.index_select(0, targets)),
-            EncodedTargets(everything, offset),
-        )
+        vectors, wanted, candidates = model.encode_with_all_targets(objects.inputs, targets)
+        column = torch.arange(len(targets), device=targets.device)
+        members = _members(torch.cat([vectors, wanted]), objects.slot, n_objects + column)
+        offset = _offsets(model, drawn, drawn.ids, candidates)
+        return EncodedBatch(vectors, members, offset.index_select(0, targets), candidates, offset)
     if drawn.holds_wanted:
-        ids, n_added = drawn.ids, 0
-        column = torch.searchsorted(ids, targets)
+        added = targets[:0]
+        column = torch.searchsorted(drawn.ids, targets)
     else:
-        distinct, column = torch.unique(targets, return_inverse=True)
-        ids, n_added = torch.cat([distinct, drawn.ids]), len(distinct)
-    vectors, encoded = model.encode(objects.inputs, ids)
+        added, column = torch.unique(targets, return_inverse=True)
+    ids = torch.cat([added, drawn.ids])
+    encoded = model.encode(objects.inputs, ids)
+    members = _members(encoded, objects.slot, n_objects + column)
+    vectors, _, candidates = encoded.split([n_objects, len(added), len(drawn.ids)])
+    offset = _offsets(model, drawn, ids, encoded)
+    return EncodedBatch(
+        vectors, members, offset.index_select(0, column), candidates, offset[len(added) :]
+    )
+
+
+def _members(encoded: Tensor, slot: Tensor, target_slot: Tensor) -> Tensor:
+    places = torch.cat([slot, target_slot.unsqueeze(-1)], 1)  # (groups, size + 1)
+    return encoded.index_select(0, places.flatten()).view(*places.shape, -1)
+
+
+def _offsets(model: MatchingModel, drawn: Candidates, ids: Tensor, like: Tensor) -> Tensor:
+    """Return what is added to the logits of targets, those drawn being the last of them."""
     offset = model.target_bias(ids)
     if offset is None:
-        offset = encoded.new_zeros(len(ids))
-    if drawn.log_expected_count is not None:
-        # Only what was sampled is corrected; an added target is there for certain.
-        certain = encoded.new_zeros(n_added)
-        offset = offset - torch.cat([certain, drawn.log_expected_count.to(encoded)])
-    return EncodedBatch(
-        vectors,
-        EncodedTargets(encoded.index_select(0, column), offset.index_select(0, column)),
-        EncodedTargets(encoded[n_added:], offset[n_added:]),
-    )
+        offset = like.new_zeros(len(ids))
+    if drawn.log_expected_count is None:
+        return offset
+    # Only what was sampled is corrected; an added target is there for certain.
+    certain = like.new_zeros(len(ids) - len(drawn.ids))
+    return offset - torch.cat([certain, drawn.log_expected_count.to(like)])

@@ -21,8 +21,12 @@ class Weighting(Protocol):
         """S of Eq. 5, which decides what kind of features are wanted."""
         ...
 
-    def __call__(self, features: Tensor, mask: Tensor) -> Tensor:
-        """Map features (groups, size, dim) to log weights (groups, size)."""
+    def __call__(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
+        """Map features (groups, size, dim) to log weights (groups, size).
+
+        `products` are the inner products of the features, (groups, size, size), where they are
+        known already.
+        """
         ...
 
 
@@ -35,9 +39,9 @@ class SigmoidWeighting:
 
     similarity: Similarity = field(default_factory=Dot)
 
-    def __call__(self, features: Tensor, mask: Tensor) -> Tensor:
+    def __call__(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
         """Map features (groups, size, dim) to log weights (groups, size)."""
-        score = context_scores(features, mask, self.similarity)
+        score = context_scores(features, mask, self.similarity, products)
         has_company = mask.sum(-1, keepdim=True) > 1
         return F.logsigmoid(score).masked_fill(~(mask & has_company), 0.0)
 
@@ -61,7 +65,7 @@ class ContrastiveWeighting:
     similarity: Similarity = field(default_factory=Dot)
     n_strangers: int = 100
 
-    def __call__(self, features: Tensor, mask: Tensor) -> Tensor:
+    def __call__(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
         """Map features (groups, size, dim) to log weights (groups, size)."""
         strangers = self._strangers(features, mask)  # (groups, n_strangers, dim)
         if strangers is None:

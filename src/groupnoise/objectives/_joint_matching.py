@@ -121,9 +121,9 @@ class PerObjectWeighting:
         """S of Eq. 5."""
         return self.weighting.similarity
 
-    def __call__(self, features: Tensor, mask: Tensor) -> Tensor:
+    def __call__(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
         """Map features of objects (groups, size, dim) to log weights of pairs, as `mask`."""
         n_groups, size, _ = features.shape
         pairs = mask.view(n_groups, size, -1)
-        log_weight = self.weighting(features, pairs.any(-1)).unsqueeze(-1)
+        log_weight = self.weighting(features, pairs.any(-1), products).unsqueeze(-1)
         return log_weight.expand_as(pairs).masked_fill(~pairs, 0.0).flatten(1)

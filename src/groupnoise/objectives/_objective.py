@@ -79,7 +79,7 @@ class GroupObjective:
         progress : float
             How much of the training is done, for schedules.
         """
-        log_weight = self.log_weight(matching.features, matching.mask)
+        log_weight = self.log_weight(matching.features, matching.mask, matching.products)
         scores = matching.log_pair + self.log_trust(log_weight, matching.mask)
         log_score, share = self.selection(scores, matching.mask, progress)
         loss = -log_score
@@ -88,11 +88,11 @@ class GroupObjective:
             loss = loss - self.absent_strength * log_mass
         return LossOutput(loss, scores, log_weight, share)
 
-    def log_weight(self, features: Tensor, mask: Tensor) -> Tensor:
+    def log_weight(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
         """Return log P(object | group), shape (groups, size); zero where it has no say."""
         if self.weighting is None or self.weighting_strength == 0.0:
             return features.new_zeros(mask.shape)
-        return self.weighting(features, mask)
+        return self.weighting(features, mask, products)
 
     def log_trust(self, log_weight: Tensor, mask: Tensor) -> Tensor:
         """Return what a score adds to pair matching, shape (groups, size)."""

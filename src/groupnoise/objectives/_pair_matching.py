@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from groupnoise.exceptions import ParameterError
 from groupnoise.groups import GroupBatch
 from groupnoise.matching import Candidates, CandidateSource, MatchingModel, log_normaliser
 from groupnoise.objectives._encoded_batch import DistinctObjects, EncodedBatch, encode_batch
+from groupnoise.objectives._products import products_of_members
 
 
 class Matching(NamedTuple):
@@ -35,12 +35,15 @@ class Matching(NamedTuple):
         padding has no meaning.
     log_probabilities : Tensor of shape (groups, size, n_targets), optional
         Present when they were asked for.
+    products : Tensor of shape (groups, size, size), optional
+        Inner products of the features inside each group, where pair matching has made them.
     """
 
     log_pair: Tensor
     mask: Tensor
     features: Tensor
     log_probabilities: Tensor | None
+    products: Tensor | None = None
 
 
 class Matcher(Protocol):
@@ -86,27 +89,30 @@ class PairMatching:
     ) -> Matching:
         """Match the objects of a batch with its targets."""
         objects = DistinctObjects.of(batch)
-        if self.normalize == "objects":
-            vectors, wanted = model.encode(objects.inputs, batch.targets)
-            features = objects.at_places(vectors)
-            log_pair = self._over_objects(model, objects, features, wanted, self.source, generator)
-        elif self.with_probabilities:
+        if self.with_probabilities and self.normalize != "objects":
             return self._over_all_targets(model, batch, objects, generator)
+        if self.normalize == "objects":
+            features = objects.at_places(model.encode_objects(objects.inputs))
+            wanted, products = model.encode_targets(batch.targets), None
+            dot = torch.bmm(features, wanted.unsqueeze(-1)).squeeze(-1)
+            log_pair = self._over_objects(model, objects, dot, wanted, self.source, generator)
         else:
             drawn = self.source.draw(batch.all_targets, generator)
             encoded = encode_batch(model, objects, batch.targets, drawn)
-            features, wanted = objects.at_places(encoded.vectors), encoded.wanted.vectors
-            log_pair = _over_targets(batch, objects, features, encoded, drawn)
+            features, wanted = encoded.members[:, :-1], encoded.members[:, -1]
+            dot, products = products_of_members(encoded.members)
+            log_pair = _over_targets(batch.targets, objects, dot, encoded, drawn)
             if self.normalize == "both":
                 if self.object_source is None:
                     raise ParameterError(
                         'normalize="both" needs an object_source beside its source.'
                     )
                 among_objects = self._over_objects(
-                    model, objects, features, wanted, self.object_source, generator
+                    model, objects, dot, wanted, self.object_source, generator
                 )
                 log_pair = 0.5 * (log_pair + among_objects)
-        return Matching(log_pair.masked_fill(~batch.mask, 0.0), batch.mask, features, None)
+        log_pair = log_pair.masked_fill(~batch.mask, 0.0)
+        return Matching(log_pair, batch.mask, features, None, products)
 
     def _over_all_targets(
         self,
@@ -131,7 +137,7 @@ class PairMatching:
         self,
         model: MatchingModel,
         objects: DistinctObjects,
-        features: Tensor,
+        dot: Tensor,
         targets: Tensor,
         source: CandidateSource,
         generator: torch.Generator,
@@ -144,7 +150,7 @@ class PairMatching:
             )
         level = log_normaliser(targets, model.encode_objects(drawn.ids))  # (groups,)
         # The bias of a target is the same for every object and cancels.
-        return _dot(features, targets) - level.unsqueeze(-1)
+        return dot - level.unsqueeze(-1)
 
     def _level_of_targets(self, logits: Tensor) -> Tensor:
         """Return the log-sum-exp of each target over the objects of the batch, (n_targets,)."""
@@ -168,47 +174,22 @@ class PairMatching:
 
 
 def _over_targets(
-    batch: GroupBatch,
+    targets: Tensor,
     objects: DistinctObjects,
-    features: Tensor,
+    dot: Tensor,
     encoded: EncodedBatch,
     drawn: Candidates,
 ) -> Tensor:
     """Return log P(target | object) at every place, shape (groups, size)."""
-    vectors, wanted, candidates = encoded
-    logit = _dot(features, wanted.vectors) + wanted.offset.unsqueeze(-1)
+    logit = dot + encoded.wanted_offset.unsqueeze(-1)
     if drawn.holds_wanted:
-        level = log_normaliser(vectors, candidates.vectors, candidates.offset)
+        level = log_normaliser(encoded.vectors, encoded.candidates, encoded.offset)
         return logit - objects.at_places(level)
-    queries, query, excluded = _queries(vectors, objects.slot, batch.targets, drawn.ids)
-    others = log_normaliser(queries, candidates.vectors, candidates.offset, excluded)
+    queries, query, excluded = _queries(encoded.vectors, objects.slot, targets, drawn.ids)
+    others = log_normaliser(queries, encoded.candidates, encoded.offset, excluded)
     others = others.index_select(0, query.flatten()).view_as(logit)
     # The wanted target against the rest: logit - log(exp(logit) + exp(others)).
     return F.logsigmoid(logit - others)
-
-
-def _dot(features: Tensor, targets: Tensor) -> Tensor:
-    """Return f(x) . g(y) of each place with its group's target, shape (groups, size)."""
-    logits: Tensor = _GroupDot.apply(features, targets)  # type: ignore[no-untyped-call]
-    return logits
-
-
-class _GroupDot(torch.autograd.Function):
-    """Products of (groups, size, dim) and (groups, dim); torch's own order of them is slower."""
-
-    @staticmethod
-    def forward(ctx: Any, features: Tensor, targets: Tensor) -> Tensor:
-        ctx.save_for_backward(features, targets)
-        return torch.bmm(targets.unsqueeze(1), features.transpose(1, 2)).squeeze(1)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
-        features, targets = ctx.saved_tensors
-        return (
-            torch.bmm(upstream.unsqueeze(-1), targets.unsqueeze(1)),
-            torch.bmm(upstream.unsqueeze(1), features).squeeze(1),
-        )
 
 
 def _queries(

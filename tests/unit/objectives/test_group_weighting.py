@@ -8,7 +8,7 @@ import reference
 from builders import gradients, ragged_tensor, real_rows
 from groupnoise.matching import Dot, NegativeKL
 from groupnoise.objectives import ContrastiveWeighting, SigmoidWeighting
-from groupnoise.objectives import _context as module
+from groupnoise.objectives import _products as module
 
 SIZES = [3, 1, 5, 2]
 SIMILARITIES = {
@@ -101,7 +101,7 @@ def test_blockwise_weights_equal_the_dense_ones(kind, form, block_elements, monk
     similarity, _ = SIMILARITIES[kind]
     features, mask = features_of(kind)
     dense = form(similarity)(features, mask)[mask]
-    monkeypatch.setattr(module, "BLOCK_ELEMENTS", block_elements)
+    monkeypatch.setattr(module, "PRODUCT_ELEMENTS", block_elements)
     blockwise = form(similarity)(features, mask)[mask]
     assert_equal_with_gradients(blockwise, dense, features)
 
@@ -150,5 +150,5 @@ def test_neither_pass_over_ten_thousand_objects_makes_a_square_array(weighting):
     features.requires_grad_()
     with LargestTensor() as largest:
         weighting(features, mask).sum().backward()
-    assert largest.n_elements <= module.BLOCK_ELEMENTS < mask.shape[1] ** 2
+    assert largest.n_elements <= module.PRODUCT_ELEMENTS < mask.shape[1] ** 2
     assert features.grad[mask].isfinite().all()
