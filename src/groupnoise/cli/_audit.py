@@ -74,13 +74,15 @@ def audit(
 
     Example: groupnoise audit digit-bags -o runs/audit --clean runs/clean
     """
-    from groupnoise._checks import check_choice
+    from groupnoise._checks import check_choice, check_count
     from groupnoise.audit import TABLE_FORMATS, cleaned_copy, find_group_issues, write_audit_page
     from groupnoise.cli._sources import find_data
     from groupnoise.datasets import write_groups
     from groupnoise.experiments import spell_command
 
     check_choice("--format", table_format, TABLE_FORMATS)
+    if folds is not None:
+        check_count("--folds", folds, least=2)
     if output.is_file():
         raise ParameterError(f"--output must be a folder; {output} is a file.")
     if clean is not None and clean.exists() and not overwrite:

@@ -1,0 +1,163 @@
+"""`groupnoise audit` as a user runs it: in a process of its own, on files of their own."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from groupnoise.audit.report._pictures import picture_of_array
+from groupnoise.cli import main
+from groupnoise.datasets import (
+    load_digit_bags,
+    load_digit_candidates,
+    make_shop,
+    open_groups,
+    write_groups,
+)
+
+
+@pytest.fixture
+def groupnoise(tmp_path, monkeypatch, capsys):
+    """The command line in this process, whose libraries are loaded: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["groupnoise", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        return left.value.code, said.out, said.err
+
+    return run
+
+
+def read_csv(path):
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_bags_are_audited_by_folds_and_the_cleaned_copy_can_be_fitted(groupnoise, tmp_path):
+    write_groups(tmp_path / "bags", load_digit_bags(80, random_state=1))
+    words = [
+        "audit",
+        "bags",
+        "-o",
+        "out",
+        "--clean",
+        "clean",
+        "--folds",
+        "2",
+        "-p",
+        "max_epochs=10",
+    ]
+    finished = subprocess.run(
+        [sys.executable, "-m", "groupnoise", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "trained on the other 1 of 2 folds" in finished.stdout
+    assert len(read_csv(tmp_path / "out/groups.csv")) == 80
+    summary = json.loads((tmp_path / "out/summary.json").read_text(encoding="utf-8"))
+    listed = read_csv(tmp_path / "out/lists/wrong_target.csv")
+    assert len(listed) == summary["wrong_target"]
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert "groupnoise audit bags" in page
+    assert not any(outside in page for outside in ("<link", "http:", "https:", 'src="/'))
+    cleaned = open_groups(tmp_path / "clean")
+    assert len(cleaned.bags) == 80 - summary["wrong_target"]
+    assert groupnoise("fit", "clean", "-o", "model", "-q", "-p", "max_epochs=1")[0] == 0
+
+
+def test_a_model_judges_rows_of_a_file_shown_with_its_pictures_and_text(groupnoise, tmp_path):
+    digits = load_digit_candidates(part="test", random_state=0)
+    (tmp_path / "pictures").mkdir()
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"><path d="M0 0h1v1z"/></svg>'
+    with (tmp_path / "digits.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        columns = [f"f{number}" for number in range(64)]
+        writer.writerow(["candidates", *columns, "picture", "remark"])
+        for row, features in enumerate(digits.features):
+            (tmp_path / f"pictures/{row}.svg").write_text(svg, encoding="utf-8")
+            names = "|".join(str(label) for label in np.flatnonzero(digits.candidates[row]))
+            writer.writerow([names, *features, f"pictures/{row}.svg", f"seen on day {row}"])
+    fitted, _, _ = groupnoise(
+        "fit", "digits.csv", "--setting", "pll", "-o", "model", "-q", "-p", "max_epochs=2",
+    )  # fmt: skip
+    assert fitted == 0
+    code, said, _ = groupnoise(
+        "audit", "digits.csv", "--setting", "pll", "--model", "model", "--format", "json",
+        "--images", "picture", "--text", "remark", "-o", "out", "-q",
+    )  # fmt: skip
+    assert code == 0
+    assert "may have memorised" in said
+    worst = json.loads((tmp_path / "out/lists/droppable_candidate.json").read_text("utf-8"))
+    scores = [record["noise"] for record in worst]
+    assert scores == sorted(scores, reverse=True)
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/svg+xml;base64,") >= 40
+    assert "seen on day" in page
+
+
+def test_clicks_are_shown_with_titles_of_an_item_table(groupnoise, tmp_path):
+    shop = make_shop(120, 40, random_state=0)
+    write_groups(tmp_path / "log", shop)
+    lines = [f"{item}\ttitle of {item}" for item in range(0, 40, 2)]
+    (tmp_path / "items.tsv").write_text("\n".join(["item\ttitle", *lines]), encoding="utf-8")
+    code, _, _ = groupnoise(
+        "audit", "log", "--items", "items.tsv", "--text", "title", "--folds", 2, "-o", "out",
+        "-p", "max_epochs=1", "-p", "dim=8", "--format", "parquet", "-q",
+    )  # fmt: skip
+    assert code == 0
+    assert "title of " in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    import polars as pl
+
+    assert pl.read_parquet(tmp_path / "out/objects.parquet").height == shop.histories.n_objects
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--format", "xlsx"], "--format must be one of 'csv', 'parquet', 'json'"),
+        (["--folds", "1"], "--folds must be a whole number of at least 2"),
+        (["--output", "taken"], "taken is a file"),
+        (["--clean", "taken"], "taken exists already"),
+        (["--images", "picture"], "give it with --setting"),
+        (["--items", "taken"], "--items needs --text or --images"),
+        (["--model", "nowhere"], "nowhere holds no manifest.json"),
+        (["-p", "epochs=3"], "did you mean 'max_epochs'?"),
+    ],
+)
+def test_bad_arguments_end_with_one_sentence_and_exit_code_2(
+    arguments, sentence, groupnoise, tmp_path
+):
+    (tmp_path / "taken").write_text("", encoding="utf-8")
+    code, _, complaint = groupnoise("audit", "digit-bags", *arguments)
+    assert code == 2
+    assert sentence in complaint
+    assert complaint.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_column_that_is_not_there_is_named(groupnoise, tmp_path):
+    (tmp_path / "bags.csv").write_text("bag,label,x\n1,a,0\n1,a,2\n2,b,1\n", encoding="utf-8")
+    words = ("audit", "bags.csv", "--setting", "mil", "--images", "photo")
+    code, _, complaint = groupnoise(*words)
+    assert code == 2
+    assert "bags.csv has no column 'photo'; it has bag, label, x." in complaint
+
+
+def test_arrays_are_drawn_as_pictures_that_any_reader_opens(tmp_path):
+    import base64
+    import io
+
+    image = pytest.importorskip("PIL.Image")
+    drawn = picture_of_array(np.array([[0.0, 1.0, 0.5]]))
+    opened = image.open(io.BytesIO(base64.b64decode(drawn.partition(",")[2])))
+    assert opened.size == (3, 1)
+    assert list(opened.getchannel("A").tobytes()) == [0, 255, 128]
