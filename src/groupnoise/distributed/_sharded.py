@@ -92,36 +92,32 @@ class ShardedItemModel(MatchingModel):
         """The ids whose rows lie with this worker."""
         return slice(dist.get_rank(), None, dist.get_world_size())
 
-    def encode(self, objects: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return f of objects and g of targets; one message brings all that lies in one table."""
-        if self.target_encoder is not self.object_encoder:
-            return self.encode_objects(objects), self.encode_targets(target_ids)
-        return self._fetch(objects, target_ids)
+    def encode(self, objects: Tensor, target_ids: Tensor) -> Tensor:
+        """Return f of objects and then g of targets, shape (n_objects + n_targets, dim).
 
-    def encode_targets(self, ids: Tensor) -> Tensor:
-        """Return g(y) of targets known by id, shape (n, dim)."""
-        _, vectors = self._fetch(ids.new_empty(0), ids)
-        return vectors
-
-    def _fetch(self, objects: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return rows of the table of targets; the biases of targets travel with them."""
-        exchange = RowExchange.agree(
-            torch.cat([objects, target_ids]), self.n_targets, n_objects=len(objects)
-        )
+        One message brings all that lies in one table, and the biases of the targets with it.
+        """
+        if self.target_encoder is not self.object_encoder and len(objects):
+            return torch.cat([self.encode_objects(objects), self.encode_targets(target_ids)])
+        ids = torch.cat([objects, target_ids])
+        exchange = RowExchange.agree(ids, self.n_targets, n_objects=len(objects))
         rows = look_up(self.target_encoder.weight, exchange.wanted_rows)
-        sizes = [len(objects), len(target_ids)]
         if self.bias is None:
-            vectors, targets = exchange.send(rows).split(sizes)
-            return vectors, targets
+            return exchange.send(rows)
         # A bias that was not asked for must not get a gradient, not even one of zeros: the
         # optimiser moves every row that has one.
         as_target = exchange.wanted_as_target.unsqueeze(-1)
         biases = look_up(self.bias, exchange.wanted_rows[exchange.wanted_as_target])
         column = rows.new_zeros(len(rows), 1).masked_scatter(as_target, biases)
         received = exchange.send(torch.cat([rows, column], dim=1))
-        vectors, targets = received[:, :-1].split(sizes)
-        self._fetched = (target_ids, received[len(objects) :, -1])
-        return vectors, targets
+        vectors: Tensor
+        vectors, offsets = received.split([rows.shape[1], 1], dim=1)
+        self._fetched = (target_ids, offsets[len(objects) :, 0])
+        return vectors
+
+    def encode_targets(self, ids: Tensor) -> Tensor:
+        """Return g(y) of targets known by id, shape (n, dim)."""
+        return self.encode(ids.new_empty(0), ids)
 
     def target_bias(self, ids: Tensor) -> Tensor | None:
         """Return the bias of each target, shape (n,), or None."""

@@ -50,7 +50,7 @@ def items_with_bias(rank: int) -> dict[str, torch.Tensor]:
     with torch.no_grad():
         model.bias.copy_(torch.arange(rank, N_IDS, TorchWorkers().count).unsqueeze(-1))
     objects, targets = torch.tensor([rank, 5]), torch.tensor([7, 2 + rank, 7])
-    vectors, target_vectors = model.encode(objects, targets)
+    vectors, target_vectors = model.encode(objects, targets).split([2, 3])
     together = model.target_bias(targets)
     alone = model.target_bias(targets)
     (vectors.sum() + target_vectors.sum() + together.sum()).backward()
