@@ -109,7 +109,7 @@ def fit_bags_within(limit_bytes, features, size, outcome, mapped=True):
         outcome.write_text("out of memory")
 
 
-def fit_windows_within(extra_bytes, folder, outcome, shuffle_block):
+def fit_windows_within(extra_bytes, folder, outcome, shuffle_pool):
     """Fit on windows in a folder with little more memory than a small training needs."""
     from groupnoise import MaxMatchingRecommender
     from groupnoise.datasets import open_groups
@@ -122,7 +122,7 @@ def fit_windows_within(extra_bytes, folder, outcome, shuffle_block):
         max_epochs=1,
         init="random",
         weighting=None,
-        shuffle_block=shuffle_block,
+        shuffle_pool=shuffle_pool,
         random_state=0,
     )
     model.fit(windows[:20_000])

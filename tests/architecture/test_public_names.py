@@ -14,7 +14,7 @@ import groupnoise
 
 CORE_NAMES = {
     "groupnoise.groups": (
-        "GroupBatch Groups SlidingWindows batch_rows block_batch_rows collate large_enough "
+        "GroupBatch Groups SlidingWindows batch_rows pooled_batch_rows collate large_enough "
         "sliding_windows"
     ),
     "groupnoise.matching": (

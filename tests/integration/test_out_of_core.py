@@ -61,14 +61,14 @@ def window_folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("shuffle_block", [4096, None])
+@pytest.mark.parametrize("shuffle_pool", [100_000, None])
 def test_windows_are_trained_on_with_less_memory_than_they_take(
-    window_folder, tmp_path, shuffle_block
+    window_folder, tmp_path, shuffle_pool
 ):
     outcome = tmp_path / "outcome.txt"
-    in_a_process(fit_windows_within, 16 * MEGABYTE, window_folder, outcome, shuffle_block)
+    in_a_process(fit_windows_within, 16 * MEGABYTE, window_folder, outcome, shuffle_pool)
     said = outcome.read_text()
-    if shuffle_block:
+    if shuffle_pool is not None:
         assert float(said.removeprefix("loss ")) < np.log(33)
     else:  # an order of all windows at once does not fit
         assert said == "out of memory"

@@ -118,7 +118,7 @@ class MatchingEstimator(BaseEstimator):
             schedule=self.schedule,
             patience=self.patience,
             keep=getattr(self, "keep", "best"),
-            shuffle_block=getattr(self, "shuffle_block", None),
+            shuffle_pool=getattr(self, "shuffle_pool", None),
         )
 
     def _feature_encoder(self, n_features: int, dim: int, generator: torch.Generator) -> nn.Module:

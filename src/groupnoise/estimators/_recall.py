@@ -80,7 +80,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
     recency : float
         How fast trust in a click falls with each later click, in training and in answers; see
         :func:`groupnoise.objectives.log_recency`. 0 (the paper) ignores the order.
-    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, shuffle_block
+    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, shuffle_pool
         See :class:`groupnoise.training.TrainingPlan`.
     on_epoch : callable, optional
         Called with a record after each epoch.
@@ -135,7 +135,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         weight_decay: float = 0.2,
         schedule: str = "linear",
         patience: int | None = None,
-        shuffle_block: int | None = None,
+        shuffle_pool: int | None = None,
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -164,7 +164,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self.weight_decay = weight_decay
         self.schedule = schedule
         self.patience = patience
-        self.shuffle_block = shuffle_block
+        self.shuffle_pool = shuffle_pool
         self.on_epoch = on_epoch
         self.random_state = random_state
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from groupnoise._lazy import lazy_names
-from groupnoise.groups._order import batch_rows, block_batch_rows
+from groupnoise.groups._order import batch_rows, pooled_batch_rows
 from groupnoise.groups._ragged import Groups
 from groupnoise.groups._windows import SlidingWindows, large_enough, sliding_windows
 
@@ -20,7 +20,7 @@ __getattr__, __dir__ = lazy_names(
         "sliding_windows": "groupnoise.groups._windows",
         "GroupBatch": "groupnoise.groups._batch",
         "batch_rows": "groupnoise.groups._order",
-        "block_batch_rows": "groupnoise.groups._order",
+        "pooled_batch_rows": "groupnoise.groups._order",
         "large_enough": "groupnoise.groups._windows",
         "collate": "groupnoise.groups._collate",
     },
@@ -31,8 +31,8 @@ __all__ = [
     "Groups",
     "SlidingWindows",
     "batch_rows",
-    "block_batch_rows",
     "collate",
     "large_enough",
+    "pooled_batch_rows",
     "sliding_windows",
 ]

@@ -9,7 +9,10 @@ import numpy as np
 from groupnoise._typing import IntArray
 
 BATCHES_SORTED_TOGETHER = 16
-BLOCKS_MIXED_TOGETHER = 64
+LARGEST_BLOCK = 256
+"""Neighbouring groups read together: a page or more of a disk even if each is a few clicks."""
+BLOCKS_IN_A_POOL = 64
+"""The fewest blocks that are mixed, so that a small pool is a mixture too."""
 
 
 def batch_rows(
@@ -30,14 +33,14 @@ def batch_rows(
     yield from _cut(order, sizes[order], batch_size, generator)
 
 
-def block_batch_rows(
-    offsets: IntArray, batch_size: int, generator: np.random.Generator, block_size: int
+def pooled_batch_rows(
+    offsets: IntArray, batch_size: int, generator: np.random.Generator, pool_size: int
 ) -> Iterator[IntArray]:
     """Yield the rows of each batch so that neighbours on disk are read at about the same time.
 
-    Blocks of neighbouring groups come in random order, 64 of them are mixed at a time, and the
-    mixture is cut as in :func:`batch_rows`. Memory grows with the block, not with the number of
-    groups, and a disk reads whole blocks instead of single groups.
+    Blocks of neighbouring groups come in random order; as many as make a pool are mixed at a
+    time, and the mixture is cut as in :func:`batch_rows`. Memory grows with the pool, not with the
+    number of groups, and a disk reads blocks instead of single groups.
 
     Parameters
     ----------
@@ -47,17 +50,18 @@ def block_batch_rows(
         Groups per batch; only the last batch of all may be smaller.
     generator : numpy Generator
         Decides the order.
-    block_size : int
-        Groups per block. One block in place of all is a full shuffle.
+    pool_size : int
+        Groups mixed at a time; about 40 bytes of memory each.
     """
     n_groups = len(offsets) - 1
+    block_size = max(1, min(LARGEST_BLOCK, pool_size // BLOCKS_IN_A_POOL))
+    n_mixed = max(1, pool_size // block_size)
     starts = generator.permutation(np.arange(0, n_groups, block_size))
     left = np.zeros(0, dtype=np.int64)
-    for first in range(0, len(starts), BLOCKS_MIXED_TOGETHER):
-        mixed = starts[first : first + BLOCKS_MIXED_TOGETHER]
-        blocks = [np.arange(start, min(start + block_size, n_groups)) for start in mixed]
-        rows = generator.permutation(np.concatenate([left, *blocks]))
-        is_last = first + BLOCKS_MIXED_TOGETHER >= len(starts)
+    for first in range(0, len(starts), n_mixed):
+        mixed = starts[first : first + n_mixed, None] + np.arange(block_size)
+        rows = generator.permutation(np.concatenate([left, mixed[mixed < n_groups]]))
+        is_last = first + n_mixed >= len(starts)
         n_whole = len(rows) if is_last else len(rows) // batch_size * batch_size
         rows, left = rows[:n_whole], rows[n_whole:]
         yield from _cut(rows, offsets[rows + 1] - offsets[rows], batch_size, generator)

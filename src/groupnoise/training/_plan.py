@@ -32,10 +32,10 @@ class TrainingPlan:
     keep : {"best", "last"}
         Weights to end with where there is a validation value. A schedule that ends at zero is
         best left at its end: the epoch that looks best on few rows is mostly a lucky one.
-    shuffle_block : int, optional
-        For groups on disk that do not fit in memory: how many neighbouring groups are read
-        together, see :func:`groupnoise.groups.block_batch_rows`; a few thousand is a good number.
-        None shuffles all groups at once, which takes 32 bytes of memory for each.
+    shuffle_pool : int, optional
+        For groups on disk that do not fit in memory: how many are mixed at a time, see
+        :func:`groupnoise.groups.pooled_batch_rows`; a million is a good number. None mixes all,
+        which takes 32 bytes of memory for each.
     """
 
     max_epochs: int = 50
@@ -45,7 +45,7 @@ class TrainingPlan:
     schedule: str = "constant"
     patience: int | None = None
     keep: str = "best"
-    shuffle_block: int | None = None
+    shuffle_pool: int | None = None
 
     def __post_init__(self) -> None:
         check_count("max_epochs", self.max_epochs)
@@ -56,8 +56,8 @@ class TrainingPlan:
         check_choice("keep", self.keep, KEPT_WEIGHTS)
         if self.patience is not None:
             check_count("patience", self.patience)
-        if self.shuffle_block is not None:
-            check_count("shuffle_block", self.shuffle_block)
+        if self.shuffle_pool is not None:
+            check_count("shuffle_pool", self.shuffle_pool)
 
     def rate_at(self, progress: float) -> float:
         """Return the learning rate after a share `progress` of the training."""

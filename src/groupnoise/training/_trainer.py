@@ -15,7 +15,7 @@ from torch import Tensor
 
 from groupnoise._typing import IntArray, ProgressCallback
 from groupnoise.exceptions import GroupNoiseError, TrainingError
-from groupnoise.groups import Groups, batch_rows, block_batch_rows, collate
+from groupnoise.groups import Groups, batch_rows, collate, pooled_batch_rows
 from groupnoise.matching import MatchingModel
 from groupnoise.objectives import GroupObjective, Matcher
 from groupnoise.training._checkpoints import Checkpoints
@@ -169,10 +169,10 @@ class _Training:
 
     def _batches(self, state: TrainingState) -> Iterator[IntArray]:
         """Yield the rows of every batch of an epoch."""
-        size, block = self.plan.batch_size, self.plan.shuffle_block
-        if block is None:
+        size, pool = self.plan.batch_size, self.plan.shuffle_pool
+        if pool is None:
             return batch_rows(self.groups.sizes, size, state.order)
-        return block_batch_rows(self.groups.offsets, size, state.order, block)
+        return pooled_batch_rows(self.groups.offsets, size, state.order, pool)
 
     def _per_group(self, state: TrainingState, rows: IntArray) -> Tensor:
         """Return the losses of this worker's groups of the batch `rows`, shape (own groups,)."""

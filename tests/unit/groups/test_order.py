@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import offsets_of, ragged_sizes, seeds, steady
-from groupnoise.groups import batch_rows, block_batch_rows
+from groupnoise.groups import batch_rows, pooled_batch_rows
 
 
 @steady
@@ -45,38 +45,46 @@ def test_every_epoch_mixes_anew_and_the_generator_decides():
 
 
 @steady
-@given(sizes=ragged_sizes, batch_size=st.integers(1, 7), block_size=st.integers(1, 4), seed=seeds)
-def test_batches_of_blocks_cover_each_row_exactly_once(sizes, batch_size, block_size, seed):
+@given(sizes=ragged_sizes, batch_size=st.integers(1, 7), pool_size=st.integers(1, 9), seed=seeds)
+def test_batches_from_pools_cover_each_row_exactly_once(sizes, batch_size, pool_size, seed):
     generator = np.random.default_rng(seed)
-    batches = list(block_batch_rows(offsets_of(sizes), batch_size, generator, block_size))
+    batches = list(pooled_batch_rows(offsets_of(sizes), batch_size, generator, pool_size))
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(sizes)))
     assert max(len(rows) for rows in batches) <= batch_size
 
 
+@pytest.mark.parametrize("pool_size", [10, 200, 5000])
 @pytest.mark.parametrize("n_groups", [100, 1000, 1003])
-def test_blocks_make_as_many_batches_as_a_full_shuffle(n_groups):
+def test_pools_make_as_many_batches_as_a_full_shuffle(n_groups, pool_size):
     offsets = np.arange(n_groups + 1) * 2
-    batches = list(block_batch_rows(offsets, 16, np.random.default_rng(0), block_size=3))
+    batches = list(pooled_batch_rows(offsets, 16, np.random.default_rng(0), pool_size))
     assert len(batches) == math.ceil(n_groups / 16)
     assert sorted(len(rows) for rows in batches)[1:] == [16] * (len(batches) - 1)
 
 
-def test_only_a_few_blocks_are_in_use_at_a_time():
-    offsets = np.arange(100_001)
-    batches = list(block_batch_rows(offsets, 50, np.random.default_rng(0), block_size=100))
-    for first in range(0, len(batches) - 64, 64):
-        blocks = np.unique(np.concatenate(batches[first : first + 64]) // 100)
-        assert len(blocks) <= 2 * 64
+def batches_of_a_large_set(pool_size=6400):
+    return list(pooled_batch_rows(np.arange(100_001), 50, np.random.default_rng(0), pool_size))
 
 
-def test_groups_far_apart_share_a_batch_of_blocks():
-    offsets = np.arange(100_001)
-    batches = list(block_batch_rows(offsets, 50, np.random.default_rng(0), block_size=100))
-    assert all(len(np.unique(rows // 100)) > 20 for rows in batches)
+def test_only_the_blocks_of_a_pool_are_in_use_at_a_time():
+    batches = batches_of_a_large_set()  # 64 blocks of 100 groups in a pool of 128 batches
+    for first in range(0, len(batches), 128):
+        rows = np.concatenate(batches[first : first + 128])
+        assert len(np.unique(rows // 100)) <= 65
 
 
-def test_blocks_come_in_another_order_in_every_epoch():
+def test_groups_far_apart_share_a_batch_of_a_pool():
+    assert all(len(np.unique(rows // 100)) > 20 for rows in batches_of_a_large_set())
+
+
+def test_pools_are_made_of_other_blocks_in_every_epoch():
     offsets = np.arange(1001)
     generator = np.random.default_rng(0)
-    first, second = (np.concatenate([*block_batch_rows(offsets, 8, generator, 4)]) for _ in "ab")
-    assert (first != second).any()
+    first, second = (np.concatenate([*pooled_batch_rows(offsets, 8, generator, 64)]) for _ in "ab")
+    assert (first[:64] != second[:64]).any()
+
+
+def test_a_pool_that_holds_all_groups_mixes_all_of_them():
+    batches = list(pooled_batch_rows(np.arange(6401), 64, np.random.default_rng(0), 10_000))
+    spread = [np.ptp(rows) for rows in batches]
+    assert min(spread) > 0.8 * 6400

@@ -1,0 +1,202 @@
+"""Training from windows on disk: does shuffling by pools cost accuracy, and what memory it takes.
+
+Accuracy: the recommender on Amazon Video, all windows shuffled at once against pools of blocks of
+neighbouring windows. Neighbours are windows of one user, so a bad shuffle would show. Memory: one
+epoch over simulated windows in a folder, each way in a process of its own; the last one under a
+limit that is smaller than the windows.
+
+Run: python benchmarks/speed/out_of_core.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from _record import write_result
+
+from groupnoise import MaxMatchingRecommender
+from groupnoise.datasets import (
+    ClickDataset,
+    Windows,
+    load_dataset,
+    open_groups,
+    split_clicks,
+    write_windows,
+)
+from groupnoise.evaluation import hit_at_k, ndcg_at_k, rank_targets
+from groupnoise.groups import Groups
+
+SEEDS = (0, 1, 2)
+POOLS = (None, 65_536, 16_384, 4096)
+MILLION = 1 << 20
+LONG_HISTORY, N_ITEMS = 105, 100_000
+LARGE: dict[str, Any] = {
+    "dim": 8,
+    "n_negatives": 64,
+    "weighting": None,
+    "batch_size": 8192,
+    "max_epochs": 1,
+    "init": "random",
+    "random_state": 0,
+}
+WAYS: dict[str, tuple[bool, int | None]] = {
+    "in memory, all shuffled": (False, None),
+    "on disk, all shuffled": (True, None),
+    "on disk, a million mixed at a time": (True, MILLION),
+}
+MEGABYTE = 1 << 20
+
+
+def main() -> None:
+    """Measure both and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--windows", type=int, default=20_000_000, help="simulated windows")
+    parser.add_argument("--limit", type=int, default=600, help="megabytes, for the last way")
+    options = parser.parse_args()
+    payload = {"accuracy": accuracies(), "memory": memories(options.windows, options.limit)}
+    print(write_result("out_of_core", payload, packages=("groupnoise",)))
+
+
+def accuracies() -> dict[str, Any]:
+    """Return test figures of Amazon Video for each way to shuffle."""
+    clicks = load_dataset("amazon-video-games")
+    assert isinstance(clicks, ClickDataset)
+    split = split_clicks(
+        clicks.histories, protocol="leave_one_out", size=5, min_size=1, random_state=0
+    )
+    rows = []
+    for pool in POOLS:
+        trials = []
+        for seed in SEEDS:
+            model = MaxMatchingRecommender(shuffle_pool=pool, random_state=seed)
+            model.fit(split.train.groups, item_ids=clicks.item_ids)
+            trials.append(figures(model, clicks, split.test))
+            print(pool, seed, trials[-1], flush=True)
+        summary = {
+            name: {
+                "mean": round(statistics.mean(trial[name] for trial in trials), 4),
+                "deviation": round(statistics.stdev(trial[name] for trial in trials), 4),
+            }
+            for name in trials[0]
+        }
+        mixed = 1.0 if pool is None else round(pool / len(split.train.groups), 3)
+        rows.append({"shuffle_pool": pool, "share mixed at a time": mixed, **summary})
+    return {"windows": len(split.train.groups), "seeds": SEEDS, "rows": rows}
+
+
+def figures(
+    model: MaxMatchingRecommender, clicks: ClickDataset, windows: Windows
+) -> dict[str, float]:
+    """Return HIT@10 and NDCG@10 among 100 negatives."""
+    ranks = rank_targets(
+        model,
+        windows.groups,
+        clicks.n_items,
+        "sampled",
+        seen=clicks.histories.subset(windows.users),
+        random_state=0,
+    )
+    return {"HIT@10": float(hit_at_k(*ranks, k=10)), "NDCG@10": float(ndcg_at_k(*ranks, k=10))}
+
+
+def memories(n_windows: int, limit: int) -> dict[str, Any]:
+    """Return memory and time of an epoch over windows in a folder, for each way to hold them."""
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "windows"
+        groups = write_windows(folder, simulated(n_windows), size=5, min_size=5).groups
+        assert groups.targets is not None
+        arrays = (groups.objects, groups.offsets, groups.targets)
+        size = sum(array.nbytes for array in arrays) // MEGABYTE
+        rows = [in_a_process(folder, *way, None) | {"way": name} for name, way in WAYS.items()]
+        limited = in_a_process(folder, True, MILLION, limit)
+        rows.append(limited | {"way": f"on disk, a million mixed at a time, limit {limit} MB"})
+    for row in rows:
+        print(row, flush=True)
+    return {"windows": n_windows, "megabytes": size, "settings": LARGE, "rows": rows}
+
+
+def simulated(n_windows: int) -> Groups:
+    """Return histories that give this many windows of five clicks; users keep to a topic."""
+    generator = np.random.default_rng(0)
+    n_users = n_windows // (LONG_HISTORY - 5)
+    topic = np.repeat(generator.integers(N_ITEMS // 20, size=n_users), LONG_HISTORY)
+    clicks = (topic * 20 + generator.integers(20, size=len(topic))).astype(np.int32)
+    return Groups(clicks, np.arange(0, len(clicks) + 1, LONG_HISTORY))
+
+
+def in_a_process(folder: Path, mapped: bool, pool: int | None, limit: int | None) -> Any:
+    """Fit in a fresh process and return what it measured."""
+    with multiprocessing.get_context("spawn").Pool(1) as process:
+        return process.apply(fit_large, (folder, mapped, pool, limit))
+
+
+def fit_large(folder: Path, mapped: bool, pool: int | None, limit: int | None) -> dict[str, Any]:
+    """Fit one epoch; memory is counted from before the windows are opened."""
+    model = MaxMatchingRecommender(**LARGE, shuffle_pool=pool)
+    stored = open_groups(folder)
+    assert isinstance(stored, Windows)
+    model.fit(stored.groups[:50_000])
+    if limit is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit * MEGABYTE, limit * MEGABYTE))
+    groups, started, before = stored.groups, time.perf_counter(), anonymous_megabytes()
+    with Peak() as peak:
+        if not mapped:
+            assert groups.targets is not None
+            groups = Groups(*(np.array(a) for a in (groups.objects, groups.offsets)))
+            groups.targets = np.array(stored.groups.targets)
+        model.fit(groups)
+    return {
+        "seconds": round(time.perf_counter() - started, 1),
+        "megabytes of the process before": before,
+        "megabytes added at most": peak.megabytes - before,
+        "HIT@10 of fresh windows": round(hit_rate(model), 4),
+    }
+
+
+def hit_rate(model: MaxMatchingRecommender) -> float:
+    """Return HIT@10 among 100 negatives of windows drawn as the simulated ones are."""
+    generator = np.random.default_rng(1)
+    topics = generator.integers(N_ITEMS // 20, size=(2000, 1))
+    clicks = topics * 20 + generator.integers(20, size=(len(topics), 6))
+    windows = Groups.from_array(clicks[:, :5], clicks[:, 5])
+    return float(hit_at_k(*rank_targets(model, windows, model.n_items_, "sampled"), k=10))
+
+
+class Peak:
+    """The most memory of its own that this process held while the block ran, sampled."""
+
+    def __enter__(self) -> Peak:
+        self.megabytes, self._is_over = 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(0.02):
+            self.megabytes = max(self.megabytes, anonymous_megabytes())
+
+
+def anonymous_megabytes() -> int:
+    """Return the resident memory of this process that is not a mapped file."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("RssAnon"))
+
+
+if __name__ == "__main__":
+    main()
