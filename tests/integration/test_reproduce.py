@@ -6,10 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from groupnoise.cli._main import main
 from groupnoise.exceptions import ConfigError
 from groupnoise.experiments import read_recipe
 
@@ -62,6 +65,7 @@ def test_a_recipe_gives_rows_and_reports_and_says_what_is_missing(recipe, tmp_pa
         env={**os.environ, "GROUPNOISE_DATA": str(tmp_path)},
     )
     assert finished.returncode == 0, finished.stderr
+    assert "digits: 6 trials of a method, about" in finished.stderr
     rows = json.loads((tmp_path / "rows.json").read_text())
     figures = {
         (row["method"], row["criterion"]): row for row in rows if row["metric"] == "accuracy"
@@ -111,6 +115,101 @@ def test_a_misspelt_recipe_is_refused_before_anything_runs(recipe, change, words
     recipe.write_text(recipe.read_text().replace(*change))
     with pytest.raises(ConfigError.__mro__[1], match=words):
         read_recipe(recipe)
+
+
+ORIGINALS = """
+setting = "mil"
+datasets = ["sival"]
+stand_ins = { sival = ["digit-bags"] }
+notes = ["made for a test"]
+
+[protocol]
+fractions = [0.6, 0.2, 0.2]
+trials = 1
+follow_test = true
+
+[pairs]
+step = 1
+
+[paper]
+selection = "max"
+max_epochs = 2
+
+[ours]
+max_epochs = 2
+
+[rival.milr]
+n_starts = 1
+"""
+
+
+def write_sival(folder, n_images=20):
+    """Write images of two objects as the AMIL edition lays them out."""
+    generator = np.random.default_rng(0)
+    folder.mkdir(parents=True)
+    names = "".join(f"f{number}: continuous.\n" for number in range(30))
+    for task in ("Apple", "Book"):
+        lines = []
+        for name, place in (("Apple", 3.0), ("Book", -3.0)):
+            for image, segment in product(range(n_images), (1, 2)):
+                features = generator.normal(loc=place if segment == 1 else 0.0, size=30)
+                values = ",".join(f"{value:.3f}" for value in features)
+                is_object = int(name == task and segment == 1)
+                lines.append(f"lamp_{name}_{image:02d},{segment},{values},{is_object}.")
+        (folder / f"{task}.data").write_text("\n".join(lines) + "\n")
+        (folder / f"{task}.names").write_text(f"0,1.\nbag_id: x.\nsegment_id: x.\n{names}")
+
+
+def run(tmp_path, *words):
+    (tmp_path / "data").mkdir(exist_ok=True)
+    return subprocess.run(
+        command(*words, "--jobs", 1, "--data-dir", tmp_path / "data"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "GROUPNOISE_DATA": str(tmp_path / "data"), "COLUMNS": "200"},
+    )
+
+
+def test_the_original_runs_where_its_files_are_and_else_what_stands_in(tmp_path):
+    recipe = tmp_path / "pairs.toml"
+    recipe.write_text(ORIGINALS)
+    without = run(tmp_path, recipe, "--json", tmp_path / "without.json")
+    assert without.returncode == 0, without.stderr
+    assert "left out sival" in without.stderr
+    assert "In its place: digit-bags." in without.stderr
+    write_sival(tmp_path / "data/mil/sival")
+    present = run(tmp_path, recipe, "--json", tmp_path / "with.json")
+    assert present.returncode == 0, present.stderr
+    rows = json.loads((tmp_path / "with.json").read_text())
+    assert {row["dataset"] for row in rows} == {"sival 1-2"}
+    assert "left out" not in present.stderr
+    assert "made for a test" in (tmp_path / "runs/pairs/report.md").read_text()
+    page = (tmp_path / "runs/pairs/report.html").read_text()
+    assert "Test accuracy while learning, sival 1-2" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--trials", 2, "--seeds", "0:2"], "no --seeds beside"),
+        (["--protocol", "leave_one_out"], "oracle, covering_rate"),
+        (["--methods", "cc"], "has no method 'cc'"),
+        (["--datasets", "lost"], "has no data set 'lost'"),
+        (["--jobs", 0], "--jobs must be"),
+        (["--data-dir", "nowhere"], "--data-dir must be a folder; nowhere is none"),
+    ],
+)
+def test_options_that_do_not_fit_end_with_a_sentence(
+    recipe, tmp_path, words, complaint, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["groupnoise", "reproduce", str(recipe), *map(str, words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert complaint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

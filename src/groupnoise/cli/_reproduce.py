@@ -86,6 +86,8 @@ def reproduce(
         raise ParameterError("--trials takes a whole number of at least 1, and no --seeds beside.")
     if jobs is not None and jobs < 1:
         raise ParameterError(f"--jobs must be a whole number of at least 1; got {jobs}.")
+    if data_dir is not None and not data_dir.is_dir():
+        raise ParameterError(f"--data-dir must be a folder; {data_dir} is none.")
     if trials is not None:
         seeds = f"0:{trials}"
     folder = recipes or _own_recipes()

@@ -1,0 +1,98 @@
+"""Tables from the result files of reproductions: methods down, data sets across."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+NAMES = {
+    "paper": "Max-Matching, `paper`",
+    "ours": "**Max-Matching, `ours`**",
+    "paper-mm": "MM, `paper`",
+    "ours-mm": "**MM, `ours`**",
+    "supervised": "shown the truth",
+    "pairwise-mlp": "pairwise, encoder of `ours`",
+    "cooccurrence": "co-occurrence, summed",
+    "cooccurrence-last": "co-occurrence, last click",
+    "item-cf": "item-CF, summed",
+    "item-cf-last": "item-CF, last click",
+}
+ALL_SETS = "all sets"
+
+
+def reproduction_table(
+    result: dict[str, Any],
+    *,
+    metrics: Sequence[str] = ("accuracy",),
+    criterion: str | None = None,
+    datasets: Sequence[str] | None = None,
+) -> str:
+    """Return a line per method and a column per data set, the metrics joined by a slash.
+
+    Parameters
+    ----------
+    result : dict
+        What `keep_reproduction.py` wrote.
+    metrics : sequence of str
+        Which figures a cell holds; the deviation stands beside a single one.
+    criterion : str, optional
+        By what settings were chosen; the main criterion by default.
+    datasets : sequence of str, optional
+        Which columns; all by default.
+    """
+    wanted = criterion or result["criteria"][0]
+    rows = [row for row in result["rows"] if row["criterion"] == wanted]
+    columns = datasets or list(
+        dict.fromkeys(row["dataset"] for row in rows if row["metric"] == metrics[0])
+    )
+    found = {(row["dataset"], row["method"], row["metric"]): row for row in rows}
+    ranks = {row["method"]: row["mean"] for row in rows if row["metric"] == "mean rank"}
+    heads = [*columns, *(["mean rank"] if ranks else [])]
+    lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+    for method in result["methods"]:
+        cells = [_cell([found.get((d, method, m)) for m in metrics], result) for d in columns]
+        if ranks:
+            cells.append(f"{ranks[method]:.2f}" if method in ranks else "")
+        if any(cells):
+            lines.append(f"| {NAMES.get(method, method)} | " + " | ".join(cells) + " |")
+    lines += _printed(result, metrics, columns, bool(ranks))
+    return "\n".join([*lines, "", _note(result, metrics, wanted)])
+
+
+def _cell(rows: Sequence[dict[str, Any] | None], result: dict[str, Any]) -> str:
+    known = [row for row in rows if row is not None]
+    if not known:
+        return ""
+    text = " / ".join(f"{row['mean']:.3f}" for row in known)
+    if len(known) == 1:
+        text += f" ± {known[0]['std']:.3f}"
+    n_trials = known[0]["trials"]
+    return text if n_trials == len(result["seeds"]) else f"{text} ({n_trials})"
+
+
+def _printed(
+    result: dict[str, Any], metrics: Sequence[str], columns: Sequence[str], with_rank: bool
+) -> list[str]:
+    """Return the figures in print, for the methods that have any in these columns."""
+    lines = []
+    for method, name in (("paper-mm", "MM"), ("paper", "Max-Matching")):
+        cells = []
+        for dataset in columns:
+            figures = result["published"].get(dataset, {}).get(method, {})
+            cells.append(" / ".join(f"{figures[m]:.3f}" for m in metrics if m in figures))
+        if any(cells):
+            tail = " |" if with_rank else ""
+            lines.append(f"| *{name}, as printed* | " + " | ".join(cells) + f" |{tail}")
+    return lines
+
+
+def _note(result: dict[str, Any], metrics: Sequence[str], criterion: str) -> str:
+    seeds = result["seeds"]
+    spread = " and deviation" if len(metrics) == 1 else ""
+    chosen = {"oracle": "true validation labels", "validation": "the validation part"}
+    by = chosen.get(criterion, criterion.replace("_", " ") + ", which needs no labels")
+    fewer = "; fewer trials in brackets" if result["is_partial"] else ""
+    return (
+        f"{' / '.join(metrics)}: mean{spread} over seeds {seeds[0]} to {seeds[-1]}{fewer}. "
+        f"Settings chosen by {by}. `{result['reproduced_with']}`"
+    )
