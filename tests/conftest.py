@@ -1,6 +1,7 @@
 """What every test shares."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,29 @@ def _one_thread():
     import torch
 
     torch.set_num_threads(1)
+
+
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium, or a skip where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    if executable is None:
+        pytest.skip("no Chromium on this machine: install it to test pages")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS)
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session")

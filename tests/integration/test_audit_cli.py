@@ -41,20 +41,9 @@ def read_csv(path):
 
 def test_bags_are_audited_by_folds_and_the_cleaned_copy_can_be_fitted(groupnoise, tmp_path):
     write_groups(tmp_path / "bags", load_digit_bags(80, random_state=1))
-    words = [
-        "audit",
-        "bags",
-        "-o",
-        "out",
-        "--clean",
-        "clean",
-        "--folds",
-        "2",
-        "-p",
-        "max_epochs=10",
-    ]
+    options = ["-o", "out", "--clean", "clean", "--folds", "2", "-p", "max_epochs=10"]
     finished = subprocess.run(
-        [sys.executable, "-m", "groupnoise", *words],
+        [sys.executable, "-m", "groupnoise", "audit", "bags", *options],
         cwd=tmp_path,
         capture_output=True,
         text=True,
