@@ -119,6 +119,7 @@ class Checkpoints:
         """Refuse a folder with the saves of another training; sweep what a killed one left."""
         if self.folder.exists() and not self.folder.is_dir():
             raise CheckpointError(f"{self.folder} is a file; give a folder for the checkpoints.")
+        self._refuse_other_members()
         if self.saves() and not self.resume:
             raise CheckpointError(
                 f"{self.folder} holds checkpoints already; resume from them (--resume, or "
@@ -126,6 +127,18 @@ class Checkpoints:
             )
         for path in self.folder.glob(f"{PARTIAL}*"):
             shutil.rmtree(path, ignore_errors=True)
+
+    def _refuse_other_members(self) -> None:
+        """Members save in folders of their own, where one model would not look for its saves."""
+        if self._parent is not None:
+            whole, other, kind = self._parent.folder, self._parent.saves(), "one model"
+        else:
+            whole, other, kind = self.folder, [*self.folder.glob("member-*")], "several members"
+        if other:
+            raise CheckpointError(
+                f"{whole} holds the checkpoints of {kind}; go on with the same n_members or give "
+                "another folder."
+            )
 
     @contextmanager
     def writing(self, number: int) -> Iterator[Path]:
