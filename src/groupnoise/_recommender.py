@@ -72,10 +72,10 @@ class Recommender(BaseEstimator):
                 else self.catalogue_.indices_of(wanted)
             )
             candidates = np.broadcast_to(indices, (n_rows, indices.shape[-1]))
-        return np.concatenate(
-            [block for _, block in self._score_blocks(indexed, candidates)]
-            or [np.zeros((0, self.n_items_ if candidates is None else candidates.shape[1]))]
-        )
+        blocks = [block for _, block in self._score_blocks(indexed, candidates)]
+        if not blocks:
+            return np.zeros((0, self.n_items_ if candidates is None else candidates.shape[1]))
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
     def recommend(
         self, histories: ItemHistories | Groups, top: int = 10, exclude_seen: bool = True
@@ -111,6 +111,10 @@ class Recommender(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range; called first by `fit`."""
+
+    def _rows_at_once(self, n_candidates: int | None) -> int:
+        """Return how many histories to score together, for that many candidates or for all."""
+        return max(1, _BLOCK_ENTRIES // self.n_items_)
 
     @abstractmethod
     def _score_all(self, histories: Groups) -> FloatArray:
@@ -159,7 +163,7 @@ class Recommender(BaseEstimator):
     ) -> Iterator[tuple[slice, FloatArray]]:
         """Yield (rows, scores) block by block, popularity standing in for empty histories."""
         n_rows = len(indexed.n_unknown)
-        size = max(1, _BLOCK_ENTRIES // self.n_items_)
+        size = self._rows_at_once(None if candidates is None else candidates.shape[1])
         for start in range(0, n_rows, size):
             rows = slice(start, min(start + size, n_rows))
             wanted = None if candidates is None else candidates[rows]
@@ -169,16 +173,21 @@ class Recommender(BaseEstimator):
         n_rows = len(indexed.n_unknown)
         shape = (n_rows, self.n_items_) if wanted is None else wanted.shape
         known = None if wanted is None else np.maximum(wanted, 0)
-        popularity = self.popularity_ if known is None else self.popularity_[known]
-        scores = np.array(np.broadcast_to(popularity, shape))
-        if len(indexed.items):
-            groups, rows = _non_empty(indexed)
-            scores[rows] = (
-                self._score_all(groups) if known is None else self._score_some(groups, known[rows])
+        answered = np.flatnonzero(np.diff(indexed.offsets))
+        if len(answered):
+            groups, _ = _non_empty(indexed)
+            scores = (
+                self._score_all(groups)
+                if known is None
+                else self._score_some(groups, known[answered])
             )
-        if wanted is not None:
-            scores[wanted < 0] = -np.inf
-        return scores
+        if len(answered) < n_rows:
+            popularity = self.popularity_ if known is None else self.popularity_[known]
+            filled = np.array(np.broadcast_to(popularity, shape))
+            if len(answered):
+                filled[answered] = scores
+            scores = filled
+        return scores if wanted is None else np.where(wanted < 0, -np.inf, scores)
 
 
 class ItemToItemRecommender(Recommender):

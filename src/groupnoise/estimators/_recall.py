@@ -17,6 +17,7 @@ from groupnoise._random import RandomState, torch_generator
 from groupnoise._recommender import ItemToItemRecommender
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
+from groupnoise.estimators._history_scores import score_catalogue, score_items
 from groupnoise.estimators._item_vectors import ItemVectors
 from groupnoise.estimators._spectral import spectral_start
 from groupnoise.estimators._trade_off import WindowTrials
@@ -30,13 +31,14 @@ from groupnoise.matching import (
     SampledCandidates,
     Similarity,
     item_model,
-    log_normaliser,
-    masked_logsumexp,
 )
 from groupnoise.objectives import PairMatching, Selection, Weighting
 from groupnoise.training import Checkpoints, OneWorker, Workers
 
 EVALUATION_BATCH = 512
+
+SCORES_AT_ONCE = 1 << 25
+"""Scores, or entries of candidate vectors, held at a time: 128 MB."""
 
 
 class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
@@ -279,28 +281,22 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         shares = torch.from_numpy(self.popularity_ / self.popularity_.sum())
         return InBatchCandidates(shares if self.corrected else None)
 
+    def _rows_at_once(self, n_candidates: int | None) -> int:
+        # The more histories together, the more clicks they share.
+        width = self.n_items_ if n_candidates is None else n_candidates * self.dim
+        return max(1, SCORES_AT_ONCE // width)
+
     def _score_all(self, histories: Groups) -> FloatArray:
-        objects, mask = self._recent(histories)
-        with torch.no_grad():
-            vectors, log_weight = self._weighted(objects, mask)
-            everything = torch.arange(self.n_items_)
-            log_pair = self.model_.logits(vectors.flatten(0, 1), everything).log_softmax(-1)
-            terms = log_pair.view(*mask.shape, -1) + log_weight.unsqueeze(-1)
-            scores: FloatArray = _mixed(terms, mask).numpy()
+        clicks, mask = self._recent(histories)
+        scores: FloatArray = score_catalogue(self.model_, self._objective(), clicks, mask).numpy()
         return scores
 
     def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
-        objects, mask = self._recent(histories)
-        with torch.no_grad():
-            vectors, log_weight = self._weighted(objects, mask)
-            log_weight = log_weight - self._levels(objects)
-            wanted = torch.from_numpy(np.maximum(items, 0))
-            targets = self.model_.encode_targets(wanted.flatten()).view(*wanted.shape, -1)
-            logits = vectors @ targets.transpose(1, 2)  # (groups, size, n_candidates)
-            if self.item_bias:
-                bias = self.model_.target_bias(wanted)
-                logits = logits + bias.unsqueeze(1)  # type: ignore[union-attr]
-            scores: FloatArray = _mixed(logits + log_weight.unsqueeze(-1), mask).numpy()
+        clicks, mask = self._recent(histories)
+        wanted = torch.from_numpy(np.maximum(items, 0))
+        scores: FloatArray = score_items(
+            self.model_, self._objective(), clicks, mask, wanted
+        ).numpy()
         return scores
 
     def _recent(self, histories: Groups) -> tuple[Tensor, Tensor]:
@@ -312,23 +308,6 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         mask = place < taken[:, None]
         clicks = histories.objects[np.minimum(index, histories.offsets[1:, None] - 1)]
         return torch.from_numpy(clicks.astype(np.int64)), torch.from_numpy(mask)
-
-    def _weighted(self, objects: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return f of the clicks and what their scores add to pair matching."""
-        objective = self._objective()
-        vectors = self.model_.encode_objects(objects)
-        return vectors, objective.log_trust(objective.log_weight(vectors, mask), mask)
-
-    def _levels(self, objects: Tensor) -> Tensor:
-        """Return the log denominator of each click over the whole catalogue."""
-        distinct, place = torch.unique(objects, return_inverse=True)
-        everything = torch.arange(self.n_items_)
-        level = log_normaliser(
-            self.model_.encode_objects(distinct),
-            self.model_.encode_targets(everything),
-            self.model_.target_bias(everything),
-        )
-        return level[place]
 
     def _item_similarity(self, indices: IntArray) -> FloatArray:
         with torch.no_grad():
@@ -389,8 +368,3 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self.catalogue_ = Catalogue.from_arrays(arrays)
         self.popularity_ = arrays["popularity"]
         self.model_ = self._build_model(torch.Generator().manual_seed(0))
-
-
-def _mixed(terms: Tensor, mask: Tensor) -> Tensor:
-    """Return the log-sum-exp over the clicks: (groups, size, n) to (groups, n)."""
-    return masked_logsumexp(terms.transpose(1, 2), mask.unsqueeze(1).expand(-1, terms.shape[2], -1))
