@@ -19,7 +19,7 @@ from groupnoise.experiments._pictures import (
     Gallery,
     HistoryPicture,
 )
-from groupnoise.experiments._prepared import PreparedClassifier
+from groupnoise.experiments._prepared import Committee, ScaledClassifier
 from groupnoise.experiments._recipe_files import read_recipe
 from groupnoise.experiments._recipes import Reading, Recipe, Row
 from groupnoise.experiments._reproduce import Plan, Reproduction, plan_reproduction, reproduce
@@ -27,6 +27,7 @@ from groupnoise.experiments._run import Method, TrialResult, run_method, summari
 from groupnoise.experiments._times import TimeLeft, TimeTable, experiment_key, fit_seconds
 from groupnoise.experiments._trials import BagTrial, CandidateTrial, Trial
 from groupnoise.experiments._views import DatasetView
+from groupnoise.experiments._watch import Watched
 
 __all__ = [
     "METHODS",
@@ -36,6 +37,7 @@ __all__ = [
     "CandidateTrial",
     "Click",
     "ClickTrial",
+    "Committee",
     "DatasetView",
     "Demo",
     "DemoTask",
@@ -45,16 +47,17 @@ __all__ = [
     "Method",
     "MethodEntry",
     "Plan",
-    "PreparedClassifier",
     "Reading",
     "Recipe",
     "Reproduction",
     "Row",
     "RunFacts",
+    "ScaledClassifier",
     "TimeLeft",
     "TimeTable",
     "Trial",
     "TrialResult",
+    "Watched",
     "demo_tasks",
     "experiment_key",
     "find_method",

@@ -12,7 +12,7 @@ from groupnoise._typing import BoolArray
 from groupnoise.datasets import ClickDataset, Windows, WindowSplit
 from groupnoise.evaluation import hit_at_k, ndcg_at_k, rank_targets
 from groupnoise.exceptions import DataError
-from groupnoise.experiments._trials import fit_watched
+from groupnoise.experiments._watch import Watched, fit_watched
 from groupnoise.groups import Groups
 
 TOP = 10
@@ -38,9 +38,7 @@ class ClickTrial:
     setting: ClassVar[str] = "rs"
     criteria: ClassVar[tuple[str, ...]] = ("validation",)
 
-    def fit(
-        self, estimator: Any, criterion: str = "validation", *, supervised: bool = False
-    ) -> list[float]:
+    def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
         """Fit on windows, or on the clicks of each window that truly led to the next.
 
         A window without such a click keeps all of them: its target still tells what is popular.
@@ -55,7 +53,6 @@ class ClickTrial:
             estimator,
             groups,
             None,
-            criterion,
             item_ids=self.clicks.item_ids,
             validation=self._watched.groups,
         )

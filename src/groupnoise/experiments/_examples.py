@@ -73,7 +73,7 @@ def clicked_items(trial: ClickTrial, n_items: int) -> IntArray:
 
 def _answers(estimator: Any, items: IntArray, top: int) -> IntArray:
     """Return the best other items after each clicked one, as item indices."""
-    scores = estimator.scores(Groups(items, np.arange(len(items) + 1)))
+    scores = np.array(estimator.scores(Groups(items, np.arange(len(items) + 1))))
     scores[np.arange(len(items)), items] = -np.inf
     best: IntArray = np.argsort(-scores, axis=1, kind="stable")[:, :top]
     return best

@@ -23,7 +23,7 @@ from groupnoise.datasets import (
 from groupnoise.experiments._click_trial import ClickTrial
 from groupnoise.experiments._examples import recall_examples
 from groupnoise.experiments._recipes import Recipe
-from groupnoise.experiments._run import TrialResult, count_fits, run_method
+from groupnoise.experiments._run import TrialResult, run_method
 from groupnoise.experiments._trials import BagTrial, CandidateTrial, Trial
 from groupnoise.experiments._views import DatasetView
 from groupnoise.groups import Groups
@@ -62,8 +62,7 @@ class Job:
     @property
     def n_fits(self) -> int:
         """How many estimators it fits."""
-        method = self.recipe.method(self.row, self.view.dataset, quick=self.quick)
-        return count_fits(method, self.recipe.criteria)
+        return self.recipe.method(self.row, self.view.dataset, quick=self.quick).n_fits
 
     def run(self) -> tuple[str, list[TrialResult]]:
         """Return the key and the results, one per criterion and reading."""

@@ -29,6 +29,12 @@ METHODS = (
     MethodEntry(
         "max-matching", "mil", f"{_OURS}:MaxMatchingMILClassifier", "Wang et al., AAAI 2021"
     ),
+    MethodEntry(
+        "max-matching-mipl",
+        "mil",
+        f"{_OURS}:MaxMatchingMIPLClassifier",
+        "this package: several labels of a bag are candidates for one",
+    ),
     MethodEntry("milr", "mil", f"{_MIL}:MILRClassifier", "Ray & Craven, ICML 2005"),
     MethodEntry("mi-net", "mil", f"{_MIL}:MiNetClassifier", "Wang et al., PR 2018"),
     MethodEntry("gicf", "mil", f"{_MIL}:GICFClassifier", "Kotzias et al., KDD 2015"),
@@ -39,6 +45,12 @@ METHODS = (
         "pll",
         f"{_OURS}:MaxMatchingPartialLabelClassifier",
         "Wang et al., AAAI 2021",
+    ),
+    MethodEntry(
+        "noisy-labels",
+        "pll",
+        f"{_OURS}:NoisyLabelClassifier",
+        "this package: one label per row, some wrong",
     ),
     MethodEntry("pl-knn", "pll", f"{_PLL}:PLKNNClassifier", "Huellermeier & Beringer, IDA 2006"),
     MethodEntry("pl-svm", "pll", f"{_PLL}:PLSVMClassifier", "Nguyen & Caruana, KDD 2008"),

@@ -14,7 +14,7 @@ from groupnoise.experiments._methods import (
     import_class,
     parameters_of,
 )
-from groupnoise.experiments._prepared import PREPARATION, PreparedClassifier
+from groupnoise.experiments._prepared import PREPARATION, ScaledClassifier
 from groupnoise.experiments._run import Method
 from groupnoise.experiments._views import DatasetView, noise_views, pair_views
 
@@ -162,7 +162,9 @@ class Recipe:
         readings = {
             r: reading.parameters for r, reading in self.readings.items() if reading.of == name
         }
-        return Method(name, EstimatorMaker(entry), grid, row.supervised, readings)
+        is_committee = self.setting != "rs" and "n_members" not in parameters_of(entry)
+        maker = EstimatorMaker(entry)
+        return Method(name, maker, grid, row.supervised, readings, is_committee)
 
     def views(
         self, dataset: str, *, quick: bool = False, data_dir: str | None = None
@@ -211,27 +213,11 @@ class EstimatorMaker:
     entry: MethodEntry
 
     def __call__(self, *, random_state: int, **settings: Any) -> Any:
-        """Return an estimator; a classifier that does not scale its features is prepared."""
+        """Return an estimator; a classifier that does not scale its features is wrapped."""
         known = parameters_of(self.entry)
-        if self.entry.setting == "rs" or "scaling" in known:
-            return self._bare(random_state=random_state, **settings)
-        own = {key: value for key, value in settings.items() if key not in PREPARATION}
-        prepared = {key: value for key, value in settings.items() if key in PREPARATION}
-        make = _Bound(self, own)
-        return PreparedClassifier(make, random_state=random_state, **prepared)
-
-    def _bare(self, *, random_state: int, **settings: Any) -> Any:
-        if "random_state" in parameters_of(self.entry):
+        if "random_state" in known:
             settings["random_state"] = random_state
-        return import_class(self.entry)(**settings)
-
-
-@dataclass(frozen=True)
-class _Bound:
-    """A maker with all settings but the seed."""
-
-    maker: EstimatorMaker
-    settings: dict[str, Any]
-
-    def __call__(self, *, random_state: int) -> Any:
-        return self.maker._bare(random_state=random_state, **self.settings)
+        if self.entry.setting == "rs" or "scaling" in known:
+            return import_class(self.entry)(**settings)
+        scaling = settings.pop("scaling", "standard")
+        return ScaledClassifier(import_class(self.entry)(**settings), scaling)

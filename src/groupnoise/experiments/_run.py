@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from groupnoise.experiments._prepared import Committee, member_seeds
 from groupnoise.experiments._trials import Trial
+from groupnoise.experiments._watch import Watched
 
 Settings = dict[str, Any]
 
@@ -34,6 +35,9 @@ class Method:
     readings : mapping of str to settings
         Further rows from the same fits: their names, and the parameters that are set on a
         fitted estimator to be answered otherwise.
+    is_committee : bool
+        Whether `n_members` of the settings is not a parameter of the estimator but how many of
+        them are fitted, from different seeds, to answer together.
     """
 
     name: str
@@ -41,12 +45,22 @@ class Method:
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     supervised: bool = False
     readings: Mapping[str, Settings] = field(default_factory=dict)
+    is_committee: bool = False
 
     def settings(self) -> list[Settings]:
         """Return every combination of the grid."""
         return [
             dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values())
         ]
+
+    def n_estimators(self, settings: Settings) -> int:
+        """Return how many estimators are fitted under some settings."""
+        return int(settings.get("n_members", 1)) if self.is_committee else 1
+
+    @property
+    def n_fits(self) -> int:
+        """How many estimators are fitted in all."""
+        return sum(self.n_estimators(settings) for settings in self.settings())
 
 
 @dataclass(frozen=True)
@@ -100,20 +114,15 @@ def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
     readings = {method.name: {}, **method.readings}
     rows = [(criterion, reading) for criterion in trial.criteria for reading in readings]
     best: dict[tuple[str, str], _Fit] = {}
-    n_fits = 0
     for settings in method.settings():
-        for criteria in _fitted_together(method.make(**settings, random_state=0), trial.criteria):
-            estimator = method.make(**settings, random_state=trial.seed)
-            test_curve = trial.fit(estimator, criteria[0], supervised=method.supervised)
-            n_fits += 1
-            for criterion, reading in rows:
-                if criterion not in criteria:
-                    continue
-                with _asked(estimator, readings[reading]):
-                    value = trial.validation_value(estimator, criterion)
-                before = best.get((criterion, reading))
-                if before is None or value > before.value:
-                    best[criterion, reading] = _Fit(value, estimator, settings, test_curve)
+        watched = _fit(trial, method, settings)
+        for criterion, reading in rows:
+            estimator = watched.kept[criterion]
+            with _asked(estimator, readings[reading]):
+                value = trial.validation_value(estimator, criterion)
+            before = best.get((criterion, reading))
+            if before is None or value > before.value:
+                best[criterion, reading] = _Fit(value, estimator, settings, watched.followed)
     metrics = {row: _test(trial, best[row].estimator, readings[row[1]]) for row in rows}
     seconds = time.perf_counter() - started
     processor_seconds = time.process_time() - processor_started
@@ -131,26 +140,26 @@ def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
             processor_seconds=processor_seconds,
             criterion=criterion,
             test_curve=best[criterion, reading].test_curve,
-            n_fits=n_fits,
+            n_fits=method.n_fits,
         )
         for criterion, reading in rows
     ]
     return results, best[rows[0]].estimator
 
 
-def count_fits(method: Method, criteria: tuple[str, ...]) -> int:
-    """Return how many estimators a method fits on a trial."""
-    return sum(
-        len(_fitted_together(method.make(**settings, random_state=0), criteria))
-        for settings in method.settings()
-    )
-
-
-def _fitted_together(estimator: Any, criteria: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the criteria that can share a fit: all, unless one of them picks the epoch kept."""
-    watched = "validate" in inspect.signature(estimator.fit).parameters
-    picks_epoch = watched and getattr(estimator, "keep", "best") == "best"
-    return [(criterion,) for criterion in criteria] if picks_epoch else [criteria]
+def _fit(trial: Trial, method: Method, settings: Settings) -> Watched:
+    """Fit under some settings; of a committee, what each criterion keeps of every member."""
+    n_members = method.n_estimators(settings)
+    if method.is_committee:
+        settings = {key: value for key, value in settings.items() if key != "n_members"}
+    fits = [
+        trial.fit(method.make(**settings, random_state=seed), supervised=method.supervised)
+        for seed in member_seeds(trial.seed, n_members)
+    ]
+    if n_members == 1:
+        return fits[0]
+    kept = {c: Committee([fit.kept[c] for fit in fits]) for c in trial.criteria}
+    return Watched(kept, fits[0].followed)
 
 
 @contextmanager

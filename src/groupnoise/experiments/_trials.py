@@ -6,8 +6,6 @@ trial to each of them; the test part is touched once, after everything is chosen
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -23,6 +21,7 @@ from groupnoise.evaluation import (
     covering_rate,
 )
 from groupnoise.exceptions import DataError
+from groupnoise.experiments._watch import Watched, fit_watched
 
 TOLERANCES = {"MAE3": 3, "MAE5": 5}
 """Metrics of ages, as FG-NET's users name them: right within so many years."""
@@ -51,11 +50,8 @@ class Trial(Protocol):
         """What settings may be chosen by; the first is the main one."""
         ...
 
-    def fit(self, estimator: Any, criterion: str, *, supervised: bool = False) -> list[float]:
-        """Fit on the training part, keeping the epoch that validates best by the criterion.
-
-        Returns the test value after every epoch where the trial follows it; it chooses nothing.
-        """
+    def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
+        """Fit on the training part, and return what each criterion keeps of it."""
         ...
 
     def validation_value(self, estimator: Any, criterion: str) -> float:
@@ -92,16 +88,14 @@ class BagTrial:
     setting: ClassVar[str] = "mil"
     criteria: ClassVar[tuple[str, ...]] = ("oracle",)
 
-    def fit(
-        self, estimator: Any, criterion: str = "oracle", *, supervised: bool = False
-    ) -> list[float]:
+    def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
         """Fit on labelled bags, or on labelled instances."""
         if supervised:
             inputs, targets = _known_instances(self.train)
         else:
             inputs, targets = self.train.bags, self.train.labels.astype(np.int64)
         follow = partial(self._instance_accuracy, part=self.test) if self.follow_test else None
-        return fit_watched(self, estimator, inputs, targets, criterion, follow=follow)
+        return fit_watched(self, estimator, inputs, targets, follow=follow)
 
     def validation_value(self, estimator: Any, criterion: str = "oracle") -> float:
         """Return the instance accuracy on the validation bags."""
@@ -155,15 +149,13 @@ class CandidateTrial:
     ordered: bool = False
     setting: ClassVar[str] = "pll"
 
-    def fit(
-        self, estimator: Any, criterion: str = "oracle", *, supervised: bool = False
-    ) -> list[float]:
+    def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
         """Fit on candidate labels, or on true labels."""
         candidates = self.train.candidates
         if supervised:
             candidates = _truth(self.train)[:, None] == np.arange(candidates.shape[1])
         features = self.train.features
-        return fit_watched(self, estimator, features, candidates.astype(np.int64), criterion)
+        return fit_watched(self, estimator, features, candidates.astype(np.int64))
 
     def validation_value(self, estimator: Any, criterion: str = "oracle") -> float:
         """Return the criterion on the validation rows."""
@@ -197,30 +189,3 @@ def _truth(part: PartialLabelDataset) -> IntArray:
     if part.truth is None:
         raise DataError(f"{part.name} has no true labels, so accuracy cannot be measured.")
     return part.truth
-
-
-def fit_watched(
-    trial: Trial,
-    estimator: Any,
-    inputs: Any,
-    targets: Any,
-    criterion: str,
-    *,
-    follow: Callable[[Any], float] | None = None,
-    **more: Any,
-) -> list[float]:
-    """Fit, watching the validation part where the estimator can.
-
-    Returns what `follow` says of the estimator after every epoch, nothing if it is not given.
-    """
-    followed: list[float] = []
-
-    def validate(fitted: Any) -> float:
-        if follow is not None:
-            followed.append(follow(fitted))
-        return trial.validation_value(fitted, criterion)
-
-    accepted = inspect.signature(estimator.fit).parameters
-    more["validate"] = validate
-    estimator.fit(inputs, targets, **{k: v for k, v in more.items() if k in accepted})
-    return followed

@@ -1,12 +1,14 @@
 """Rivals on scaled features, alone and as a committee."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from groupnoise.baselines.mil import MILRClassifier
 from groupnoise.baselines.partial_label import CCClassifier, PLKNNClassifier
 from groupnoise.datasets import load_digit_bags, load_digit_candidates
-from groupnoise.experiments import PreparedClassifier
+from groupnoise.experiments import CandidateTrial, Committee, Method, ScaledClassifier, run_method
 
 
 @pytest.fixture(scope="module")
@@ -15,17 +17,16 @@ def digits():
     return data.features, data.candidates.astype(int)
 
 
-def make_cc(random_state):
-    return CCClassifier(max_epochs=2, random_state=random_state)
+def make_cc(random_state, scaling="standard"):
+    return ScaledClassifier(CCClassifier(max_epochs=2, random_state=random_state), scaling)
 
 
-def test_one_member_is_the_classifier_on_scaled_features(digits):
+def test_it_is_the_classifier_on_scaled_features(digits):
     features, candidates = digits
-    scaled = (features - features.mean(axis=0)) / np.where(
-        features.std(axis=0) > 0, features.std(axis=0), 1
-    )
+    deviation = features.std(axis=0)
+    scaled = (features - features.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
     alone = PLKNNClassifier().fit(scaled.astype(np.float32), candidates)
-    prepared = PreparedClassifier(lambda random_state: PLKNNClassifier()).fit(features, candidates)
+    prepared = ScaledClassifier(PLKNNClassifier()).fit(features, candidates)
     expected = alone.predict(scaled.astype(np.float32))
     assert np.array_equal(prepared.predict(features), expected)
     assert prepared.keep == "last"
@@ -33,35 +34,48 @@ def test_one_member_is_the_classifier_on_scaled_features(digits):
 
 def test_members_differ_and_their_probabilities_are_averaged(digits):
     features, candidates = digits
-    prepared = PreparedClassifier(make_cc, scaling="l2", n_members=3).fit(features, candidates)
-    rows = prepared.scaler_(features)
-    each = [member.predict_proba(rows) for member in prepared.members_]
+    members = [make_cc(seed, "l2").fit(features, candidates) for seed in range(3)]
+    each = [member.predict_proba(features) for member in members]
     assert not np.allclose(each[0], each[1])
-    np.testing.assert_allclose(prepared.predict_proba(features), np.mean(each, axis=0))
-    assert prepared.keep == "best"
+    committee = Committee(members)
+    np.testing.assert_allclose(committee.predict_proba(features), np.mean(each, axis=0))
+    assert np.array_equal(committee.predict(features), np.mean(each, axis=0).argmax(axis=1))
 
 
-def test_validation_asks_all_members_so_far(digits):
+def test_a_method_without_members_of_its_own_becomes_a_committee(digits):
+    draw = partial(load_digit_candidates, random_state=0)
+    parts = [draw(part=part) for part in ("train", "validation", "test")]
+    trial = CandidateTrial("digits", 0, *parts)
+    results, best = run_method(
+        trial, Method("cc", make_cc, {"scaling": ["l2"], "n_members": [3]}, is_committee=True)
+    )
+    assert len(best.members) == results[0].n_fits == 3
+    assert results[0].chosen_settings == {"scaling": "l2", "n_members": 3}
+
+
+def test_validation_is_asked_after_every_epoch_with_scaled_answers(digits):
     features, candidates = digits
     asked = []
 
     def validate(estimator):
-        asked.append(len(estimator.members_))
+        asked.append(estimator.predict(features))
         return 0.0
 
-    PreparedClassifier(make_cc, n_members=2).fit(features, candidates, validate=validate)
-    assert asked == [1, 1, 2, 2]
+    prepared = make_cc(0).fit(features, candidates, validate=validate)
+    assert len(asked) == 2
+    assert prepared.keep == "best"
 
 
 def test_bags_are_scaled_too():
     data = load_digit_bags(40, random_state=0)
-    prepared = PreparedClassifier(lambda random_state: MILRClassifier(n_starts=1, random_state=0))
+    prepared = ScaledClassifier(MILRClassifier(n_starts=1, random_state=0))
     prepared.fit(data.bags, data.labels.astype(int))
     assert prepared.predict(data.bags.objects).shape == (len(data.bags.objects),)
 
 
 def test_a_row_is_resolved_among_its_own_candidates(digits):
     features, candidates = digits
-    prepared = PreparedClassifier(make_cc).fit(features, candidates)
-    resolved = prepared.disambiguate(features, candidates)
-    assert candidates[np.arange(len(resolved)), resolved].all()
+    prepared = make_cc(0).fit(features, candidates)
+    for classifier in (prepared, Committee([prepared])):
+        resolved = classifier.disambiguate(features, candidates)
+        assert candidates[np.arange(len(resolved)), resolved].all()

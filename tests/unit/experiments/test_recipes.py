@@ -3,7 +3,7 @@
 import pytest
 
 from groupnoise.exceptions import ConfigError
-from groupnoise.experiments import PreparedClassifier, read_recipe
+from groupnoise.experiments import ScaledClassifier, read_recipe
 
 RECIPE = """
 setting = "mil"
@@ -64,9 +64,9 @@ def test_a_row_like_another_takes_its_settings_those_of_the_data_set_included(re
 def test_a_rival_may_be_a_method_under_another_name_and_be_prepared(recipe):
     method = recipe().method("milr-plain", "sival")
     estimator = method.make(scaling="l2", random_state=0)
-    assert isinstance(estimator, PreparedClassifier)
+    assert isinstance(estimator, ScaledClassifier)
     assert estimator.scaling == "l2"
-    assert type(estimator.make(random_state=1)).__name__ == "MILRClassifier"
+    assert type(estimator.classifier).__name__ == "MILRClassifier"
 
 
 def test_a_quick_run_takes_one_setting_and_few_epochs(recipe):

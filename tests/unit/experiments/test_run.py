@@ -7,7 +7,7 @@ import pytest
 from groupnoise.datasets import load_digit_candidates, make_shop, split_clicks
 from groupnoise.estimators import MaxMatchingPartialLabelClassifier, MaxMatchingRecommender
 from groupnoise.experiments import CandidateTrial, ClickTrial, Method, run_method, summarise
-from groupnoise.experiments._run import count_fits
+from groupnoise.experiments._watch import fit_watched
 
 
 class Told:
@@ -25,12 +25,8 @@ class ToldTrial:
 
     setting, dataset, seed, criteria = "pll", "told", 3, ("oracle", "free")
 
-    def __init__(self):
-        self.fitted_for = []
-
-    def fit(self, estimator, criterion, *, supervised=False):
-        self.fitted_for.append(criterion)
-        return []
+    def fit(self, estimator, *, supervised=False):
+        return fit_watched(self, estimator, None, None)
 
     def validation_value(self, estimator, criterion):
         return getattr(estimator, criterion)
@@ -59,12 +55,31 @@ def test_test_figures_choose_nothing():
     assert results[0].metrics == {"accuracy": 0.0}  # the first of the best by validation
 
 
-@pytest.mark.parametrize(("keep", "n_fits"), [("last", 4), ("best", 8)])
-def test_a_fit_serves_all_criteria_unless_one_picks_its_epoch(keep, n_fits):
-    trial, method = ToldTrial(), Method("told", partial(Told, keep=keep), GRID)
-    results, _ = run_method(trial, method)
-    assert len(trial.fitted_for) == results[0].n_fits == n_fits
-    assert count_fits(method, trial.criteria) == n_fits
+class Learning:
+    """An estimator whose criteria are best at different epochs, of which it keeps one."""
+
+    def __init__(self, keep):
+        self.keep = keep
+
+    def fit(self, inputs, targets, *, validate=None):
+        epochs = [{"oracle": 1, "free": 9}, {"oracle": 8, "free": 2}, {"oracle": 3, "free": 3}]
+        for values in epochs:
+            self.__dict__.update(values)
+            validate(self)
+        self.__dict__.update(epochs[1] if self.keep == "best" else epochs[2])
+
+
+@pytest.mark.parametrize(("keep", "kept"), [("best", (8, 9)), ("last", (3, 3))])
+def test_one_fit_serves_every_criterion_with_its_own_best_epoch(keep, kept):
+    watched = fit_watched(ToldTrial(), Learning(keep), None, None)
+    assert (watched.kept["oracle"].oracle, watched.kept["free"].free) == kept
+
+
+def test_what_is_followed_is_taken_down_after_every_epoch():
+    watched = fit_watched(
+        ToldTrial(), Learning("best"), None, None, follow=lambda fitted: fitted.free
+    )
+    assert watched.followed == [9, 2, 3]
 
 
 def test_a_reading_asks_the_same_fits_otherwise():
