@@ -35,7 +35,7 @@ from groupnoise.datasets import (
 
 RUNS = tuple(range(10, 20))
 N_FALSE = (1, 2, 3)
-SETTINGS: dict[str, dict[str, Any]] = {"sival25": {"n_members": 3}, "digits": {}}
+SETTINGS: dict[str, dict[str, Any]] = {"sival25": {"n_members": 2}, "digits": {}}
 PUBLISHED = {
     "MIPLMA": (70.3, 66.8, 62.7),
     "ELIMIPL": (67.5, 61.6, 60.0),

@@ -53,7 +53,7 @@ def flip_labels(
     generator = generator_from(random_state)
     wrong = generator.permutation(len(labels))[: round(rate * len(labels))]
     step = 1 if kind == "pairwise" else generator.integers(1, n_classes, size=len(wrong))
-    noisy = labels.copy()
+    noisy: IntArray = labels.copy()
     noisy[wrong] = (labels[wrong] + step) % n_classes
     return noisy
 

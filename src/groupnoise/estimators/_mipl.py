@@ -21,6 +21,8 @@ from groupnoise._scaling import Scaler
 from groupnoise._typing import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import MatchingEstimator, Validate, mean_probability
 from groupnoise.estimators._prior_weights import ClassWeight, group_weights
+from groupnoise.estimators._trade_off import is_auto
+from groupnoise.exceptions import ParameterError
 from groupnoise.groups import GroupBatch, Groups, batch_rows, collate
 from groupnoise.matching import EmbeddingEncoder, MatchingModel, Similarity
 from groupnoise.objectives import (
@@ -31,6 +33,7 @@ from groupnoise.objectives import (
     Weighting,
     match_pairs,
 )
+from groupnoise.training import Checkpoints, Workers
 
 EVALUATION_BATCH = 256
 
@@ -193,6 +196,8 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         *,
         groups: ArrayLike | None = None,
         validate: Validate | None = None,
+        workers: Workers | None = None,
+        checkpoint: Checkpoints | None = None,
     ) -> MaxMatchingMIPLClassifier:
         """Learn from bags and their candidate labels.
 
@@ -208,7 +213,16 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
             The bag of each flat row.
         validate : callable, optional
             Called with this estimator after each epoch; the best epoch's weights are kept.
+        workers : Workers, optional
+            The processes that share this training; by default this one trains alone.
+        checkpoint : Checkpoints, optional
+            Where the training saves itself while it runs, and goes on from after an interruption.
         """
+        if is_auto(self.weighting_strength) or is_auto(self.temperature):
+            raise ParameterError(
+                "weighting_strength and temperature cannot be 'auto' for bags with candidate "
+                "labels; give numbers."
+            )
         check_fraction("dropout", self.dropout)
         check_count("dim", self.dim)
         check_positive("pooling", self.pooling)
@@ -224,6 +238,8 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
             self._generator(),
             group_weights=group_weights(self.class_weight, candidates, self.classes_),
             validate=validate,
+            workers=workers,
+            checkpoint=checkpoint,
         )
         return self
 

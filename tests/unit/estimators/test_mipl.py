@@ -125,5 +125,7 @@ def test_bad_input_is_refused(fitted, data):
         quick().fit(bags[:3], [{"a"}, {"b"}, set()])
     with pytest.raises(ParameterError, match="pooling must be a number greater than zero"):
         quick(pooling=0.0).fit(bags, candidates)
+    with pytest.raises(ParameterError, match="cannot be 'auto'"):
+        quick(weighting_strength="auto").fit(bags, candidates)
     with pytest.raises(UnknownTargetError, match="oak"):
         fitted.select(bags[:1], [{"oak"}])
