@@ -148,8 +148,9 @@ def fit_large(folder: Path, mapped: bool, pool: int | None, limit: int | None) -
     stored = open_groups(folder)
     assert isinstance(stored, Windows)
     model.fit(stored.groups[:50_000])
+    allowed, most = resource.getrlimit(resource.RLIMIT_DATA)
     if limit is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (limit * MEGABYTE, limit * MEGABYTE))
+        resource.setrlimit(resource.RLIMIT_DATA, (limit * MEGABYTE, most))
     groups, started, before = stored.groups, time.perf_counter(), anonymous_megabytes()
     with Peak() as peak:
         if not mapped:
@@ -157,8 +158,10 @@ def fit_large(folder: Path, mapped: bool, pool: int | None, limit: int | None) -
             groups = Groups(*(np.array(a) for a in (groups.objects, groups.offsets)))
             groups.targets = np.array(stored.groups.targets)
         model.fit(groups)
+    seconds = time.perf_counter() - started
+    resource.setrlimit(resource.RLIMIT_DATA, (allowed, most))
     return {
-        "seconds": round(time.perf_counter() - started, 1),
+        "seconds": round(seconds, 1),
         "megabytes of the process before": before,
         "megabytes added at most": peak.megabytes - before,
         "HIT@10 of fresh windows": round(hit_rate(model), 4),
