@@ -44,26 +44,32 @@ class Saver:
         self.workers.wait()
         saves = self.checkpoints.saves()
         for saved in reversed(saves):
-            try:
-                content, arrays = read_part(saved, self.workers.rank)
-                refuse_another(saved, content["identity"], self.identity)
-                unpack_state(state, content["state"], arrays)
-            except (ModelFileError, KeyError, TypeError, ValueError) as error:
-                self._pass_over(saved, error, is_last=saved == saves[0])
-            else:
+            problem = self._read(saved, state)
+            # Workers must go on from the same save, even if one of them alone cannot.
+            (n_problems,) = self.workers.sum(float(problem is not None))
+            if not n_problems:
                 return
+            reason = problem or "the part of another worker is damaged."
+            if saved == saves[0]:
+                raise CheckpointError(
+                    f"no checkpoint in {self.checkpoints.folder} can be read, so remove the folder "
+                    f"to start over: {reason}"
+                )
+            self._damaged.append(saved)
+            if self.workers.rank == 0:
+                self.checkpoints.report(
+                    f"{saved} is passed over, an older checkpoint is used: {reason}"
+                )
 
-    def _pass_over(self, saved: Path, error: Exception, *, is_last: bool) -> None:
-        if is_last:
-            raise CheckpointError(
-                f"no checkpoint in {self.checkpoints.folder} can be read ({error}) Remove the "
-                "folder to start over."
-            )
-        if self.workers.count > 1:
-            # Workers must go on from the same save, and only one of them may have seen this.
-            raise CheckpointError(f"{saved} is damaged ({error}) Remove it to go on from the last.")
-        self._damaged.append(saved)
-        self.checkpoints.report(f"{saved} is passed over, an older checkpoint is used: {error}")
+    def _read(self, saved: Path, state: TrainingState) -> Exception | None:
+        """Set a state to a save; return what is wrong with it, if anything is."""
+        try:
+            content, arrays = read_part(saved, self.workers.rank)
+            refuse_another(saved, content["identity"], self.identity)
+            unpack_state(state, content["state"], arrays)
+        except (ModelFileError, KeyError, TypeError, ValueError) as error:
+            return error
+        return None
 
     def wishes(self) -> tuple[float, float]:
         """Return (1 if a stop was asked for, 1 if a save is due), to be summed over workers."""
@@ -99,9 +105,10 @@ class Saver:
             )
             self.workers.wait()
         if self.workers.rank == 0:
-            while self._damaged:
-                self.checkpoints.drop(self._damaged.pop())
+            for damaged in self._damaged:
+                self.checkpoints.drop(damaged)
             self.checkpoints.publish(number)
+        self._damaged.clear()
         self.workers.wait()
         self._forget_time()
         return self.checkpoints.saves()[-1]
