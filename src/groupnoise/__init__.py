@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from groupnoise.audit import find_group_issues
     from groupnoise.estimators import (
         MaxMatchingMILClassifier,
         MaxMatchingMIPLClassifier,
@@ -29,6 +30,7 @@ __getattr__, __dir__ = lazy_names(
         "MaxMatchingPartialLabelClassifier": "groupnoise.estimators",
         "MaxMatchingRecommender": "groupnoise.estimators",
         "NoisyLabelClassifier": "groupnoise.estimators",
+        "find_group_issues": "groupnoise.audit",
         "find_label_issues": "groupnoise.estimators",
         "load_model": "groupnoise.estimators",
     },
@@ -43,6 +45,7 @@ __all__ = [
     "MaxMatchingRecommender",
     "NoisyLabelClassifier",
     "__version__",
+    "find_group_issues",
     "find_label_issues",
     "load_model",
 ]

@@ -11,6 +11,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.mark.parametrize(
     ("name", "n_epochs", "least"),
     [
+        ("audit_wrong_labels", 25, 0.6),
         ("bags", 15, 0.8),
         ("bags_with_own_network", 10, 0.8),
         ("candidates", 8, 0.9),
@@ -30,6 +31,7 @@ def test_example_learns(name, n_epochs, least, capsys):
 
 def test_no_example_is_left_untested():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
+        "audit_wrong_labels",
         "bags",
         "bags_with_own_network",
         "candidates",
