@@ -100,6 +100,14 @@ class RowAdam(Optimizer):
             state["second"] = torch.zeros_like(table)
         return state
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned, exactly."""
+        super().load_state_dict(state_dict)
+        tables = [table for group in self.param_groups for table in group["params"]]
+        for number, saved in state_dict["state"].items():
+            # The base class rounds it to the type of the table.
+            self.state[tables[number]]["decay_seen"] = saved["decay_seen"].clone()
+
     @torch.no_grad()
     def catch_up(self) -> None:
         """Apply the weight decay that rows have missed; call before the table is read whole."""

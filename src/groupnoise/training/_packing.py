@@ -103,7 +103,8 @@ def _restore_moments(
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         for place, parameter in enumerate(parameters):
             key = f"{number}.{place}"
-            moments = {**numbers.get(key, {}), **_below(f"{key}.", tensors)}
+            kept = _below(f"{key}.", tensors)
+            moments = {**numbers.get(key, {}), **{name: t.clone() for name, t in kept.items()}}
             if moments:
                 optimizer.state[parameter] = moments
 

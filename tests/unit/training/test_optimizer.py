@@ -128,3 +128,16 @@ def test_dense_parameters_go_to_adamw():
     (optimizer,) = make_optimizers(model, learning_rate=0.1, weight_decay=0.2)
     assert isinstance(optimizer, AdamW)
     assert optimizer.param_groups[0]["weight_decay"] == 0.2
+
+
+def test_a_restored_state_goes_on_exactly():
+    gradients = [sparse_gradient([seed % N_ROWS], seed).float() for seed in range(12)]
+    settings = {"learning_rate": RATE, "weight_decay": 0.3}
+    whole = torch.nn.Parameter(table().detach().float())
+    run(whole, RowAdam([whole], **settings), gradients)
+    part = torch.nn.Parameter(table().detach().float())
+    before = RowAdam([part], **settings)
+    run(part, before, gradients[:5])
+    after = RowAdam([part], **settings)
+    after.load_state_dict(before.state_dict())
+    assert torch.equal(run(part, after, gradients[5:]), whole.detach())
