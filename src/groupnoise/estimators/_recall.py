@@ -68,9 +68,10 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         How many items "sampled" draws for a batch.
     corrected : bool
         Whether sampled candidates are corrected for how they were drawn (logQ).
-    init : {"spectral", "random"}
-        Initial vectors: eigenvectors of which items are clicked together, so that a rare item
-        starts among its neighbours' neighbours; or random ones (the paper).
+    init : {"random", "spectral"}
+        Initial vectors: random ones (the paper), or eigenvectors of which items are clicked
+        together. These place a rare item among its neighbours' neighbours, which lifts the top of
+        the whole catalogue; they cost memory for the pairs of items clicked together.
     init_std : float
         Deviation of random initial vectors.
     selection, temperature, top_k
@@ -121,7 +122,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         candidates: str = "sampled",
         n_negatives: int = 256,
         corrected: bool = False,
-        init: str = "spectral",
+        init: str = "random",
         init_std: float = 0.05,
         selection: str | Selection = "marginal",
         temperature: float | Sequence[float] | str = (1.0, 0.3),
@@ -178,7 +179,6 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             "weighting_strength": 1.0,
             "recency": 0.0,
             "min_window": 5,
-            "init": "random",
             "weight_decay": 0.0,
             "schedule": "constant",
             "learning_rate": 1e-3,
@@ -242,7 +242,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         check_positive("recency", self.recency, allow_zero=True)
         check_choice("scope", self.scope, ("group", "last"))
         check_choice("candidates", self.candidates, ("sampled", "full", "in_batch"))
-        check_choice("init", self.init, ("spectral", "random"))
+        check_choice("init", self.init, ("random", "spectral"))
 
     def _build_model(
         self, generator: torch.Generator, workers: Workers | None = None

@@ -16,10 +16,9 @@ from sklearn.utils.extmath import randomized_svd
 
 from groupnoise.groups import Groups
 
-TYPICAL_NORM = 3.0
-"""Root mean square norm before the cut below: where training from scratch ends up."""
-LARGEST_NORM = 4.0
-"""Eigenvectors may sit on a few items alone, which would begin too sure of themselves."""
+START_NORM = 2.0
+"""Root mean square norm of the vectors, and the longest that one may then keep: eigenvectors can
+sit on a few items alone, which would begin too sure of themselves."""
 SMOOTHING = 1.0
 """Added to how often an item was clicked with others; keeps rare items near the origin."""
 BLOCK_PAIRS = 1 << 22
@@ -71,9 +70,9 @@ def spectral_start(
     )
     vectors = basis * np.sqrt(np.maximum(2.0 * values - 1.0, 0.0))
     vectors[np.diff(together.indptr) == 0] = 0.0
-    vectors *= TYPICAL_NORM / max(float(np.sqrt((vectors**2).sum(axis=1).mean())), 1e-12)
+    vectors *= START_NORM / max(float(np.sqrt((vectors**2).sum(axis=1).mean())), 1e-12)
     norms = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
-    vectors *= np.minimum(LARGEST_NORM / np.maximum(norms, 1e-12), 1.0)
+    vectors *= np.minimum(START_NORM / np.maximum(norms, 1e-12), 1.0)
     table = np.zeros((n_items, dim), dtype=np.float32)
     table[:, :n_vectors] = vectors
     # P(y | x) is the normalised count times the root of degree(y) / degree(x).

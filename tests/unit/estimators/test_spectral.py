@@ -71,7 +71,7 @@ def test_an_item_without_neighbours_starts_at_the_origin(windows: Groups) -> Non
 
 def test_no_vector_is_longer_than_the_limit(windows: Groups) -> None:
     norms = np.linalg.norm(vectors_of(windows), axis=1)
-    assert norms.max() <= _spectral.LARGEST_NORM + 1e-5
+    assert norms.max() <= _spectral.START_NORM + 1e-5
 
 
 def test_a_catalogue_smaller_than_the_width_leaves_columns_empty(windows: Groups) -> None:
