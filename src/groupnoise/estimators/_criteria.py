@@ -24,7 +24,9 @@ class GroupCriteria(NamedTuple):
     log_likelihood : float
         The mean log probability a model gives to what is known of each group.
     covering_rate : float
-        How often its answer agrees with what is known; for clicks HIT@10 over the catalogue.
+        How often its answer agrees with what is known: that an instance's label is one of its
+        bag's, beyond what chance gives; that a row's label is one of its candidates; that the
+        next click is among the first ten items (HIT@10 over the catalogue).
     approximated_accuracy : float
         How often its answer would be right if its own chances were; for clicks NDCG@10.
     """
@@ -35,10 +37,12 @@ class GroupCriteria(NamedTuple):
 
 
 def bag_criteria(model: Any, bags: Groups, labels: BoolArray) -> GroupCriteria:
-    """Judge a classifier of instances by bags: a label counts as likely as its best instance.
+    """Judge a classifier of instances by bags: the labels of a bag are candidates of each instance.
 
-    The mean over the instances would reward a model for what most of a bag is, which is
-    background as often as not.
+    Instances whose true label is none of the bag's (background) agree by chance alone. A model
+    that prefers frequent labels would gain by that, so the covering rate is counted beyond what
+    it would be with the bags' labels in random order. A label of a bag counts as likely as its
+    best instance: the mean would reward a model for what most of a bag is.
 
     Parameters
     ----------
@@ -49,14 +53,16 @@ def bag_criteria(model: Any, bags: Groups, labels: BoolArray) -> GroupCriteria:
     labels : bool ndarray of shape (n_bags, n_classes)
         What each bag is labelled with, in the order of the model's classes.
     """
-    instances = bags.objects
-    outside = model.background_proba(instances)[:, None]
-    chances = model.predict_proba(instances) * (1.0 - outside)  # (n_instances, n_classes)
-    best = np.maximum.reduceat(chances, bags.offsets[:-1])  # (n_bags, n_classes)
+    chances = model.predict_proba(bags.objects)  # (n_instances, n_classes)
+    outside = model.background_proba(bags.objects)[:, None]
+    best = np.maximum.reduceat(chances * (1.0 - outside), bags.offsets[:-1])  # (n_bags, n_classes)
+    candidates = np.repeat(labels, bags.sizes, axis=0)
+    answers = chances.argmax(axis=1)
+    by_chance = labels.mean(axis=0)[answers].mean()
     return GroupCriteria(
         _mean_log(best[labels]),
-        covering_rate(labels, best.argmax(axis=1)),
-        approximated_accuracy(labels, best),
+        covering_rate(candidates, answers) - float(by_chance),
+        approximated_accuracy(candidates, chances),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple, Protocol
@@ -21,8 +22,10 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.groups import Groups
 
 AUTO = "auto"
-STRENGTHS = (0.0, 0.1, 0.3, 1.0)
-TEMPERATURES = ((1.0, 1.0), (1.0, 0.5), (1.0, 0.2))
+STRENGTHS = (0.0, 0.1, 0.3, 1.0, 3.0)
+TEMPERATURES = ((1.0, 0.5), (1.0, 1.0), (1.0, 0.2))
+TOLERANCE = 0.0025
+"""A stronger weighting has to earn this much covering rate."""
 HELD_OUT = 0.2
 MOST_TRIAL_GROUPS = 20_000
 MOST_HELD_OUT_GROUPS = 2_000
@@ -95,10 +98,9 @@ def is_auto(value: Any) -> bool:
 
 
 def choose_trade_off(estimator: Any, data: TrialData, generator: np.random.Generator) -> TradeOff:
-    """Return the values of the grid under which held-out groups are likeliest.
+    """Return the values of the grid whose answers held-out groups agree with most.
 
-    All trials share one split and one seed, so that they differ in the values alone. The first
-    of equal trials wins, which is the one with the weaker weighting.
+    All trials share one split and one seed, so that they differ in the values alone.
     """
     if is_auto(estimator.temperature) and estimator.selection != "tempered":
         raise ParameterError(
@@ -126,8 +128,14 @@ def choose_trade_off(estimator: Any, data: TrialData, generator: np.random.Gener
             **({"n_members": 1} if hasattr(estimator, "n_members") else {}),
         )
         trials.append(TradeOffTrial(strength, temperature, data.judge(trial, kept, held)))
-    best = max(trials, key=lambda trial: trial.criteria.log_likelihood)
+    best = best_trial(trials)
     return TradeOff(best.weighting_strength, best.temperature, tuple(trials))
+
+
+def best_trial(trials: Sequence[TradeOffTrial]) -> TradeOffTrial:
+    """Return the first trial whose covering rate is as good as the best, weaker weighting first."""
+    most = max(trial.criteria.covering_rate for trial in trials)
+    return next(t for t in trials if t.criteria.covering_rate >= most - TOLERANCE)
 
 
 @dataclass(frozen=True)

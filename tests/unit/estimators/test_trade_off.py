@@ -10,8 +10,18 @@ from groupnoise import (
     load_model,
 )
 from groupnoise.datasets import load_digit_bags, load_digit_candidates, make_shop
-from groupnoise.estimators import bag_criteria, candidate_criteria, history_criteria
-from groupnoise.estimators._trade_off import STRENGTHS, TEMPERATURES
+from groupnoise.estimators import (
+    GroupCriteria,
+    bag_criteria,
+    candidate_criteria,
+    history_criteria,
+)
+from groupnoise.estimators._trade_off import (
+    STRENGTHS,
+    TEMPERATURES,
+    TradeOffTrial,
+    best_trial,
+)
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.groups import Groups
 
@@ -32,14 +42,23 @@ class SaidBefore:
         return self.logits
 
 
-def test_a_bag_is_as_likely_as_the_best_instance_of_each_of_its_labels():
+def test_the_labels_of_a_bag_are_the_candidates_of_its_instances():
     chances = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
     model = SaidBefore(chances, np.array([0.0, 0.5, 0.0]))
     bags = Groups(np.zeros((3, 1)), [0, 2, 3])
     found = bag_criteria(model, bags, np.array([[True, True], [True, False]]))
     expected = [np.log(0.9), np.log(0.3), np.log(0.2)]
     assert found.log_likelihood == pytest.approx(np.mean(expected))
-    assert found.covering_rate == 0.5
+    # Two of three answers are right; a random bag has the first label always, the second half
+    # of the time, and two of the three answers are the second.
+    assert found.covering_rate == pytest.approx(2 / 3 - (1 + 0.5 + 0.5) / 3)
+
+
+def test_a_model_that_always_says_the_frequent_label_covers_nothing_beyond_chance():
+    model = SaidBefore(np.tile([0.9, 0.1], (4, 1)), np.zeros(4))
+    bags = Groups(np.zeros((4, 1)), [0, 1, 2, 3, 4])
+    labels = np.array([[True, False]] * 3 + [[False, True]])
+    assert bag_criteria(model, bags, labels).covering_rate == pytest.approx(0.0)
 
 
 def test_a_row_is_as_likely_as_all_of_its_candidates_together():
@@ -85,14 +104,22 @@ def shop_clicks():
     return model, ([shop.item_ids[clicks] for clicks in shop.histories],)
 
 
+def test_a_stronger_weighting_has_to_earn_more_than_a_tie():
+    def trial(strength, rate):
+        return TradeOffTrial(strength, 1.0, GroupCriteria(0.0, rate, 0.0))
+
+    tied = [trial(0.0, 0.5), trial(0.1, 0.501), trial(1.0, 0.502)]
+    assert best_trial(tied).weighting_strength == 0.0
+    assert best_trial([*tied, trial(3.0, 0.6)]).weighting_strength == 3.0
+
+
 @pytest.mark.parametrize("setting", [digit_bags, digit_candidates, shop_clicks])
-def test_auto_tries_every_strength_and_takes_the_likeliest(setting, tmp_path):
+def test_auto_tries_every_strength_and_takes_the_best_covering_one(setting, tmp_path):
     model, data = setting()
     model.set_params(weighting_strength="auto").fit(*data)
     trials = model.trade_off_.trials
     assert [trial.weighting_strength for trial in trials] == list(STRENGTHS)
-    best = max(trials, key=lambda trial: trial.criteria.log_likelihood)
-    assert model.weighting_strength_ == best.weighting_strength
+    assert model.weighting_strength_ == best_trial(trials).weighting_strength
     assert model.get_params()["weighting_strength"] == "auto"
     model.save(tmp_path / "model")
     again = load_model(tmp_path / "model")
