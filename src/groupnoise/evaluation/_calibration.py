@@ -1,4 +1,4 @@
-"""Calibration: do predictions that claim a probability of .8 come true in eight of ten cases."""
+"""Calibration: whether predictions that claim a probability of .8 come true in eight of ten."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def reliability(truth: ArrayLike, probabilities: ArrayLike, n_bins: int = 15) ->
 
     def means(values: FloatArray) -> FloatArray:
         sums = np.bincount(bins, weights=values, minlength=n_bins)
-        return np.divide(sums, counts, out=np.full(n_bins, np.nan), where=filled)
+        averages: FloatArray = np.full(n_bins, np.nan)
+        np.divide(sums, counts, out=averages, where=filled)
+        return averages
 
     return Reliability(means(confidence), means(is_right), counts)
 
