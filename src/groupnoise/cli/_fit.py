@@ -63,6 +63,9 @@ def fit(
     max_restarts: Annotated[
         int, typer.Option(help="Start the workers anew this often after one is lost.")
     ] = 0,
+    launcher: Annotated[
+        str, typer.Option(help="What starts the workers: torchrun, or ray on a Ray cluster.")
+    ] = "torchrun",
 ) -> None:
     """Train a method on data and save the model.
 
@@ -76,7 +79,7 @@ def fit(
     from groupnoise.experiments import find_method, import_class, parameters_of
 
     check_fraction("--validation", validation)
-    start_workers(workers, max_restarts, saves=checkpoint is not None)
+    start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)
     checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume)
     dataset, _ = find_data(data, setting, data_dir)
     entry = find_method(method, setting_of(dataset))

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from groupnoise.training import Workers
 
 
-def start_workers(count: int, max_restarts: int, *, saves: bool) -> None:
+LAUNCHERS = ("torchrun", "ray")
+
+
+def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) -> None:
     """Run this command as several workers and exit, unless it is one of them or trains alone.
 
     Parameters
@@ -25,19 +28,27 @@ def start_workers(count: int, max_restarts: int, *, saves: bool) -> None:
         How many workers --workers asks for.
     max_restarts : int
         How often they may be started anew.
+    launcher : {"torchrun", "ray"}
+        What starts them.
     saves : bool
         Whether the training saves itself, so that there is something to go on from.
     """
-    from groupnoise._checks import check_count
+    from groupnoise._checks import check_choice, check_count
 
     check_count("--workers", count)
+    check_choice("--launcher", launcher, LAUNCHERS)
     if max_restarts and not saves:
         raise ParameterError("--max-restarts needs --checkpoint, the folder to go on from.")
+    if max_restarts and launcher == "ray":
+        raise ParameterError("--max-restarts goes with torchrun; run Ray's job again to go on.")
     if is_worker() or (count == 1 and not max_restarts):
         return
-    from groupnoise.distributed import launch
+    from groupnoise.distributed import launch, launch_on_ray
 
-    launch("groupnoise", sys.argv[1:], workers=count, max_restarts=max_restarts)
+    if launcher == "ray":
+        launch_on_ray("groupnoise", sys.argv[1:], workers=count)
+    else:
+        launch("groupnoise", sys.argv[1:], workers=count, max_restarts=max_restarts)
     raise typer.Exit
 
 

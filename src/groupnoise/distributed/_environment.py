@@ -7,6 +7,9 @@ import os
 REFUSED = 2
 """Exit code after an error that is explained in one sentence."""
 
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+"""Names the file that a worker leaves the reason of its failure in."""
+
 
 def is_worker() -> bool:
     """Whether torchrun (or Ray) started this process as a worker."""
