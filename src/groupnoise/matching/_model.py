@@ -131,6 +131,5 @@ class MatchingModel(nn.Module):
 
     def logits(self, vectors: Tensor, ids: Tensor) -> Tensor:
         """Return the logits of encoded objects (n, dim) with targets (m,), shape (n, m)."""
-        logits = vectors @ self.encode_targets(ids).t()
-        bias = self.target_bias(ids)
-        return logits if bias is None else logits + bias
+        targets, bias = self.encode_targets(ids), self.target_bias(ids)
+        return vectors @ targets.t() if bias is None else torch.addmm(bias, vectors, targets.t())
