@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from groupnoise._label_sets import read_label_sets
 from groupnoise._typing import BoolArray
-from groupnoise.exceptions import EmptyGroupError
+from groupnoise.exceptions import DataError, EmptyGroupError
 
 
 def read_candidates(candidates: Any, classes: Any = None) -> tuple[BoolArray, NDArray[Any]]:
@@ -53,3 +53,12 @@ def read_candidates(candidates: Any, classes: Any = None) -> tuple[BoolArray, ND
             f"{empty[0]}; give each row at least one, or drop it."
         )
     return indicator, found
+
+
+def refuse_unequal_rows(rows: Any, indicator: BoolArray) -> None:
+    """Raise if candidates were given for another number of rows than there are."""
+    if len(rows) != len(indicator):
+        raise DataError(
+            f"X has {len(rows)} rows, but candidates were given for {len(indicator)}; "
+            "found input variables with inconsistent numbers of samples."
+        )

@@ -12,11 +12,17 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise._candidates import read_candidates
-from groupnoise._checks import check_choice, check_count, check_features, check_fraction
+from groupnoise._candidates import read_candidates, refuse_unequal_rows
+from groupnoise._checks import (
+    check_choice,
+    check_count,
+    check_features,
+    check_fraction,
+    check_positive,
+)
 from groupnoise._random import RandomState
 from groupnoise._scaling import Scaler
-from groupnoise._typing import BoolArray, FloatArray, ProgressCallback
+from groupnoise._typing import FloatArray, ProgressCallback
 from groupnoise.estimators._base import (
     MatchingEstimator,
     ObjectScores,
@@ -26,13 +32,13 @@ from groupnoise.estimators._base import (
     object_scores,
 )
 from groupnoise.estimators._calibration import CandidateCalibration
+from groupnoise.estimators._label_order import spread_over_neighbours
 from groupnoise.estimators._prior_weights import (
     ClassWeight,
     group_weights,
     log_candidate_weights,
 )
 from groupnoise.estimators._trade_off import CandidateTrials
-from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups
 from groupnoise.matching import (
     CandidateSource,
@@ -92,6 +98,9 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         How much the rows of each class count; a row counts as the mean of its candidates.
     max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
         See :class:`groupnoise.training.TrainingPlan`.
+    label_spread : float
+        For labels in an order, such as ages: over how many neighbours in `classes_` answers are
+        averaged, as the deviation of a Gaussian. 0 takes labels as names.
     n_members : int
         How many models are trained from different first weights; their probabilities are
         averaged. An encoder of your own has one set of first weights, so it takes one member.
@@ -155,6 +164,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         schedule: str = "cosine",
         patience: int | None = None,
         keep: str = "last",
+        label_spread: float = 0.0,
         n_members: int = 1,
         mixed_precision: bool = False,
         on_epoch: ProgressCallback | None = None,
@@ -183,6 +193,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         self.schedule = schedule
         self.patience = patience
         self.keep = keep
+        self.label_spread = label_spread
         self.n_members = n_members
         self.mixed_precision = mixed_precision
         self.on_epoch = on_epoch
@@ -236,9 +247,10 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         """
         check_fraction("dropout", self.dropout)
         check_count("dim", self.dim)
+        check_positive("label_spread", self.label_spread, allow_zero=True)
         rows = check_features("X", X)
         indicator, self.classes_ = read_candidates(y)
-        _refuse_unequal(rows, indicator)
+        refuse_unequal_rows(rows, indicator)
         trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
         self._settle_trade_off(trials)
         self.n_features_in_, self.calibration_temperature_ = rows.shape[1], 1.0
@@ -325,8 +337,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
         """Return log P(label | row), shape (n_rows, n_classes)."""
         members = [log_pair.log_softmax(-1) for log_pair in self._log_pair(X)]
-        result: FloatArray = mean_probability(members).numpy()
-        return result
+        return spread_over_neighbours(mean_probability(members), self.label_spread).numpy()
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return P(label | row), shape (n_rows, n_classes); rows sum to one."""
@@ -342,7 +353,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         """Return the best of the candidate labels of each row, shape (n_rows,)."""
         log_proba = self.predict_log_proba(X)
         indicator, _ = read_candidates(candidates, self.classes_)
-        _refuse_unequal(log_proba, indicator)
+        refuse_unequal_rows(log_proba, indicator)
         best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[best]
         return labels
@@ -351,7 +362,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         """Return which candidate each row matches, and how all of its candidates score."""
         log_pairs = self._log_pair(X)
         indicator, _ = read_candidates(candidates, self.classes_)
-        _refuse_unequal(log_pairs[0], indicator)
+        refuse_unequal_rows(log_pairs[0], indicator)
         objective, mask, outputs = self._objective(), torch.from_numpy(indicator), []
         with torch.no_grad():
             tables = [m.encode_objects(torch.arange(len(self.classes_))) for m in self._models()]
@@ -373,7 +384,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         """
         log_proba = self.predict_log_proba(X)
         indicator, _ = read_candidates(y, self.classes_)
-        _refuse_unequal(log_proba, indicator)
+        refuse_unequal_rows(log_proba, indicator)
         covered = indicator[np.arange(len(indicator)), log_proba.argmax(axis=1)]
         weights = None if sample_weight is None else np.asarray(sample_weight)
         return float(np.average(covered, weights=weights))
@@ -387,11 +398,3 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
         self.log_normaliser_ = arrays["log_normaliser"]
         self._rebuild_members(lambda draw: self._build_model(draw, None))
-
-
-def _refuse_unequal(rows: Any, indicator: BoolArray) -> None:
-    if len(rows) != len(indicator):
-        raise DataError(
-            f"X has {len(rows)} rows, but candidates were given for {len(indicator)}; "
-            "found input variables with inconsistent numbers of samples."
-        )
