@@ -12,7 +12,7 @@ from groupnoise.experiments._facts import RunFacts
 from groupnoise.experiments._reproduce import Reproduction
 from groupnoise.experiments._run import summarise
 from groupnoise.experiments.report._page import render_page
-from groupnoise.experiments.report._reproduction_text import reproduction_text
+from groupnoise.experiments.report._reproduction_text import CRITERION_WORDS, reproduction_text
 from groupnoise.experiments.report._sections import make_sections, not_rivals, under
 from groupnoise.experiments.report._verdicts import OURS, gap_closed, mean_ranks
 
@@ -40,6 +40,8 @@ def write_reproduction(folder: Path, outcome: Reproduction, facts: RunFacts) -> 
         missing=plan.missing,
         labels={row: row for row in plan.recipe.row_names},
         ours=OURS,
+        criteria=CRITERION_WORDS,
+        quick=any(job.quick for job in plan.jobs),
         facts=facts,
     )
     html, markdown = folder / "report.html", folder / "report.md"

@@ -12,6 +12,13 @@ from groupnoise.experiments.report._tables import ResultTable
 
 TITLE = 70
 """The most letters of a title in a list of examples."""
+CRITERION_WORDS = {
+    "oracle": "true labels of the validation part",
+    "covering_rate": "covering rate, without labels",
+    "approximated_accuracy": "approximated accuracy, without labels",
+    "validation": "the validation part",
+}
+"""What settings are chosen by, in words."""
 
 
 def reproduction_text(
@@ -38,14 +45,19 @@ def reproduction_text(
     """
     seeds = ", ".join(map(str, facts.seeds))
     lines = [f"# {recipe.name}", "", f"`{facts.command}`, {facts.day}, {facts.machine}.", ""]
-    lines += [f"Seeds {seeds}; settings chosen by {recipe.criteria[0]} on the validation part.", ""]
+    lines += [f"Seeds {seeds}; settings chosen by {CRITERION_WORDS[recipe.criteria[0]]}.", ""]
     lines += [f"- {note}" for note in recipe.notes]
     for section in sections:
         lines += ["", f"## {section.name}", ""]
         lines += _table(section.table, section.published)
         lines += ["", *(f"- {sentence}" for sentence in section.sentences)]
         for criterion, table in section.other_tables.items():
-            lines += ["", f"Settings chosen by {criterion}:", "", *_table(table, {})]
+            lines += [
+                "",
+                f"Settings chosen by {CRITERION_WORDS[criterion]}:",
+                "",
+                *_table(table, {}),
+            ]
         for method, examples in section.examples.items():
             lines += ["", f"### {method}", ""]
             for example in examples:
@@ -61,7 +73,8 @@ def reproduction_text(
         ]
     for criterion, means in ranks.items():
         words = ", ".join(f"{method} {rank:.2f}" for method, rank in means.items())
-        lines += ["", f"Mean rank over the sets (settings chosen by {criterion}): {words}."]
+        chosen = CRITERION_WORDS[criterion]
+        lines += ["", f"Mean rank over the sets (settings chosen by {chosen}): {words}."]
     if missing:
         lines += ["", "## Left out", ""]
         lines += [f"- {name}: {reason}" for name, reason in missing.items()]
