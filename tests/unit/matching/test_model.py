@@ -1,8 +1,9 @@
 """MatchingModel: what ids stand for, bias, scale, and what is saved."""
 
+import pytest
 import torch
 
-from builders import table_model
+from builders import gradients, table_model
 from groupnoise.matching import EmbeddingEncoder, LinearEncoder, MatchingModel
 
 
@@ -46,3 +47,29 @@ def test_bias_is_one_number_per_target_or_none():
 def test_a_shared_table_is_one_parameter():
     model = table_model(n_objects=4, n_targets=4, shared=True)
     assert len(list(model.parameters())) == 1
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+@pytest.mark.parametrize("shared", [True, False])
+def test_objects_and_targets_encoded_together_equal_those_encoded_apart(shared, scale):
+    model = table_model(n_objects=6, n_targets=6, shared=shared, scale=scale)
+    objects, targets = torch.tensor([0, 5, 2]), torch.tensor([5, 1])
+    apart = torch.cat([model.encode_objects(objects), model.encode_targets(targets)])
+    assert torch.equal(model.encode(objects, targets), apart)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("shared", [True, False])
+def test_all_targets_need_no_lookup_and_have_the_same_gradient(shared, sparse):
+    model = table_model(n_objects=8, n_targets=5, shared=shared, sparse=sparse, scale=0.5)
+    objects, wanted = torch.tensor([0, 7, 2]), torch.tensor([4, 1])
+    together = model.encode_with_all_targets(objects, wanted)
+    everything = model.encode_targets(torch.arange(5))
+    apart = (model.encode_objects(objects), model.encode_targets(wanted), everything)
+    leaves = list(model.parameters())
+    for actual, expected in zip(together, apart, strict=True):
+        assert torch.equal(actual, expected)
+    found = gradients(sum((part**2).sum() for part in together), leaves)
+    wanted_gradients = gradients(sum((part**2).sum() for part in apart), leaves)
+    for actual, expected in zip(found, wanted_gradients, strict=True):
+        torch.testing.assert_close(actual.to_dense(), expected.to_dense())
