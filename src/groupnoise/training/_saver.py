@@ -61,6 +61,12 @@ class Saver:
                     f"{saved} is passed over, an older checkpoint is used: {reason}"
                 )
 
+    def go_back(self, state: TrainingState) -> None:
+        """Set a state to the newest save of this training, if there is one."""
+        for saved in reversed(self.checkpoints.saves()):
+            if self._read(saved, state) is None:
+                return
+
     def _read(self, saved: Path, state: TrainingState) -> Exception | None:
         """Set a state to a save; return what is wrong with it, if anything is."""
         try:

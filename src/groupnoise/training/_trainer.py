@@ -86,7 +86,8 @@ def train(
     ------
     TrainingError
         If the loss or the validation value is no longer a number. The model is left with the
-        best weights so far, or as it was before the batch the message names.
+        best weights so far; without validation with those of the last save, or else as it was
+        before the batch the message names.
     CheckpointError
         If the training cannot be saved, or the saved one is damaged or another.
     TrainingStopped
@@ -133,7 +134,10 @@ class _Training:
         try:
             if not state.is_over(self.plan):
                 self._run_epochs(state)
-        except GroupNoiseError:
+        except GroupNoiseError as error:
+            if isinstance(error, TrainingError) and state.best.epoch is None and self.saver:
+                # A gradient may have spoilt the weights before the loss shows it.
+                self.saver.go_back(state)
             state.best.restore(state.model)
             raise
         finally:

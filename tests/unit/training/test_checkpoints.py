@@ -349,6 +349,15 @@ def test_an_explosion_leaves_the_best_weights_and_the_last_good_save(tmp_path):
     )
 
 
+def test_an_explosion_without_validation_leaves_the_weights_of_the_last_save(tmp_path):
+    model = sparse_tables()
+    with pytest.raises(TrainingError, match=r"loss became nan in epoch 2, step 7"):
+        run(model, Checkpoints(tmp_path, every_steps=4), workers=PoisonedAfter(6, model))
+    with pytest.raises(Killed):
+        run(same := sparse_tables(), workers=KilledAfter(4))
+    assert bits(model) == bits(same)
+
+
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
     model = sparse_tables()
     with torch.no_grad():
