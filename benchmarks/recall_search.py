@@ -1,0 +1,135 @@
+"""What was tried to rank the whole catalogue better, one change at a time.
+
+    python benchmarks/recall_search.py                        # every change, on Beauty
+    python benchmarks/recall_search.py --only start spectral --dataset amazon-toys-and-games-5core
+    python benchmarks/recall_search.py --only "the same, wide" --test --refit --seeds 10:13
+
+Changes are compared on validation clicks; `--test` looks at the test clicks, for what was chosen
+already. `--refit` then trains once more with the validation clicks included. Rows are added to
+`benchmarks/results/recall_search.json`, so that a long search may be run in parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from typing import Any
+
+import numpy as np
+from _record import RESULTS, write_result
+
+from groupnoise import MaxMatchingRecommender
+from groupnoise.datasets import ClickDataset, Windows, WindowSplit, load_dataset, split_clicks
+from groupnoise.evaluation import hit_at_k, ndcg_at_k, rank_targets
+from groupnoise.groups import Groups
+
+NAME = "recall_search"
+VALIDATION_WINDOWS = 3000
+PROTOCOLS = ("sampled", "full")
+
+START: dict[str, Any] = {"n_negatives": 256}
+MORE: dict[str, Any] = {"n_negatives": 1024}
+SPECTRAL: dict[str, Any] = {**MORE, "init": "spectral", "weight_decay": 0.3}
+CHANGES: dict[str, dict[str, Any]] = {
+    "start": START,
+    "no weighting": {**START, "weighting_strength": 0.0},
+    "more negatives": MORE,
+    "spectral": {**START, "init": "spectral"},
+    "spectral, more negatives": {**MORE, "init": "spectral"},
+    "spectral, more negatives, more decay": SPECTRAL,
+    "the same, wide": {**SPECTRAL, "dim": 256},
+    "the same, longer window": {**SPECTRAL, "window_size": 10},
+    "the same, three epochs": {**SPECTRAL, "max_epochs": 3},
+}
+
+
+def main() -> None:
+    """Run the changes that were asked for and keep their figures."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="+", default=list(CHANGES), choices=list(CHANGES))
+    parser.add_argument("--dataset", default="amazon-beauty-5core")
+    parser.add_argument("--protocol", default="leave_one_out")
+    parser.add_argument("--seeds", default="0:1", help="FIRST:LAST, the last left out")
+    parser.add_argument("--test", action="store_true")
+    parser.add_argument("--refit", action="store_true")
+    options = parser.parse_args()
+    clicks = load_dataset(options.dataset)
+    assert isinstance(clicks, ClickDataset)
+    first, last = (int(part) for part in options.seeds.split(":"))
+    for name in options.only:
+        for seed in range(first, last):
+            row = {"dataset": options.dataset, "protocol": options.protocol, "change": name}
+            row |= measure(clicks, options, CHANGES[name], seed)
+            print(json.dumps(row), flush=True)
+            keep(row)
+
+
+def measure(
+    clicks: ClickDataset, options: argparse.Namespace, settings: dict[str, Any], seed: int
+) -> dict[str, Any]:
+    """Fit one setting under one seed and return its figures."""
+    model = MaxMatchingRecommender(**settings, random_state=seed)
+    split = split_clicks(
+        clicks.histories,
+        protocol=options.protocol,
+        size=model.window_size,
+        min_size=1,
+        random_state=seed,
+    )
+    started = time.process_time()
+    model.fit(split.train.groups, item_ids=clicks.item_ids)
+    seconds = round(time.process_time() - started, 1)
+    row = {"settings": settings, "seed": seed, "fit_seconds": seconds}
+    row["validation"] = figures(model, clicks, some_windows(split.validation, seed), seed)
+    if options.test:
+        row["test"] = figures(model, clicks, split.test, seed)
+    if options.refit:
+        model.fit(with_validation(split), item_ids=clicks.item_ids)
+        row["test, validation clicks included"] = figures(model, clicks, split.test, seed)
+    return row
+
+
+def some_windows(windows: Windows, seed: int) -> Windows:
+    """Return at most VALIDATION_WINDOWS of them, drawn by the seed."""
+    n_rows = len(windows.users)
+    rows = np.random.default_rng(seed).permutation(n_rows)[:VALIDATION_WINDOWS]
+    return Windows(windows.groups.subset(rows), windows.users[rows], windows.positions[rows])
+
+
+def with_validation(split: WindowSplit) -> Groups:
+    """Return the training windows and those of validation: all that comes before the test."""
+    return Groups.concat([split.train.groups, split.validation.groups])
+
+
+def figures(
+    model: MaxMatchingRecommender, clicks: ClickDataset, windows: Windows, seed: int
+) -> dict[str, float]:
+    """Return HIT@10 and NDCG@10 among 100 negatives and over the catalogue."""
+    result = {}
+    for protocol in PROTOCOLS:
+        ranks = rank_targets(
+            model,
+            windows.groups,
+            clicks.n_items,
+            protocol,
+            seen=clicks.histories.subset(windows.users),
+            random_state=seed,
+        )
+        result[f"{protocol} HIT@10"] = round(float(hit_at_k(*ranks, k=10)), 4)
+        result[f"{protocol} NDCG@10"] = round(float(ndcg_at_k(*ranks, k=10)), 4)
+    return result
+
+
+def keep(row: dict[str, Any]) -> None:
+    """Add a row to the result file, in place of an earlier one of the same trial."""
+    path = RESULTS / f"{NAME}.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    key = ("dataset", "protocol", "change", "settings", "seed")
+    same = [[r[k] for k in key] == [row[k] for k in key] for r in rows]
+    rows = [r for r, is_same in zip(rows, same, strict=True) if not is_same]
+    write_result(NAME, {"validation_windows": VALIDATION_WINDOWS, "rows": [*rows, row]})
+
+
+if __name__ == "__main__":
+    main()
