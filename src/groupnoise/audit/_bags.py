@@ -11,6 +11,7 @@ from groupnoise._typing import BoolArray, FloatArray, IntArray
 from groupnoise.audit._evidence import (
     Columns,
     Evidence,
+    Tally,
     choice_columns,
     class_columns,
     posterior,
@@ -58,8 +59,8 @@ class BagSource:
         bags, labels = self.dataset.bags.subset(rows), self.dataset.labels[rows]
         columns = class_columns(model.classes_, self.dataset.class_names)
         fits = _class_probabilities(model, bags.objects)[:, columns]  # (n_objects, n_classes)
-        noise = np.ones(bags.n_objects)
-        share, n_chosen = np.zeros(bags.n_objects), np.zeros(bags.n_objects, dtype=np.int64)
+        instance = ragged_rows(self.dataset.bags.offsets[rows], bags.sizes)
+        noise, tally = np.ones(bags.n_objects), Tally(bags.n_objects)
         groups: Columns = {}
         bag, label = np.nonzero(labels)
         if len(bag):
@@ -71,15 +72,12 @@ class BagSource:
             credibility = np.maximum.reduceat(fit, selected.offsets[:-1])
             rival, suggested = _best_absent(fits, bags.offsets[:-1], labels)
             np.minimum.at(noise, objects, 1.0 - fit * found.share)
-            np.maximum.at(share, objects, found.share)
-            np.add.at(n_chosen, objects[found.chosen], 1)
+            tally.add(objects, found)
             groups = {
                 "source": rows[bag],
                 "target": label,
                 "size": sizes,
-                "object": self.dataset.bags.offsets[rows[bag]]
-                + found.chosen
-                - selected.offsets[:-1],
+                "object": instance[objects[found.chosen]],
                 **choice_columns(found, selected.offsets[:-1], selected.log_weight),
                 "doubt": 1.0 - credibility,
                 "suspicion": rival[bag] * (1.0 - credibility),
@@ -88,9 +86,8 @@ class BagSource:
         instances: Columns = {
             "source": np.repeat(rows, bags.sizes),
             "place": ragged_rows(np.zeros(len(rows)), bags.sizes),
-            "object": ragged_rows(self.dataset.bags.offsets[rows], bags.sizes),
-            "share": share,
-            "times_chosen": n_chosen,
+            "object": instance,
+            **tally.columns(),
             "noise": noise,
         }
         return Evidence(groups, instances)

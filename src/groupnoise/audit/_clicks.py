@@ -8,7 +8,14 @@ import numpy as np
 from sklearn.base import clone
 
 from groupnoise._typing import IntArray
-from groupnoise.audit._evidence import Columns, Evidence, choice_columns, posterior, ragged_rows
+from groupnoise.audit._evidence import (
+    Columns,
+    Evidence,
+    Tally,
+    choice_columns,
+    posterior,
+    ragged_rows,
+)
 from groupnoise.audit._lift import ItemLift
 from groupnoise.datasets import ClickDataset
 from groupnoise.exceptions import UnknownTargetError
@@ -54,7 +61,7 @@ class ClickSource:
         clicks = Groups(lift.known_items[part.objects], part.offsets)
         support = lift.support(clicks, reach=2 * model.window_size)
         noise = 1.0 / (1.0 + support)
-        share, n_chosen = np.zeros(clicks.n_objects), np.zeros(clicks.n_objects, dtype=np.int64)
+        tally = Tally(clicks.n_objects)
         groups: Columns = {}
         if (clicks.sizes > 1).any():
             windows = sliding_windows(clicks, model.window_size)
@@ -63,8 +70,7 @@ class ClickSource:
             objects = ragged_rows(target - sizes, sizes)
             selected = model.select(windows.groups)
             found = posterior(selected.scores, selected.offsets)
-            np.maximum.at(share, objects, found.share)
-            np.add.at(n_chosen, objects[found.chosen], 1)
+            tally.add(objects, found)
             before = np.add.reduceat(lift.of_pairs(clicks.objects, objects, target, sizes), starts)
             groups = {
                 "source": rows[windows.histories],
@@ -82,8 +88,7 @@ class ClickSource:
                 "source": np.repeat(rows, clicks.sizes),
                 "place": ragged_rows(np.zeros(len(rows)), clicks.sizes),
                 "object": part.objects,
-                "share": share,
-                "times_chosen": n_chosen,
+                **tally.columns(),
                 "noise": noise,
             },
         )

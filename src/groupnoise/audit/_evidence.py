@@ -87,6 +87,29 @@ def posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
     )
 
 
+class Tally:
+    """How objects fared in the groups that hold them, of which there may be several or none.
+
+    Parameters
+    ----------
+    n_objects : int
+        How many objects there are.
+    """
+
+    def __init__(self, n_objects: int) -> None:
+        self._share = np.zeros(n_objects)
+        self._times_chosen = np.zeros(n_objects, dtype=np.int64)
+
+    def add(self, objects: IntArray, found: Posterior) -> None:
+        """Count groups that hold these objects, groups one after the other."""
+        np.maximum.at(self._share, objects, found.share)
+        np.add.at(self._times_chosen, objects[found.chosen], 1)
+
+    def columns(self) -> Columns:
+        """Return the largest share of each object and how often it was chosen."""
+        return {"share": self._share, "times_chosen": self._times_chosen}
+
+
 def choice_columns(found: Posterior, starts: IntArray, log_weight: FloatArray) -> Columns:
     """Return the columns that tell of the object chosen in each group.
 

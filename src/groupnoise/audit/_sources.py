@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from groupnoise._bags import read_bag_labels, read_bags
-from groupnoise._candidates import read_candidates
+from groupnoise._candidates import read_candidates, refuse_unequal_rows
 from groupnoise._catalogue import Catalogue
 from groupnoise._checks import check_features
 from groupnoise._typing import IntArray
@@ -116,8 +116,7 @@ def _from_arguments(setting: str, groups: Any, targets: Any) -> AuditSource:
         return BagSource(BagDataset("bags", bags, labels, _names(classes)))
     features = check_features("X", groups)
     candidates, classes = read_candidates(targets)
-    if len(candidates) != len(features):
-        raise DataError(f"X has {len(features)} rows, candidates were given for {len(candidates)}.")
+    refuse_unequal_rows(features, candidates)
     return CandidateSource(PartialLabelDataset("rows", features, candidates, _names(classes)))
 
 

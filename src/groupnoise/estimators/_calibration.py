@@ -13,11 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from groupnoise._bags import read_bag_labels, read_bags
-from groupnoise._candidates import read_candidates
+from groupnoise._candidates import read_candidates, refuse_unequal_rows
 from groupnoise._model_files import pack_labels, unpack_labels
 from groupnoise._typing import BoolArray, IntArray
 from groupnoise.estimators._base import mean_probability
-from groupnoise.exceptions import DataError
 
 LOWEST, HIGHEST = 0.05, 20.0
 """Temperatures looked at."""
@@ -109,10 +108,7 @@ class CandidateCalibration(Calibration):
         indicator, _ = read_candidates(candidates, estimator.classes_)
         self.calibration_temperature_ = 1.0
         members = [pair.log_softmax(-1) for pair in estimator._log_pair(X)]
-        if len(members[0]) != len(indicator):
-            raise DataError(
-                f"X has {len(members[0])} rows, but candidates were given for {len(indicator)}."
-            )
+        refuse_unequal_rows(members[0], indicator)
         self.calibration_temperature_ = fit_temperature(members, candidate_likelihood(indicator))
         return self
 
