@@ -1,0 +1,157 @@
+"""What the cells of the trade-off study say: maps, choices, and their distance to the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupnoise.estimators import GroupCriteria, TradeOffTrial
+from groupnoise.estimators._trade_off import STRENGTHS as AUTO_STRENGTHS
+from groupnoise.estimators._trade_off import best_trial
+
+AUTO_SELECTIONS = ("1 to 0.5", "1", "1 to 0.2")
+"""The temperatures that "auto" tries, in its order, as the study calls them."""
+CRITERIA = ("log_likelihood", "covering_rate", "approximated_accuracy")
+FIXED = {
+    "the paper (1, max)": (1.0, "max"),
+    "no weighting (0, 1 to 0.5)": (0.0, "1 to 0.5"),
+    "weak weighting (0.1, 1 to 0.5)": (0.1, "1 to 0.5"),
+    "full weighting (1, 1 to 0.5)": (1.0, "1 to 0.5"),
+}
+
+Cell = dict[str, Any]
+
+
+def summarise_cells(cells: list[Cell]) -> dict[str, Any]:
+    """Return a map and the choices of every set, and what the choices cost on average.
+
+    A run counts once its last cell, "auto", is there.
+    """
+    automatic = [cell for cell in cells if cell["strength"] == "auto"]
+    runs: dict[tuple[str, int], list[Cell]] = {
+        (cell["set"], cell["seed"]): [] for cell in automatic
+    }
+    for cell in cells:
+        if cell["strength"] != "auto" and (cell["set"], cell["seed"]) in runs:
+            runs[cell["set"], cell["seed"]].append(cell)
+    sets = {}
+    for name in dict.fromkeys(name for name, _ in runs):
+        sets[name] = summarise_set([run for (owner, _), run in runs.items() if owner == name])
+        shipped = [cell for cell in automatic if cell["set"] == name]
+        sets[name]["refitted"] = {
+            key: round(float(np.mean([cell[key] for cell in shipped])), 4)
+            for key in ("test", "oracle_test")
+        }
+    chosen = {way: [found["choices"][way] for found in sets.values()] for way in CHOICES}
+    oracle = np.array(chosen["oracle"])
+    refitted = [found["refitted"] for found in sets.values()]
+    return {
+        "seeds": sorted({seed for _, seed in runs}),
+        "maps": sets,
+        "refitted_points_below_oracle": round(
+            100 * float(np.mean([pair["oracle_test"] - pair["test"] for pair in refitted])), 2
+        ),
+        "points_below_oracle": {
+            way: round(100 * float(np.mean(oracle - np.array(values))), 2)
+            for way, values in chosen.items()
+        },
+    }
+
+
+def summarise_set(runs: list[list[Cell]]) -> dict[str, Any]:
+    """Return the mean test figures of every cell, and of what each way to choose picked."""
+    strengths, selections = _axes(runs[0])
+    table = {
+        (strength, selection): float(np.mean([_at(run, strength, selection) for run in runs]))
+        for strength in strengths
+        for selection in selections
+    }
+    shares = [run[0]["matching_share"] for run in runs]
+    return {
+        "strengths": strengths,
+        "selections": selections,
+        "test": [[round(table[s, t], 4) for t in selections] for s in strengths],
+        "runs": len(runs),
+        "matching_share": None if None in shares else round(float(np.mean(shares)), 3),
+        "weighting_gain": round(
+            float(np.mean([table[1.0, t] - table[0.0, t] for t in AUTO_SELECTIONS])), 4
+        ),
+        "choices": {
+            way: round(float(np.mean([choose(run)["test"] for run in runs])), 4)
+            for way, choose in CHOICES.items()
+        },
+    }
+
+
+def _by(figure: str) -> Callable[[list[Cell]], Cell]:
+    """Return how to choose a cell by a figure."""
+    return lambda run: max(run, key=lambda cell: cell[figure])
+
+
+def _as_auto(run: list[Cell]) -> Cell:
+    """Choose as the estimators do, among what they try."""
+    offered = [_fixed(s, t)(run) for s in AUTO_STRENGTHS for t in AUTO_SELECTIONS]
+    trials = [
+        TradeOffTrial(c["strength"], c["selection"], GroupCriteria(*(c[key] for key in CRITERIA)))
+        for c in offered
+    ]
+    return offered[trials.index(best_trial(trials))]
+
+
+def _fixed(strength: float, selection: str) -> Callable[[list[Cell]], Cell]:
+    return lambda run: next(
+        c for c in run if (c["strength"], c["selection"]) == (strength, selection)
+    )
+
+
+CHOICES: dict[str, Callable[[list[Cell]], Cell]] = {
+    "best on test": _by("test"),
+    "oracle": _by("oracle"),
+    "auto": _as_auto,
+    **{figure: _by(figure) for figure in CRITERIA},
+    **{name: _fixed(*cell) for name, cell in FIXED.items()},
+}
+
+
+def _axes(run: list[Cell]) -> tuple[list[float], list[str]]:
+    return (
+        list(dict.fromkeys(cell["strength"] for cell in run)),
+        list(dict.fromkeys(cell["selection"] for cell in run)),
+    )
+
+
+def _at(run: list[Cell], strength: float, selection: str) -> float:
+    return float(_fixed(strength, selection)(run)["test"])
+
+
+def draw_maps(summary: dict[str, Any], path: Path) -> None:
+    """Draw a heat map per set: points below its best cell, dark where little is lost."""
+    from matplotlib.figure import Figure
+
+    maps = summary["maps"]
+    n_columns = 4
+    n_rows = -(-len(maps) // n_columns)
+    figure = Figure(figsize=(3.3 * n_columns, 2.7 * n_rows), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for panel, (name, found) in zip(panels, maps.items(), strict=False):
+        points = 100 * np.array(found["test"])
+        panel.imshow(points - points.max(), cmap="YlGnBu", vmin=-12, vmax=0, aspect="auto")
+        for row, line in enumerate(points):
+            for column, value in enumerate(line):
+                ink = "white" if value > points.max() - 5 else "black"
+                panel.text(column, row, f"{value:.1f}", ha="center", va="center", color=ink, size=8)
+        panel.set_title(name, size=10)
+        panel.set_xticks(range(len(found["selections"])), _short(found["selections"]), size=7)
+        panel.set_yticks(range(len(found["strengths"])), found["strengths"], size=7)
+    for panel in panels[: len(maps)]:
+        panel.set_ylabel("λ", size=9)
+    for panel in panels[len(maps) :]:
+        panel.set_axis_off()
+    figure.savefig(path, dpi=110)
+
+
+def _short(selections: list[str]) -> list[str]:
+    return [name.replace(" to ", "→") for name in selections]

@@ -1,0 +1,318 @@
+"""The data sets of the trade-off study: how each is drawn, cut, fitted and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from groupnoise.datasets import (
+    BagDataset,
+    ClickDataset,
+    PartialLabelDataset,
+    Windows,
+    WindowSplit,
+    load_dataset,
+    load_digit_bags,
+    make_shop,
+    split_clicks,
+    split_rows,
+    subset_bags,
+    subset_rows,
+)
+from groupnoise.estimators import (
+    MaxMatchingMILClassifier,
+    MaxMatchingPartialLabelClassifier,
+    MaxMatchingRecommender,
+    bag_criteria,
+    candidate_criteria,
+    history_criteria,
+)
+from groupnoise.evaluation import accuracy, ndcg_at_k, rank_targets
+from groupnoise.groups import Groups
+
+FRACTIONS = (0.6, 0.2, 0.2)
+MOST_ROWS = 2500
+MOST_ITEMS, MOST_USERS, MOST_WINDOWS = 2000, 3000, 1500
+
+Settings = dict[str, Any]
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StudySet:
+    """A data set, and the settings that stay fixed while lambda and the temperature vary."""
+
+    name: str
+    kind: str
+    load: Callable[[int], Any]
+    settings: Settings = field(default_factory=dict)
+
+    @property
+    def metric(self) -> str:
+        """What the test figures are."""
+        return "NDCG@10" if self.kind == "clicks" else "accuracy"
+
+    def cut(self, seed: int) -> Any:
+        """Draw the set and cut it in three."""
+        return {"bags": BagParts, "candidates": CandidateParts, "clicks": ClickParts}[
+            self.kind
+        ].cut(self.load(seed), seed)
+
+
+@dataclass(frozen=True)
+class BagParts:
+    """Bags in three parts; only instances that belong to a class are scored."""
+
+    train: BagDataset
+    held_out: BagDataset
+    test: BagDataset
+
+    @classmethod
+    def cut(cls, data: BagDataset, seed: int) -> BagParts:
+        """Cut by whole bags."""
+        return cls(*(subset_bags(data, rows) for rows in _cut_rows(len(data.bags), seed)))
+
+    @property
+    def matching_share(self) -> float:
+        """How many instances are of a class that their bag is labelled with."""
+        labels = np.repeat(self.train.labels, self.train.bags.sizes, axis=0)
+        truth = self.train.instance_labels
+        return float(np.mean((truth >= 0) & labels[np.arange(len(truth)), truth]))
+
+    def fit(self, settings: Settings, seed: int) -> MaxMatchingMILClassifier:
+        model = MaxMatchingMILClassifier(**settings, random_state=seed)
+        return model.fit(self.train.bags, self.train.labels.astype(np.int64))
+
+    def judge(self, model: MaxMatchingMILClassifier) -> Figures:
+        criteria = bag_criteria(model, self.held_out.bags, self.held_out.labels)
+        return {
+            **criteria._asdict(),
+            "oracle": self._accuracy(model, self.held_out),
+            "test": self.test_figure(model),
+        }
+
+    def test_figure(self, model: MaxMatchingMILClassifier) -> float:
+        return self._accuracy(model, self.test)
+
+    def with_held_out(self) -> BagParts:
+        """Return the parts with the second added to the first."""
+        first, second = self.train, self.held_out
+        return replace(
+            self,
+            train=replace(
+                first,
+                bags=Groups.concat([first.bags, second.bags]),
+                labels=np.concatenate([first.labels, second.labels]),
+                instance_labels=np.concatenate([first.instance_labels, second.instance_labels]),
+                images=None,
+            ),
+        )
+
+    @staticmethod
+    def _accuracy(model: MaxMatchingMILClassifier, part: BagDataset) -> float:
+        known = part.instance_labels >= 0
+        return accuracy(part.instance_labels[known], model.predict(part.bags.objects[known]))
+
+
+@dataclass(frozen=True)
+class CandidateParts:
+    """Rows with candidate labels in three parts."""
+
+    train: PartialLabelDataset
+    held_out: PartialLabelDataset
+    test: PartialLabelDataset
+
+    @classmethod
+    def cut(cls, data: PartialLabelDataset, seed: int) -> CandidateParts:
+        """Cut by rows."""
+        return cls(*(subset_rows(data, rows) for rows in _cut_rows(len(data.features), seed)))
+
+    @property
+    def matching_share(self) -> float:
+        """How many of the candidates are right."""
+        return float(1.0 / self.train.candidates.sum(axis=1).mean())
+
+    def fit(self, settings: Settings, seed: int) -> MaxMatchingPartialLabelClassifier:
+        model = MaxMatchingPartialLabelClassifier(**settings, random_state=seed)
+        return model.fit(self.train.features, self.train.candidates.astype(np.int64))
+
+    def judge(self, model: MaxMatchingPartialLabelClassifier) -> Figures:
+        held_out = self.held_out
+        criteria = candidate_criteria(model, held_out.features, held_out.candidates)
+        return {
+            **criteria._asdict(),
+            "oracle": accuracy(held_out.truth, model.predict(held_out.features)),
+            "test": self.test_figure(model),
+        }
+
+    def test_figure(self, model: MaxMatchingPartialLabelClassifier) -> float:
+        return accuracy(self.test.truth, model.predict(self.test.features))
+
+    def with_held_out(self) -> CandidateParts:
+        """Return the parts with the second added to the first."""
+        first, second = self.train, self.held_out
+        return replace(
+            self,
+            train=replace(
+                first,
+                features=np.concatenate([first.features, second.features]),
+                candidates=np.concatenate([first.candidates, second.candidates]),
+                truth=np.concatenate([first.truth, second.truth]),
+                images=None,
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class ClickParts:
+    """Windows in three parts: a user's last is for the test, the one before is held out."""
+
+    clicks: ClickDataset
+    split: WindowSplit
+    seed: int
+
+    @classmethod
+    def cut(cls, data: ClickDataset, seed: int) -> ClickParts:
+        """Keep popular items and some users, then cut by windows."""
+        data = _smaller_log(data, np.random.default_rng(seed))
+        split = split_clicks(
+            data.histories, protocol="authors", size=5, min_size=1, random_state=seed
+        )
+        return cls(data, split, seed)
+
+    @property
+    def matching_share(self) -> None:
+        """Unknown: a log does not say which clicks led to the next."""
+
+    def fit(self, settings: Settings, seed: int) -> MaxMatchingRecommender:
+        model = MaxMatchingRecommender(**settings, random_state=seed)
+        return model.fit(self.split.train.groups, item_ids=self.clicks.item_ids)
+
+    def judge(self, model: MaxMatchingRecommender) -> Figures:
+        held_out = self.split.validation.groups
+        criteria = history_criteria(model, held_out.subset(slice(0, MOST_WINDOWS)))
+        return {
+            **criteria._asdict(),
+            "oracle": self._ndcg(model, self.split.validation),
+            "test": self.test_figure(model),
+        }
+
+    def test_figure(self, model: MaxMatchingRecommender) -> float:
+        return self._ndcg(model, self.split.test)
+
+    def with_held_out(self) -> ClickParts:
+        """Return the parts with the windows held out added to those trained on."""
+        first, second = self.split.train, self.split.validation
+        windows = Windows(
+            Groups.concat([first.groups, second.groups]),
+            np.concatenate([first.users, second.users]),
+            np.concatenate([first.positions, second.positions]),
+        )
+        return replace(self, split=replace(self.split, train=windows))
+
+    def _ndcg(self, model: MaxMatchingRecommender, windows: Any) -> float:
+        ranks = rank_targets(
+            model,
+            windows.groups,
+            self.clicks.n_items,
+            "sampled",
+            seen=self.clicks.histories.subset(windows.users),
+            random_state=self.seed,
+        )
+        return ndcg_at_k(*ranks)
+
+
+def _cut_rows(n_rows: int, seed: int) -> list[Any]:
+    """Cut rows in three, and keep a part of each where there are many."""
+    share = min(1.0, MOST_ROWS / n_rows)
+    parts = split_rows(n_rows, FRACTIONS, random_state=seed)
+    return [rows[: round(share * len(rows))] for rows in parts]
+
+
+def _smaller_log(data: ClickDataset, generator: np.random.Generator) -> ClickDataset:
+    """Return clicks on the most popular items, of users with at least four of them."""
+    if len(data.histories) <= MOST_USERS:
+        return data
+    counts = np.bincount(data.histories.objects, minlength=data.n_items)
+    items = np.sort(np.argsort(-counts, kind="stable")[:MOST_ITEMS])
+    number = np.full(data.n_items, -1)
+    number[items] = np.arange(len(items))
+    histories = [number[clicks][number[clicks] >= 0] for clicks in data.histories]
+    histories = [clicks for clicks in histories if len(clicks) >= 4]
+    users = generator.permutation(len(histories))[:MOST_USERS]
+    return replace(
+        data,
+        histories=Groups.from_lists([histories[user] for user in users]),
+        item_ids=np.asarray(data.item_ids)[items],
+        user_ids=users,
+        titles=None,
+        categories=None,
+    )
+
+
+def _named(name: str) -> Callable[[int], Any]:
+    return lambda seed: load_dataset(name, random_state=seed)
+
+
+BAGS = {"encoder": "mlp", "learning_rate": 1e-2}
+CANDIDATES = {"encoder": "mlp", "learning_rate": 1e-2, "scaling": "l2"}
+CLICKS = {"dim": 64, "max_epochs": 5}
+
+STUDY_SETS = (
+    StudySet(
+        "digit-bags",
+        "bags",
+        lambda seed: load_digit_bags(600, random_state=seed),
+        {"max_epochs": 15},
+    ),
+    StudySet(
+        "hja-birdsong",
+        "bags",
+        _named("hja-birdsong"),
+        {**BAGS, "background": True, "absent_strength": 0.5, "batch_size": 128, "max_epochs": 20},
+    ),
+    StudySet(
+        "letter-walk",
+        "bags",
+        _named("letter-walk"),
+        {**BAGS, "absent_strength": 1.0, "max_epochs": 40},
+    ),
+    StudySet(
+        "spambase-bags",
+        "bags",
+        _named("spambase-bags"),
+        {**BAGS, "background_label": 0, "absent_strength": 1.0, "batch_size": 64, "max_epochs": 20},
+    ),
+    StudySet(
+        "sival-like",
+        "bags",
+        _named("sival-like"),
+        {**BAGS, "background": True, "absent_strength": 0.5, "batch_size": 128, "max_epochs": 12},
+    ),
+    StudySet(
+        "digit-candidates",
+        "candidates",
+        _named("digit-candidates"),
+        {"encoder": "linear", "max_epochs": 15},
+    ),
+    StudySet("lost", "candidates", _named("lost"), {**CANDIDATES, "max_epochs": 30}),
+    StudySet(
+        "msrcv2",
+        "candidates",
+        _named("msrcv2"),
+        {**CANDIDATES, "batch_size": 128, "max_epochs": 30},
+    ),
+    StudySet(
+        "birdsong",
+        "candidates",
+        _named("birdsong"),
+        {**CANDIDATES, "scaling": "standard", "batch_size": 128, "max_epochs": 20},
+    ),
+    StudySet("fg-net", "candidates", _named("fg-net"), {**CANDIDATES, "max_epochs": 20}),
+    StudySet("shop", "clicks", lambda seed: make_shop(n_users=800, random_state=seed), CLICKS),
+    StudySet("amazon-video-games", "clicks", _named("amazon-video-games"), CLICKS),
+    StudySet("amazon-beauty-5core", "clicks", _named("amazon-beauty-5core"), CLICKS),
+)

@@ -1,0 +1,53 @@
+"""The tables of the page on the trade-off, from its result file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def trade_off_sets(result: dict[str, Any]) -> str:
+    """One line per data set: what weighting gains, and what each way to choose reached."""
+    ways = ["best on test", "oracle", "auto", *_fixed_cells(result)]
+    names = ["best cell", "oracle", "**auto**", *_fixed_cells(result), "oracle, refitted"]
+    names.append("**auto, refitted**")
+    lines = [
+        "| data | objects that match | gain of λ = 1 over 0 | " + " | ".join(names) + " |",
+        "|---|---|---|" + "---|" * len(names),
+    ]
+    for name, found in result["maps"].items():
+        share = found["matching_share"]
+        cells = [
+            "unknown" if share is None else f"{share:.0%}",
+            f"{100 * found['weighting_gain']:+.1f}",
+            *(f"{100 * found['choices'][way]:.1f}" for way in ways),
+            *(f"{100 * found['refitted'][key]:.1f}" for key in ("oracle_test", "test")),
+        ]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def trade_off_choices(result: dict[str, Any]) -> str:
+    """One line per way to choose: points below the oracle, on average over the sets."""
+    words = {
+        "auto": "**auto**: held-out covering rate, weaker weighting at a tie",
+        "covering_rate": "held-out covering rate, of all cells",
+        "log_likelihood": "held-out group likelihood",
+        "approximated_accuracy": "held-out approximated accuracy",
+        "best on test": "the best cell on the test part, in hindsight",
+        "oracle": "true labels of the held-out part (oracle)",
+    }
+    lines = ["| chosen by | points below the oracle |", "|---|---|"]
+    for way, points in sorted(result["points_below_oracle"].items(), key=lambda pair: pair[1]):
+        lines.append(f"| {words.get(way, 'always ' + way)} | {points:+.1f} |")
+    n_runs = sorted({found["runs"] for found in result["maps"].values()})
+    counts = " to ".join(map(str, dict.fromkeys([n_runs[0], n_runs[-1]])))
+    note = (
+        f"Mean over {len(result['maps'])} sets, {counts} seeds each; `{result['command']}`. "
+        "Refitted on the first two parts together, as the estimators do, auto is "
+        f"{result['refitted_points_below_oracle']:.1f} points below the oracle."
+    )
+    return "\n".join([*lines, "", note])
+
+
+def _fixed_cells(result: dict[str, Any]) -> list[str]:
+    return [way for way in result["points_below_oracle"] if way.endswith(")")]
