@@ -28,29 +28,33 @@ Cell = dict[str, Any]
 def summarise_cells(cells: list[Cell]) -> dict[str, Any]:
     """Return a map and the choices of every set, and what the choices cost on average.
 
-    A run counts once its last cell, "auto", is there.
+    A run counts once all of its cells are there.
     """
-    automatic = [cell for cell in cells if cell["strength"] == "auto"]
-    runs: dict[tuple[str, int], list[Cell]] = {
-        (cell["set"], cell["seed"]): [] for cell in automatic
-    }
+    runs: dict[tuple[str, int], list[Cell]] = {}
+    automatic: dict[str, list[Cell]] = {}
     for cell in cells:
-        if cell["strength"] != "auto" and (cell["set"], cell["seed"]) in runs:
-            runs[cell["set"], cell["seed"]].append(cell)
+        if cell["strength"] == "auto":
+            automatic.setdefault(cell["set"], []).append(cell)
+        else:
+            runs.setdefault((cell["set"], cell["seed"]), []).append(cell)
+    n_cells = max(map(len, runs.values()))
     sets = {}
     for name in dict.fromkeys(name for name, _ in runs):
-        sets[name] = summarise_set([run for (owner, _), run in runs.items() if owner == name])
-        shipped = [cell for cell in automatic if cell["set"] == name]
-        sets[name]["refitted"] = {
-            key: round(float(np.mean([cell[key] for cell in shipped])), 4)
-            for key in ("test", "oracle_test")
-        }
+        whole = [r for (owner, _), r in runs.items() if owner == name and len(r) == n_cells]
+        if whole:
+            sets[name] = summarise_set(whole)
+            sets[name]["refitted"] = {
+                key: round(float(np.mean([cell[key] for cell in automatic[name]])), 4)
+                for key in ("test", "oracle_test")
+                if name in automatic
+            }
     chosen = {way: [found["choices"][way] for found in sets.values()] for way in CHOICES}
     oracle = np.array(chosen["oracle"])
-    refitted = [found["refitted"] for found in sets.values()]
+    refitted = [found["refitted"] for found in sets.values() if found["refitted"]]
     return {
         "seeds": sorted({seed for _, seed in runs}),
         "maps": sets,
+        "refitted_sets": len(refitted),
         "refitted_points_below_oracle": round(
             100 * float(np.mean([pair["oracle_test"] - pair["test"] for pair in refitted])), 2
         ),

@@ -11,16 +11,17 @@ def trade_off_sets(result: dict[str, Any]) -> str:
     names = ["best cell", "oracle", "**auto**", *_fixed_cells(result), "oracle, refitted"]
     names.append("**auto, refitted**")
     lines = [
-        "| data | objects that match | gain of λ = 1 over 0 | " + " | ".join(names) + " |",
-        "|---|---|---|" + "---|" * len(names),
+        "| data | seeds | objects that match | gain of λ = 1 over 0 | " + " | ".join(names) + " |",
+        "|---|---|---|---|" + "---|" * len(names),
     ]
     for name, found in result["maps"].items():
         share = found["matching_share"]
         cells = [
+            str(found["runs"]),
             "unknown" if share is None else f"{share:.0%}",
             f"{100 * found['weighting_gain']:+.1f}",
             *(f"{100 * found['choices'][way]:.1f}" for way in ways),
-            *(f"{100 * found['refitted'][key]:.1f}" for key in ("oracle_test", "test")),
+            *(_points(found["refitted"].get(key)) for key in ("oracle_test", "test")),
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -43,10 +44,15 @@ def trade_off_choices(result: dict[str, Any]) -> str:
     counts = " to ".join(map(str, dict.fromkeys([n_runs[0], n_runs[-1]])))
     note = (
         f"Mean over {len(result['maps'])} sets, {counts} seeds each; `{result['command']}`. "
-        "Refitted on the first two parts together, as the estimators do, auto is "
-        f"{result['refitted_points_below_oracle']:.1f} points below the oracle."
+        f"Refitted on the first two parts together, as the estimators do, auto is "
+        f"{result['refitted_points_below_oracle']:.1f} points below the oracle "
+        f"({result['refitted_sets']} sets)."
     )
     return "\n".join([*lines, "", note])
+
+
+def _points(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f}"
 
 
 def _fixed_cells(result: dict[str, Any]) -> list[str]:

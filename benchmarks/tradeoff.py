@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--sets", nargs="+", default=[study.name for study in STUDY_SETS])
     parser.add_argument("--log", type=Path, default=LOG, help="One line per cell that is done.")
+    parser.add_argument("--grid-only", action="store_true", help='Leave out "auto".')
     parser.add_argument("--report", action="store_true", help="Fit nothing.")
     arguments = parser.parse_args()
     log: Path = arguments.log
@@ -53,19 +54,19 @@ def main() -> None:
         for seed in arguments.seeds:
             for study in STUDY_SETS:
                 if study.name in arguments.sets:
-                    run_set(study, seed, log)
+                    run_set(study, seed, log, grid_only=arguments.grid_only)
     cells = read_log(log)
     summary = summarise_cells(cells)
     write_result("tradeoff", {"sets": describe_sets(), **summary, "cells": cells})
     draw_maps(summary, Path(__file__).parents[1] / "docs" / "images" / "tradeoff.png")
 
 
-def run_set(study: StudySet, seed: int, log: Path) -> None:
+def run_set(study: StudySet, seed: int, log: Path, *, grid_only: bool) -> None:
     """Fit and judge what is not in the log yet: every cell of the grid, then "auto"."""
     done = [cell for cell in read_log(log) if (cell["set"], cell["seed"]) == (study.name, seed)]
     known = {(cell["strength"], cell["selection"]) for cell in done}
     waiting = [cell for cell in product(STRENGTHS, SELECTIONS) if cell not in known]
-    if not waiting and ("auto", "auto") in known:
+    if not waiting and (grid_only or ("auto", "auto") in known):
         return
     try:
         parts = study.cut(seed)
@@ -91,6 +92,8 @@ def run_set(study: StudySet, seed: int, log: Path) -> None:
 
     for cell in waiting:
         keep(*cell, partial(judge_cell, study, parts, *cell, seed))
+    if grid_only:
+        return
     oracle = max((cell for cell in done if "oracle" in cell), key=lambda cell: cell["oracle"])
     keep("auto", "auto", partial(judge_automatic, study, parts, oracle, seed))
 
