@@ -22,6 +22,7 @@ RECOMMENDERS = {
     "sampled": {"weight_decay": 0.2, "corrected": True},
     "two tables, max": {"shared": False, "item_bias": False, "selection": "max"},
     "in_batch": {"candidates": "in_batch", "corrected": True},
+    "spectral": {"init": "spectral"},
     "full": {"candidates": "full"},
 }
 CLASSIFIERS = {"both": {}, "targets": {"normalize": "targets", "candidates": "full"}}
