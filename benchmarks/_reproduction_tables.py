@@ -45,6 +45,8 @@ def reproduction_table(
     columns = datasets or list(
         dict.fromkeys(row["dataset"] for row in rows if row["metric"] == metrics[0])
     )
+    if not columns:
+        return "*Not run yet.*"
     found = {(row["dataset"], row["method"], row["metric"]): row for row in rows}
     ranks = {row["method"]: row["mean"] for row in rows if row["metric"] == "mean rank"}
     heads = [*columns, *(["mean rank"] if ranks else [])]
