@@ -50,6 +50,7 @@ THROUGHPUT = [
     Case(n_items=100_000, dim=128, batch_size=2048, n_negatives=1024, n_steps=12),
     Case(n_items=200_000, dim=64, batch_size=8192, n_negatives=1024, n_steps=6),
 ]
+NO_RATES = {"flops": math.inf, "row_bytes": math.inf, "network": math.inf, "latency": 0.0}
 MEMORY = Case(n_items=20_000_000, dim=16, batch_size=8192, n_negatives=1024, n_steps=20)
 
 
@@ -75,6 +76,10 @@ def main() -> None:
             "configuration": asdict(MEMORY),
             "measured": [run("memory", count) for count in (1, 2, 4)],
         }
+    for measured in parts.get("memory", {}).get("measured", []):
+        measured["predicted_bytes"] = estimate(
+            MEMORY, NO_RATES, measured["workers"]
+        ).bytes_per_worker
     print(json.dumps(parts, indent=2))
     write_result("workers", parts)
 
@@ -160,6 +165,10 @@ def fit_row_rate(rates: dict[str, float], measured: dict[str, Any]) -> float:
 
 
 def predict(case: Case, rates: dict[str, float], workers: int) -> float:
+    return float(estimate(case, rates, workers).seconds_per_step)
+
+
+def estimate(case: Case, rates: dict[str, float], workers: int) -> Any:
     from groupnoise.distributed import Machine, TrainingSize, estimate_cost
 
     size = TrainingSize(
@@ -171,7 +180,7 @@ def predict(case: Case, rates: dict[str, float], workers: int) -> float:
         n_negatives=case.n_negatives,
     )
     machine = Machine(memory=math.inf, workers=workers, **rates)
-    return estimate_cost(size, machine, workers=workers).seconds_per_step
+    return estimate_cost(size, machine, workers=workers)
 
 
 def compare(rates: dict[str, float], case: Case, measured: dict[str, Any]) -> dict[str, float]:
