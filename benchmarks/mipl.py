@@ -87,13 +87,11 @@ def in_percent(values: NDArray[Any]) -> dict[str, Any]:
     }
 
 
-def run_all(
-    name: str, runs: list[int], part: str, settings: dict[str, Any]
-) -> list[dict[str, Any]]:
+def figures_of(name: str, trials: dict[int, list[dict[str, float]]]) -> list[dict[str, Any]]:
+    """Return one record per number of false labels: mean, deviation and single runs."""
     figures = []
-    for place, n_false in enumerate(N_FALSE):
-        trials = [trial(name, n_false, run, part, settings) for run in runs]
-        columns = {key: np.array([each[key] for each in trials]) for key in trials[0]}
+    for place, (n_false, done) in enumerate(trials.items()):
+        columns = {key: np.array([each[key] for each in done]) for key in done[0]}
         seconds = columns.pop("seconds")
         record: dict[str, Any] = {
             "false_labels": n_false,
@@ -103,8 +101,28 @@ def run_all(
         if name == "sival25":
             record["published"] = {method: values[place] for method, values in PUBLISHED.items()}
         figures.append(record)
-        print(name, n_false, {key: record[key]["mean"] for key in columns}, flush=True)
     return figures
+
+
+def run_all(name: str, runs: list[int], part: str) -> None:
+    """Make one run after the other; the result file grows with them."""
+    settings = SETTINGS[name]
+    trials: dict[int, list[dict[str, float]]] = {n_false: [] for n_false in N_FALSE}
+    for n_done, run in enumerate(runs, start=1):
+        for n_false, done in trials.items():
+            done.append(trial(name, n_false, run, part, settings))
+        figures = figures_of(name, trials)
+        print(name, run, [figure["bag accuracy"]["mean"] for figure in figures], flush=True)
+        if part == "test":
+            write_result(
+                f"mipl_{name}",
+                {
+                    "dataset": name,
+                    "runs": runs[:n_done],
+                    "settings": MaxMatchingMIPLClassifier(**settings).get_params(),
+                    "figures": figures,
+                },
+            )
 
 
 def main() -> None:
@@ -115,18 +133,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     for name in options.datasets:
-        settings = SETTINGS[name]
-        figures = run_all(name, options.runs, options.part, settings)
-        if options.part == "test":
-            write_result(
-                f"mipl_{name}",
-                {
-                    "dataset": name,
-                    "runs": options.runs,
-                    "settings": MaxMatchingMIPLClassifier(**settings).get_params(),
-                    "figures": figures,
-                },
-            )
+        run_all(name, options.runs, options.part)
 
 
 if __name__ == "__main__":

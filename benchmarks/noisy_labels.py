@@ -41,7 +41,7 @@ from groupnoise.datasets import (
 
 SEEDS = (10, 11, 12, 13, 14)
 NOISE = tuple(itertools.product(("symmetric", "pairwise"), (0.2, 0.4)))
-PARTS = {"digits": (0.6, 0.2, 0.2), "letters": (0.1, 0.1, 0.8), "lost": (0.8, 0.1, 0.1)}
+PARTS = {"digits": (0.6, 0.2, 0.2), "letters": (0.2, 0.1, 0.7), "lost": (0.8, 0.1, 0.1)}
 NETWORK = {
     "encoder": "mlp",
     "hidden": (300,),
