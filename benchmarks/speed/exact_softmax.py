@@ -27,7 +27,7 @@ from groupnoise.matching import EmbeddingEncoder, FullCandidates, MatchingModel,
 from groupnoise.objectives import GroupObjective, PairMatching, make_selection, make_weighting
 
 N_TARGETS, DIM, N_GROUPS, SIZE = 1_000_000, 64, 512, 5
-REPEATS, SQUARE = 3, 2048
+REPEATS, SQUARE = 2, 2048
 PRODUCTS = 4
 """One forward and three backward, each of 2 * queries * targets * dim operations."""
 
@@ -86,7 +86,7 @@ def main() -> None:
     model, batch = model_and_batch(N_TARGETS)
     megabytes = extra_megabytes(lambda: step(model, batch))
     n_queries = len(torch.unique(batch.objects))
-    for n_threads in (1, 2):
+    for n_threads in sorted({1, torch.get_num_threads()}):
         torch.set_num_threads(n_threads)
         before = square_rate()
         seconds = best_seconds(lambda: step(model, batch))

@@ -1,0 +1,117 @@
+"""Tables of docs/performance.md from the result files of benchmarks/speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def step_time_table(result: dict[str, Any]) -> str:
+    """One line per number of threads and comparison."""
+    rows = [
+        [
+            threads.removeprefix("threads "),
+            name,
+            f"{found['authors_arrangement_ms']:.1f}",
+            f"{found['ours_ms']:.1f}",
+            f"**{found['ratio']:.1f}**",
+            f"{found['wanted']:.0f}",
+        ]
+        for threads, comparisons in result["comparisons"].items()
+        for name, found in comparisons.items()
+    ]
+    header = ["threads", "selection", "authors' arrangement, ms", "ours, ms", "times", "wanted"]
+    return _table(header, rows, result)
+
+
+def profile_table(result: dict[str, Any]) -> str:
+    """One line per part of a step, before and after."""
+    before, after = result["milliseconds"]["before"], result["milliseconds"]["after"]
+    rows = [[part, f"{before[part]:.2f}", f"{after[part]:.2f}"] for part in after]
+    rows.append(["all", f"{sum(before.values()):.2f}", f"{sum(after.values()):.2f}"])
+    return _table(["part of a step", "before, ms", "after, ms"], rows, result)
+
+
+def exact_softmax_table(result: dict[str, Any]) -> str:
+    """One line per number of threads, and the memory below."""
+    rows = [
+        [
+            threads.removeprefix("threads "),
+            f"{found['seconds']:.1f}",
+            f"{found['billions_of_operations_per_second']:.0f}",
+            f"{found['of_a_square_product']:.0f}",
+            f"{found['share']:.0%}",
+        ]
+        for threads, found in result["figures"].items()
+    ]
+    header = ["threads", "seconds", "10⁹ operations/s", "square product", "share (wanted 60 %)"]
+    memory = (
+        f"Extra memory {result['extra_megabytes']:.0f} MB (wanted below "
+        f"{result['wanted']['extra_megabytes_below']}), of which the gradient is "
+        f"{result['gradient_megabytes_of_these']:.0f} MB; largest difference from the dense "
+        f"formula at small size {result['largest_difference_from_dense']:.0e}."
+    )
+    return _table(header, rows, result) + " " + memory
+
+
+def full_ranking_table(result: dict[str, Any]) -> str:
+    """One line per reading of the model."""
+    wanted = result["configuration"]["seconds_wanted"]
+    rows = [
+        [name, f"{found['best_seconds']:.1f}", f"{wanted:.0f}"]
+        for name, found in result["figures"].items()
+    ]
+    return _table(["reading", "seconds", "wanted below"], rows, result)
+
+
+def time_to_hit_table(result: dict[str, Any]) -> str:
+    """One line per epoch."""
+    rows = [
+        [str(epoch), f"{point['training_seconds']:.0f}", f"{point['hit@10']:.3f}"]
+        for epoch, point in enumerate(result["curve"], 1)
+    ]
+    reached = "; ".join(
+        f"{goal} "
+        + ("was not reached" if found["seconds"] is None else f"after {found['seconds']:.0f} s")
+        + f" (wanted below {found['wanted_below']:.0f} s)"
+        for goal, found in result["reached"].items()
+    )
+    header = ["epoch", "seconds of training", "HIT@10"]
+    return _table(header, rows, result) + f" {reached}."
+
+
+def catalogue_growth_table(result: dict[str, Any]) -> str:
+    """One line per size of the catalogue."""
+    rows = [
+        [f"{int(items):,}".replace(",", " "), f"{milliseconds:.1f}"]
+        for items, milliseconds in result["milliseconds_by_items"].items()
+    ]
+    return (
+        _table(["items", "ms a step"], rows, result)
+        + f" Slowest {result['slowest_over_smallest']:+.0%} over the smallest catalogue (wanted "
+        f"within {result['wanted_below']:.0%})."
+    )
+
+
+def growth_table(result: dict[str, Any]) -> str:
+    """One line per quantity that grows."""
+    rows = [
+        [
+            name,
+            f"{sweep['values'][0]} – {sweep['values'][-1]}",
+            *(
+                "–" if sweep["exponents"][key] is None else f"{sweep['exponents'][key]:.2f}"
+                for key in ("seconds", "megabytes")
+            ),
+        ]
+        for name, sweep in result["sweeps"].items()
+    ]
+    return _table(["what grows", "range", "exponent of time", "of memory"], rows, result)
+
+
+def _table(header: list[str], rows: Iterable[list[str]], result: dict[str, Any]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    threads = result["configuration"].get("torch_threads") if "configuration" in result else None
+    told = "" if threads is None else f", {threads} thread" + ("s" if threads > 1 else "")
+    return "\n".join([*lines, "", f"`{result['command']}`{told}."])
