@@ -39,11 +39,16 @@ class TimeTable:
         return cls(json.loads(path.read_text(encoding="utf-8")))
 
     def seconds(self, job: Job) -> float:
-        """Return the estimate for a job: its own record, or the mean of its neighbours'."""
+        """Return the estimate for a job: its own record, or the mean of its neighbours'.
+
+        The nearest are the same method on other data sets, then other methods on this one.
+        """
         times = self.recorded.get(experiment_key(job.recipe.name, quick=job.quick), {})
         here = times.get(job.view.dataset, {})
-        everywhere = [value for rows in times.values() for value in rows.values()]
-        for known in ([here[job.row]] if job.row in here else [], [*here.values()], everywhere):
+        own = [here[job.row]] if job.row in here else []
+        elsewhere = [rows[job.row] for rows in times.values() if job.row in rows]
+        everything = [value for rows in times.values() for value in rows.values()]
+        for known in (own, elsewhere, [*here.values()], everything):
             if known:
                 return job.n_fits * float(np.mean(known))
         return job.n_fits * UNKNOWN_SECONDS

@@ -25,6 +25,8 @@ def test_a_recorded_fit_counts_as_often_as_it_is_made():
 
 def test_an_unrecorded_fit_is_taken_to_be_like_its_neighbours():
     assert TABLE.seconds(job("unknown")) == 6.0
+    elsewhere = TimeTable({"small": {"lost": {"known": 3.0}, "msrcv2": {"unknown": 1.0}}})
+    assert elsewhere.seconds(job("unknown")) == 2.0
     assert TimeTable().seconds(job("unknown")) > 0
 
 
