@@ -50,7 +50,13 @@ THROUGHPUT = [
     Case(n_items=100_000, dim=128, batch_size=2048, n_negatives=1024, n_steps=12),
     Case(n_items=200_000, dim=64, batch_size=8192, n_negatives=1024, n_steps=6),
 ]
-NO_RATES = {"flops": math.inf, "row_bytes": math.inf, "network": math.inf, "latency": 0.0}
+NO_RATES = {
+    "flops": math.inf,
+    "entries": math.inf,
+    "row_bytes": math.inf,
+    "network": math.inf,
+    "latency": 0.0,
+}
 MEMORY = Case(n_items=20_000_000, dim=16, batch_size=8192, n_negatives=1024, n_steps=20)
 
 
@@ -130,19 +136,25 @@ def measure_throughput(report: Path) -> None:
 
 
 def measure_rates() -> dict[str, float]:
-    """Measure matrix products in one thread, and messages between the two workers."""
+    """Measure matrix products and softmaxes in one thread, and messages between two workers."""
     import torch
     from torch import distributed
 
+    from groupnoise.matching import log_normaliser
+
     torch.set_num_threads(1)
-    left, right = torch.randn(4096, 64), torch.randn(64, 1024)
+    left, right = torch.randn(4096, 64, requires_grad=True), torch.randn(1024, 64)
+    right.requires_grad_()
     counts, rows = torch.ones(2, dtype=torch.int64), torch.randn(4000, 129)
-    product = best_seconds(lambda: left @ right)
+    with torch.no_grad():
+        product = best_seconds(lambda: left @ right.t())
+    softmax = best_seconds(lambda: log_normaliser(left, right).sum().backward())
     latency = best_seconds(lambda: distributed.all_to_all_single(torch.empty_like(counts), counts))
     message = best_seconds(lambda: distributed.all_to_all_single(torch.empty_like(rows), rows))
     sent = rows.numel() * rows.element_size() / 2  # the other half stays
     return {
-        "flops": 2 * left.numel() * right.shape[1] / product,
+        "flops": 2 * left.numel() * len(right) / product,
+        "entries": len(left) * len(right) / (softmax - 3 * product),
         "latency": latency,
         "network": sent / (message - latency),
     }

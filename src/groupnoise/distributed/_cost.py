@@ -1,7 +1,7 @@
 """What a training costs on paper: memory per worker, seconds per step, hours, machines.
 
-Counted is what grows: multiplications of the softmax, rows moved through memory, rows moved
-between workers. `docs/distributed.md` sets the estimate beside measurements.
+Counted is what grows: products and exponentials of the softmax, rows moved through memory, rows
+moved between workers. `docs/distributed.md` sets the estimate beside measurements.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class Machine:
         Processes that run side by side, each on its own cores.
     flops : float
         Single-precision operations per second of one worker, in matrix products.
+    entries : float
+        Softmax entries per second that one worker exponentiates and differentiates.
     row_bytes : float
         Bytes of looked-up rows per second that one worker reads, differentiates and updates.
     network : float
@@ -78,6 +80,7 @@ class Machine:
     memory: float
     workers: int
     flops: float
+    entries: float
     row_bytes: float
     network: float
     latency: float
@@ -136,7 +139,13 @@ def estimate_cost(size: TrainingSize, machine: Machine, *, workers: int) -> Cost
     --------
     >>> size = TrainingSize(n_groups=10**9, n_items=10**8, dim=64)
     >>> machine = Machine(
-    ...     memory=256e9, workers=16, flops=5e10, row_bytes=4e8, network=1e9, latency=1e-4
+    ...     memory=256e9,
+    ...     workers=16,
+    ...     flops=1e11,
+    ...     entries=3e8,
+    ...     row_bytes=2e8,
+    ...     network=1e9,
+    ...     latency=1e-4,
     ... )
     >>> cost = estimate_cost(size, machine, workers=64)
     >>> cost.machines, round(cost.bytes_per_worker / 1e9, 1)
@@ -147,8 +156,10 @@ def estimate_cost(size: TrainingSize, machine: Machine, *, workers: int) -> Cost
     # An upper bound: ids that repeat within a share are looked up once.
     objects, looked_up = share * size.size, share * (size.size + 1) + size.n_negatives
     row = (size.dim + 1) * FLOAT
+    entries = objects * size.n_negatives
     computing = (
-        2 * PASSES * objects * size.n_negatives * size.dim / machine.flops
+        2 * PASSES * entries * size.dim / machine.flops
+        + entries / machine.entries
         + looked_up * row / machine.row_bytes
     )
     exchanging = 0.0

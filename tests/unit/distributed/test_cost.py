@@ -9,7 +9,15 @@ from groupnoise.matching import item_model
 from groupnoise.training import make_optimizers
 
 SIZE = TrainingSize(n_groups=10**8, n_items=10**7, dim=32)
-MACHINE = Machine(memory=64e9, workers=8, flops=5e10, row_bytes=4e8, network=1e9, latency=1e-4)
+MACHINE = Machine(
+    memory=64e9,
+    workers=8,
+    flops=1e11,
+    entries=3e8,
+    row_bytes=2e8,
+    network=1e9,
+    latency=1e-4,
+)
 
 
 @pytest.mark.parametrize("shared", [True, False])
