@@ -16,10 +16,10 @@ AUTO_SELECTIONS = ("1 to 0.5", "1", "1 to 0.2")
 """The temperatures that "auto" tries, in its order, as the study calls them."""
 CRITERIA = ("log_likelihood", "covering_rate", "approximated_accuracy")
 FIXED = {
-    "the paper (1, max)": (1.0, "max"),
-    "no weighting (0, 1 to 0.5)": (0.0, "1 to 0.5"),
-    "weak weighting (0.1, 1 to 0.5)": (0.1, "1 to 0.5"),
-    "full weighting (1, 1 to 0.5)": (1.0, "1 to 0.5"),
+    "λ 1, max": (1.0, "max"),
+    "λ 0, 1 to 0.5": (0.0, "1 to 0.5"),
+    "λ 0.1, 1 to 0.5": (0.1, "1 to 0.5"),
+    "λ 1, 1 to 0.5": (1.0, "1 to 0.5"),
 }
 
 Cell = dict[str, Any]

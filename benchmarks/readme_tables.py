@@ -1,4 +1,4 @@
-"""Write the tables of the README from the result files, or check that they are not stale.
+"""Write the tables of README and docs from the result files, or check that they are not stale.
 
 python benchmarks/readme_tables.py            # write them
 python benchmarks/readme_tables.py --check    # exit code 1 if they differ
@@ -10,8 +10,22 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from _label_noise_tables import accuracy_table, auroc_table, bag_table
+from _reproduction_tables import reproduction_table
+from _speed_tables import (
+    catalogue_growth_table,
+    exact_softmax_table,
+    full_ranking_table,
+    growth_table,
+    profile_table,
+    step_time_table,
+    time_to_hit_table,
+)
+from _tradeoff_tables import trade_off_choices, trade_off_sets
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -48,31 +62,35 @@ def demo_table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def reproduction_table(result: dict[str, Any]) -> str:
-    """One line per data set and method, with mean, deviation and number of trials."""
-    rows = [row for row in result["rows"] if row["metric"] != "chosen right"]
-    metrics = list(dict.fromkeys(row["metric"] for row in rows))
-    lines = [
-        "| data | method | " + " | ".join(metrics) + " | trials |",
-        "|---|---|" + "---|" * (len(metrics) + 1),
-    ]
-    for dataset, method in dict.fromkeys((row["dataset"], row["method"]) for row in rows):
-        found = {
-            row["metric"]: row
-            for row in rows
-            if (row["dataset"], row["method"]) == (dataset, method)
-        }
-        cells = [f"{found[m]['mean']:.3f} ± {found[m]['std']:.3f}" for m in metrics]
-        trials = found[metrics[0]]["trials"]
-        name = f"**{method}**" if method == "ours" else method
-        lines.append(f"| {dataset} | {name} | " + " | ".join(cells) + f" | {trials} |")
-    return "\n".join(lines)
-
-
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "tradeoff:sets": trade_off_sets,
+    "tradeoff:choices": trade_off_choices,
     "demo": demo_table,
-    "reproduce_amazon": reproduction_table,
+    "catalogue_growth": catalogue_growth_table,
+    "exact_softmax": exact_softmax_table,
+    "full_ranking": full_ranking_table,
+    "growth": growth_table,
+    "profile_step": profile_table,
+    "step_time": step_time_table,
+    "time_to_hit": time_to_hit_table,
+    "mipl_digits": bag_table,
+    "mipl_sival25": bag_table,
+    **{f"noisy_labels_{name}": accuracy_table for name in ("digits", "letters", "lost")},
+    **{f"noisy_labels_{name}:auroc": auroc_table for name in ("digits", "letters", "lost")},
+    "reproduce_amazon": partial(reproduction_table, metrics=("HIT@10", "NDCG@10")),
+    "reproduce_amazon:full": partial(reproduction_table, metrics=("full HIT@10", "full NDCG@10")),
+    "reproduce_mil": reproduction_table,
     "reproduce_pll": reproduction_table,
+    "reproduce_pll:label-free": partial(reproduction_table, criterion="approximated_accuracy"),
+    "reproduce_pll:ages": partial(
+        reproduction_table, metrics=("accuracy", "MAE3", "MAE5"), datasets=("fg-net",)
+    ),
+    "reproduce_pll-noise": reproduction_table,
+    "reproduce_recall-examples": partial(
+        reproduction_table, metrics=("same kind@5", "HIT@10", "NDCG@10")
+    ),
+    "reproduce_sival-ablation": reproduction_table,
+    "reproduce_sival-pairs": reproduction_table,
 }
 
 
@@ -81,22 +99,28 @@ def with_tables(text: str) -> str:
 
     def fill(match: re.Match[str]) -> str:
         start, name, end = match.groups()
-        result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        source = RESULTS / f"{name.partition(':')[0]}.json"
+        if not source.is_file():
+            return f"{start}*Not run yet.*\n{end}"
+        result = json.loads(source.read_text(encoding="utf-8"))
         return f"{start}{TABLES[name](result)}\n{end}"
 
     return BLOCK.sub(fill, text)
 
 
 def main() -> int:
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    fresh = with_tables(text)
-    if "--check" in sys.argv:
-        if fresh != text:
-            print("README.md is stale: run `python benchmarks/readme_tables.py`.")
-        return int(fresh != text)
-    readme.write_text(fresh, encoding="utf-8")
-    return 0
+    stale = 0
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        fresh = with_tables(text)
+        if fresh == text:
+            continue
+        if "--check" in sys.argv:
+            print(f"{page.name} is stale: run `python benchmarks/readme_tables.py`.")
+            stale = 1
+        else:
+            page.write_text(fresh, encoding="utf-8")
+    return stale
 
 
 if __name__ == "__main__":

@@ -55,7 +55,8 @@ def main() -> None:
             for study in STUDY_SETS:
                 if study.name in arguments.sets:
                     run_set(study, seed, log, grid_only=arguments.grid_only)
-    cells = read_log(log)
+    order = [study.name for study in STUDY_SETS]
+    cells = sorted(read_log(log), key=lambda cell: order.index(cell["set"]))
     summary = summarise_cells(cells)
     write_result("tradeoff", {"sets": describe_sets(), **summary, "cells": cells})
     draw_maps(summary, Path(__file__).parents[1] / "docs" / "images" / "tradeoff.png")
