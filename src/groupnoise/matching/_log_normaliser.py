@@ -64,15 +64,21 @@ class _LogNormaliser(torch.autograd.Function):
         excluded_candidate: Tensor,
     ) -> Tensor:
         excluded = (excluded_query, excluded_candidate)
-        chunks = _chunks(len(queries), len(candidates))
-        parts = []
-        for chunk in chunks:
-            logits = torch.addmm(offset[chunk], queries, candidates[chunk].t())
-            level, exponentials, total = _exponentials(_exclude(logits, excluded, chunk))
-            parts.append(level + total.log())
-        result = parts[0] if len(parts) == 1 else torch.stack(parts).logsumexp(0)
-        # One chunk of exponentials is worth keeping; more are computed again when needed.
-        ctx.kept = (exponentials, total) if len(chunks) == 1 else None
+        ctx.kept = None
+        if len(_chunks(len(queries), len(candidates))) == 1:
+            logits = torch.addmm(offset, queries, candidates.t())
+            level, exponentials, total = _exponentials(
+                _exclude(logits, excluded, slice(0, len(candidates)))
+            )
+            result = level + total.log()
+            # One chunk of exponentials is worth keeping; more are computed again when needed.
+            ctx.kept = (exponentials, total)
+        else:
+            result = torch.full_like(queries[:, 0], -torch.inf)
+            no_level = torch.zeros_like(result)
+            for _, logits in _logits(queries, candidates, offset, no_level, excluded):
+                level, _, total = _exponentials(logits)
+                result = torch.logaddexp(result, level + total.log())
         ctx.save_for_backward(queries, candidates, offset, *excluded, result)
         return result
 
@@ -93,7 +99,10 @@ class _LogNormaliser(torch.autograd.Function):
         grad_candidates = torch.empty_like(candidates) if wants_candidates else None
         grad_offset = torch.empty_like(offset) if wants_offset else None
         if ctx.kept is None:
-            weight, shares = upstream, _shares(queries, candidates, offset, result, excluded)
+            weight = upstream
+            level = result.masked_fill(result == -torch.inf, 0.0)
+            logits = _logits(queries, candidates, offset, level, excluded)
+            shares = ((chunk, shifted.exp_()) for chunk, shifted in logits)
         else:
             exponentials, total = ctx.kept
             if not all_active:
@@ -101,7 +110,7 @@ class _LogNormaliser(torch.autograd.Function):
                 total = total.index_select(0, active)
             # An all-excluded query has no exponential above zero to divide.
             weight = upstream / total.masked_fill(total == 0, 1.0)
-            shares = iter([(slice(0, len(candidates)), exponentials)])
+            shares = (pair for pair in [(slice(0, len(candidates)), exponentials)])
         # Weighing the queries costs less than weighing the shares, the larger array by far.
         weighted = queries * weight.unsqueeze(-1)
         for chunk, share in shares:
@@ -135,25 +144,30 @@ def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return level, exponentials, exponentials.sum(-1)
 
 
-def _shares(
+def _logits(
     queries: Tensor,
     candidates: Tensor,
     offset: Tensor,
     level: Tensor,
     excluded: tuple[Tensor, Tensor],
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Yield exp(logits - level), the probabilities of the softmax, chunk by chunk.
+    """Yield the logits of each query less its level, chunk by chunk.
 
-    Offset and level ride along as two more dimensions of the product: the logits leave it ready
-    for the exponential, without two more passes over them.
+    Offset and level ride along as two more dimensions of the product: no pass over the logits is
+    needed to add them. All chunks stand in the same memory, to be read before the next is asked
+    for: left to itself the allocator of the C library breaks its free memory up, and takes as
+    much from the system as all chunks together need.
     """
-    level = level.masked_fill(level == -torch.inf, 0.0)
-    ones = queries.new_ones(len(queries), 1)
+    n_queries = len(queries)
+    ones = queries.new_ones(n_queries, 1)
     queries = torch.cat([queries, ones, -level.unsqueeze(-1)], 1)
-    for chunk in _chunks(len(queries), len(candidates)):
+    chunks = _chunks(n_queries, len(candidates))
+    space = queries.new_empty(n_queries * (chunks[0].stop - chunks[0].start))
+    for chunk in chunks:
         part = candidates[chunk]
         part = torch.cat([part, offset[chunk].unsqueeze(-1), part.new_ones(len(part), 1)], 1)
-        yield chunk, _exclude(queries @ part.t(), excluded, chunk).exp_()
+        logits = space[: n_queries * len(part)].view(n_queries, len(part))
+        yield chunk, _exclude(torch.mm(queries, part.t(), out=logits), excluded, chunk)
 
 
 def _exclude(logits: Tensor, excluded: tuple[Tensor, Tensor], chunk: slice) -> Tensor:

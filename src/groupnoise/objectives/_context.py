@@ -6,7 +6,8 @@ objects at a time, and made again in the backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -108,7 +109,7 @@ class _ScoresOfProducts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, products: Tensor, mask: Tensor, scale: float) -> Tensor:
         similarity = products * scale
-        attention = _attention(similarity, mask, slice(None))
+        attention = _attention(similarity, mask, 0, torch.empty_like(similarity))
         scores = (attention * similarity).sum(1)
         ctx.save_for_backward(similarity, attention, scores)
         ctx.scale = scale
@@ -125,11 +126,9 @@ class _ScoresOfProducts(torch.autograd.Function):
 class _BlockwiseScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, features: Tensor, mask: Tensor, scale: float) -> Tensor:
-        parts = []
-        for rows in _blocks(mask):
-            similarity = _similarity(features, scale, rows)
-            parts.append((_attention(similarity, mask, rows) * similarity).sum(1))
-        scores = torch.cat(parts, -1)
+        scores = features.new_empty(mask.shape)
+        for rows, similarity, attention in _attended_blocks(features, mask, scale):
+            torch.sum(attention.mul_(similarity), 1, out=scores[:, rows])
         ctx.save_for_backward(features, mask, scores)
         ctx.scale = scale
         return scores
@@ -140,9 +139,7 @@ class _BlockwiseScores(torch.autograd.Function):
         features, mask, scores = ctx.saved_tensors
         weight, level = (ctx.scale * upstream).unsqueeze(1), (1.0 - scores).unsqueeze(1)
         gradient = torch.zeros_like(features)
-        for rows in _blocks(mask):
-            similarity = _similarity(features, ctx.scale, rows)
-            attention = _attention(similarity, mask, rows)
+        for rows, similarity, attention in _attended_blocks(features, mask, ctx.scale):
             change = similarity.add_(level[..., rows]).mul_(attention).mul_(weight[..., rows])
             # A similarity moves both of its objects.
             gradient[:, rows] += torch.bmm(change.transpose(1, 2), features)
@@ -150,17 +147,46 @@ class _BlockwiseScores(torch.autograd.Function):
         return gradient, None, None
 
 
-def _similarity(features: Tensor, scale: float, rows: slice) -> Tensor:
-    """Return the similarity of all objects to those at `rows`, shape (groups, size, rows)."""
-    return torch.bmm(features, features[:, rows].transpose(1, 2)).mul_(scale)
+def _attended_blocks(
+    features: Tensor, mask: Tensor, scale: float
+) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Yield the places of a block, its similarities and its attention, (groups, size, block).
 
-
-def _attention(similarity: Tensor, mask: Tensor, rows: slice) -> Tensor:
-    """Return how the objects at `rows` attend to the others, shape (groups, size, rows).
-
-    The objects attended to stand in rows: torch is slow at a softmax over a short last axis.
+    Both stand in the same memory for every block, to be read before the next is asked for: left
+    to itself the allocator of the C library breaks its free memory up, and takes as much from
+    the system as all blocks together need.
     """
-    no_company = is_self(mask, rows).t() | ~mask.unsqueeze(-1)
-    attention = similarity.masked_fill(no_company, -torch.inf).softmax(1)
-    # An object alone has a softmax of NaN; it attends to nothing.
-    return attention.masked_fill_(no_company, 0.0)
+    blocks = _blocks(mask)
+    whole = (*mask.shape, blocks[0].stop)
+    similarities, attentions = (features.new_empty(math.prod(whole)) for _ in range(2))
+    for rows in blocks:
+        shape = (*mask.shape, rows.stop - rows.start)
+        similarity = similarities[: math.prod(shape)].view(shape)
+        torch.bmm(features, features[:, rows].transpose(1, 2), out=similarity).mul_(scale)
+        place = attentions[: math.prod(shape)].view(shape)
+        yield rows, similarity, _attention(similarity, mask, rows.start, place)
+
+
+def _attention(similarity: Tensor, mask: Tensor, start: int, out: Tensor) -> Tensor:
+    """Return how objects from the place `start` on attend to the others of their group.
+
+    Parameters
+    ----------
+    similarity : Tensor of shape (groups, size, block)
+        The objects attended to stand in rows: torch is slow at reducing a short last axis.
+    mask : bool Tensor of shape (groups, size)
+        True where an object is real.
+    start : int
+        The place of the first column.
+    out : Tensor of shape (groups, size, block)
+        Is filled and returned.
+    """
+    padding = ~mask.unsqueeze(-1)
+    itself = torch.diagonal(out.copy_(similarity), -start, 1, 2)
+    out.masked_fill_(padding, -torch.inf)
+    itself.fill_(-torch.inf)
+    out.sub_(out.amax(1, keepdim=True)).exp_()
+    out.div_(out.sum(1, keepdim=True))
+    # The softmax of an object alone is NaN; it attends to nothing.
+    itself.fill_(0.0)
+    return out.masked_fill_(padding, 0.0)

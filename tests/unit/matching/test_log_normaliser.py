@@ -98,12 +98,12 @@ def test_large_logits_do_not_overflow():
 def test_rows_without_upstream_gradient_cost_no_logits_in_the_backward_pass(monkeypatch):
     monkeypatch.setattr(module, "CHUNK_ELEMENTS", 7)
     seen = []
-    compute = module._shares
+    compute = module._logits
     monkeypatch.setattr(
         module,
-        "_shares",
+        "_logits",
         lambda queries, *rest: seen.append(len(queries)) or compute(queries, *rest),
     )
     queries, candidates, offset = inputs()
     log_normaliser(queries, candidates, offset)[3].backward()
-    assert seen == [1]
+    assert seen == [N_QUERIES, 1]
