@@ -88,7 +88,7 @@ def catalogue_growth_table(result: dict[str, Any]) -> str:
     ]
     return (
         _table(["items", "ms a step"], rows, result)
-        + f" Slowest {result['slowest_over_smallest']:+.0%} over the smallest catalogue (wanted "
+        + f" Slowest {result['slowest_over_fastest']:+.0%} over the fastest (wanted "
         f"within {result['wanted_below']:.0%})."
     )
 

@@ -16,8 +16,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK_ELEMENTS = 1 << 21
-"""Logits held at a time (8 MB in float32): large enough for BLAS, small enough for the cache."""
+KEPT_ELEMENTS = 1 << 22
+"""Up to so many probabilities (16 MB in float32) are kept for the backward pass."""
+
+CHUNK_ELEMENTS = 1 << 19
+"""Beyond that, logits held at a time (2 MB): large enough for BLAS, small enough for the cache."""
 
 
 def log_normaliser(
@@ -65,13 +68,12 @@ class _LogNormaliser(torch.autograd.Function):
     ) -> Tensor:
         excluded = (excluded_query, excluded_candidate)
         ctx.kept = None
-        if len(_chunks(len(queries), len(candidates))) == 1:
+        if len(queries) * len(candidates) <= KEPT_ELEMENTS:
             logits = torch.addmm(offset, queries, candidates.t())
             level, exponentials, total = _exponentials(
                 _exclude(logits, excluded, slice(0, len(candidates)))
             )
             result = level + total.log()
-            # One chunk of exponentials is worth keeping; more are computed again when needed.
             ctx.kept = (exponentials, total)
         else:
             result = torch.full_like(queries[:, 0], -torch.inf)

@@ -13,6 +13,7 @@ EXCLUDED = (torch.tensor([0, 0, 2, 4]), torch.tensor([1, 10, 5, 0]))
 @pytest.fixture(params=[1 << 23, 1, 7, 15, 40], ids=lambda n: f"chunk{n}")
 def chunk(request, monkeypatch):
     """Logits held at a time: all of them, one column, and sizes that do not divide evenly."""
+    monkeypatch.setattr(module, "KEPT_ELEMENTS", request.param)
     monkeypatch.setattr(module, "CHUNK_ELEMENTS", request.param)
 
 
@@ -96,6 +97,7 @@ def test_large_logits_do_not_overflow():
 
 
 def test_rows_without_upstream_gradient_cost_no_logits_in_the_backward_pass(monkeypatch):
+    monkeypatch.setattr(module, "KEPT_ELEMENTS", 7)
     monkeypatch.setattr(module, "CHUNK_ELEMENTS", 7)
     seen = []
     compute = module._logits
