@@ -136,7 +136,7 @@ def draw_maps(summary: dict[str, Any], path: Path) -> None:
     from matplotlib.figure import Figure
 
     maps = summary["maps"]
-    n_columns = 4
+    n_columns = 3
     n_rows = -(-len(maps) // n_columns)
     figure = Figure(figsize=(3.3 * n_columns, 2.7 * n_rows), layout="constrained")
     panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
