@@ -2,12 +2,13 @@
 
     python benchmarks/speed/workers.py            both parts
     python benchmarks/speed/workers.py memory     20 million rows on one, two and four workers
+    python benchmarks/speed/workers.py estimates  compare the kept measurements with estimates anew
 
 Throughput is measured inside one pair of processes, alternating: the first worker trains alone
 while the second waits, then both share the same batches. Of each the best round counts, since the
 machine may have other work. The rates of the machine are measured in the same run, and what
-`estimate_cost` makes of them stands beside each figure: only the rate of rows is fitted, to the
-first case alone in one process, so all other figures are predictions.
+`estimate_cost` makes of them stands beside each figure: the rates of rows and of entries are
+fitted to the first and the last case in one process, so all other figures are predictions.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ MEMORY = Case(n_items=20_000_000, dim=16, batch_size=8192, n_negatives=1024, n_s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", nargs="?", choices=("all", "throughput", "memory"), default="all")
+    parser.add_argument(
+        "part", nargs="?", choices=("all", "throughput", "memory", "estimates"), default="all"
+    )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -82,6 +85,8 @@ def main() -> None:
             "configuration": asdict(MEMORY),
             "measured": [run("memory", count) for count in (1, 2, 4)],
         }
+    if "throughput" in parts:
+        compare_times(parts["throughput"])
     for measured in parts.get("memory", {}).get("measured", []):
         measured["predicted_bytes"] = estimate(
             MEMORY, NO_RATES, measured["workers"]
@@ -129,32 +134,23 @@ def measure_throughput(report: Path) -> None:
                     }
                 )
         if team.rank == 0:
-            rates["row_bytes"] = fit_row_rate(rates, cases[0])
-            for case, measured in zip(THROUGHPUT, cases, strict=True):
-                measured |= compare(rates, case, measured)
             report.write_text(json.dumps({"rates": rates, "cases": cases}), encoding="utf-8")
 
 
 def measure_rates() -> dict[str, float]:
-    """Measure matrix products and softmaxes in one thread, and messages between two workers."""
+    """Measure matrix products in one thread, and messages between the two workers."""
     import torch
     from torch import distributed
 
-    from groupnoise.matching import log_normaliser
-
     torch.set_num_threads(1)
-    left, right = torch.randn(4096, 64, requires_grad=True), torch.randn(1024, 64)
-    right.requires_grad_()
+    left, right = torch.randn(4096, 64), torch.randn(64, 1024)
     counts, rows = torch.ones(2, dtype=torch.int64), torch.randn(4000, 129)
-    with torch.no_grad():
-        product = best_seconds(lambda: left @ right.t())
-    softmax = best_seconds(lambda: log_normaliser(left, right).sum().backward())
+    product = best_seconds(lambda: left @ right)
     latency = best_seconds(lambda: distributed.all_to_all_single(torch.empty_like(counts), counts))
     message = best_seconds(lambda: distributed.all_to_all_single(torch.empty_like(rows), rows))
     sent = rows.numel() * rows.element_size() / 2  # the other half stays
     return {
-        "flops": 2 * left.numel() * len(right) / product,
-        "entries": len(left) * len(right) / (softmax - 3 * product),
+        "flops": 2 * left.numel() * right.shape[1] / product,
         "latency": latency,
         "network": sent / (message - latency),
     }
@@ -169,11 +165,23 @@ def best_seconds(action: Callable[[], object], rounds: int = 30) -> float:
     return min(times)
 
 
-def fit_row_rate(rates: dict[str, float], measured: dict[str, Any]) -> float:
-    """Return the rate of rows at which the estimate of the first case alone is its time."""
-    endless = predict(THROUGHPUT[0], {**rates, "row_bytes": math.inf}, 1)
-    one = predict(THROUGHPUT[0], {**rates, "row_bytes": 1.0}, 1)
-    return (one - endless) / (min(measured["seconds_per_step_alone"]) - endless)
+def compare_times(throughput: dict[str, Any]) -> None:
+    """Fit the rates that are not measured, and set estimates beside the times."""
+    import numpy as np
+
+    rates, cases = throughput["rates"], throughput["cases"]
+    rates |= {"row_bytes": math.inf, "entries": math.inf}
+    work, rest = [], []
+    for number in (0, -1):
+        rest.append(
+            min(cases[number]["seconds_per_step_alone"]) - predict(THROUGHPUT[number], rates, 1)
+        )
+        units = [{**rates, name: 1.0} for name in ("row_bytes", "entries")]
+        work.append([predict(THROUGHPUT[number], unit, 1) for unit in units])
+    row_seconds, entry_seconds = np.linalg.solve(work, rest)
+    rates |= {"row_bytes": 1 / float(row_seconds), "entries": 1 / float(entry_seconds)}
+    for case, measured in zip(THROUGHPUT, cases, strict=True):
+        measured |= compare(rates, case, measured)
 
 
 def predict(case: Case, rates: dict[str, float], workers: int) -> float:
