@@ -22,6 +22,7 @@ from groupnoise import Groups, MaxMatchingMILClassifier, MaxMatchingRecommender
 from groupnoise.datasets import BagDataset, load_digit_bags, make_shop, write_groups
 
 N_FITTED = 500
+"""Bags and histories fitted on; how good the model is does not matter here."""
 MEASURED_RUN = """
 import json, re, sys, time
 from groupnoise import load_model
@@ -67,8 +68,8 @@ def clicks(folder: Path, n_groups: int) -> Any:
     """Write histories of twenty-one clicks, and return a recommender fitted on some of them."""
     n_users = n_groups // 20
     log = make_shop(n_users, 400, length=(21, 21), random_state=0)
-    few = log.histories[: min(n_users, 2000)]
-    model = MaxMatchingRecommender(random_state=0).fit(few, item_ids=log.item_ids)
+    model = MaxMatchingRecommender(max_epochs=1, random_state=0)
+    model.fit(log.histories[: min(n_users, N_FITTED)], item_ids=log.item_ids)
     write_groups(folder, log)
     return model
 
@@ -94,15 +95,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--keep", action="store_true", help="write the result file")
+    parser.add_argument("--keep", action="store_true", help="write the result files")
     options = parser.parse_args()
-    figures: dict[str, list[dict[str, Any]]] = {}
     for task in options.tasks:
+        figures = []
         for n_groups in options.groups:
-            figures.setdefault(task, []).append(measure(task, n_groups))
-            print(task, figures[task][-1], flush=True)
-    if options.keep:
-        write_result("audit_scale", {"config": {"n_fitted": N_FITTED}, "figures": figures})
+            figures.append(measure(task, n_groups))
+            print(task, figures[-1], flush=True)
+        if options.keep:
+            payload = {"config": {"n_fitted": N_FITTED}, "figures": figures}
+            write_result(f"audit_scale_{task}", payload)
 
 
 if __name__ == "__main__":
