@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def main() -> None:
         before = json.loads(kept.read_text(encoding="utf-8"))
         parts |= {name: before[name] for name in ("throughput", "memory") if name in before}
     if arguments.part in ("all", "throughput"):
-        parts["throughput"] = run("throughput", 2)
+        parts["throughput"] = {**run("throughput", 2), "measured": now()}
     if arguments.part in ("all", "memory"):
         parts["memory"] = {
             "configuration": asdict(MEMORY),
@@ -93,6 +94,10 @@ def main() -> None:
         ).bytes_per_worker
     print(json.dumps(parts, indent=2))
     write_result("workers", parts)
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def run(part: str, count: int) -> Any:
