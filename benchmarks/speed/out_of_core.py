@@ -1,6 +1,6 @@
 """Training from windows on disk: does shuffling by pools cost accuracy, and what memory it takes.
 
-Accuracy: the recommender on Amazon Video, all windows shuffled at once against pools of blocks of
+Accuracy: the recommender on a click log, all windows shuffled at once against pools of blocks of
 neighbouring windows. Neighbours are windows of one user, so a bad shuffle would show. Memory: one
 epoch over simulated windows in a folder, all shuffled at once against pools of a million, the
 latter under a limit of memory that is smaller than the windows.
@@ -39,7 +39,8 @@ from groupnoise.evaluation import hit_at_k, ndcg_at_k, rank_targets
 from groupnoise.groups import Groups
 
 SEEDS = (0, 1, 2)
-POOLS = (None, 16_384, 4096)
+SHARES = (None, 0.08, 0.02)
+"""Of the windows, mixed at a time; None shuffles all at once."""
 MILLION = 1 << 20
 LONG_HISTORY, N_ITEMS = 105, 100_000
 LARGE: dict[str, Any] = {
@@ -57,22 +58,27 @@ MEGABYTE = 1 << 20
 def main() -> None:
     """Measure both and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--windows", type=int, default=20_000_000, help="simulated windows")
+    parser.add_argument("--windows", type=int, default=20_000_000, help="simulated; 0 for none")
+    parser.add_argument("--dataset", default="amazon-video-games", help="a click log by name")
     parser.add_argument("--limit", type=int, default=600, help="megabytes, for the last way")
     options = parser.parse_args()
-    print(write_result("out_of_core_accuracy", accuracies()), flush=True)
-    print(write_result("out_of_core_memory", memories(options.windows, options.limit)))
+    accuracy = accuracies(options.dataset)
+    print(write_result(f"out_of_core_accuracy_{options.dataset}", accuracy), flush=True)
+    if options.windows:
+        memory = memories(options.windows, options.limit)
+        print(write_result("out_of_core_memory", memory))
 
 
-def accuracies() -> dict[str, Any]:
-    """Return test figures of Amazon Video for each way to shuffle."""
-    clicks = load_dataset("amazon-video-games")
+def accuracies(dataset: str) -> dict[str, Any]:
+    """Return test figures for each way to shuffle."""
+    clicks = load_dataset(dataset)
     assert isinstance(clicks, ClickDataset)
     split = split_clicks(
         clicks.histories, protocol="leave_one_out", size=5, min_size=1, random_state=0
     )
     rows = []
-    for pool in POOLS:
+    for share in SHARES:
+        pool = None if share is None else int(share * len(split.train.groups))
         trials = []
         for seed in SEEDS:
             model = MaxMatchingRecommender(shuffle_pool=pool, random_state=seed)
@@ -86,9 +92,13 @@ def accuracies() -> dict[str, Any]:
             }
             for name in trials[0]
         }
-        mixed = 1.0 if pool is None else round(pool / len(split.train.groups), 3)
-        rows.append({"shuffle_pool": pool, "share mixed at a time": mixed, **summary})
-    return {"windows": len(split.train.groups), "seeds": SEEDS, "rows": rows}
+        rows.append({"shuffle_pool": pool, "share mixed at a time": share or 1.0, **summary})
+    return {
+        "dataset": dataset,
+        "windows": len(split.train.groups),
+        "seeds": SEEDS,
+        "rows": rows,
+    }
 
 
 def figures(
