@@ -25,7 +25,7 @@ def test_the_gap_is_measured_from_pairwise_to_the_truth(make_result):
     values = {"pairwise": 0.4, "ours": 0.7, "supervised": 0.8}
     results = [make_result(method, 0, value) for method, value in values.items()]
     assert gap_closed(results) == {"pairwise": pytest.approx(0.75)}
-    assert gap_closed(results[:2]) == {}
+    assert gap_closed(results[:2]) == gap_closed([]) == {}
 
 
 def test_the_best_rival_is_named_and_upper_bounds_are_none(make_result):

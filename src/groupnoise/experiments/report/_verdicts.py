@@ -99,7 +99,7 @@ def gap_closed(results: Sequence[TrialResult]) -> dict[str, float]:
     dict of str to float
         For each row of `STARTS`, where ours lies between it (0) and the supervised row (1).
     """
-    means = mean_values(results, main_metric(results))
+    means = mean_values(results, main_metric(results)) if results else {}
     if OURS not in means or SUPERVISED not in means:
         return {}
     return {
