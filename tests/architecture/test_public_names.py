@@ -20,12 +20,12 @@ CORE_NAMES = {
     "groupnoise.matching": (
         "CandidateSource Candidates Dot EmbeddingEncoder FrozenEncoder FullCandidates "
         "IdentityEncoder InBatchCandidates LinearEncoder MLPEncoder MatchingModel NegativeKL "
-        "SampledCandidates Similarity item_model log_normaliser look_up masked_logsumexp masked_softmax "
-        "reduced_precision"
+        "SampledCandidates Similarity item_model log_normaliser look_up masked_logsumexp "
+        "masked_softmax reduced_precision"
     ),
     "groupnoise.objectives": (
-        "NAMED_OBJECTIVES All ContrastiveWeighting GroupLoss GroupObjective JointMatching LossOutput "
-        "Marginal Matcher Matching Max PairMatching PerObjectWeighting PriorMatching Selected "
+        "NAMED_OBJECTIVES All ContrastiveWeighting GroupLoss GroupObjective JointMatching "
+        "LossOutput Marginal Matcher Matching Max PairMatching PerObjectWeighting PriorMatching Selected "
         "Selection SigmoidWeighting Tempered TopK Weighting log_allowed_mass "
         "log_joint_probability log_recency make_selection make_weighting match_pairs "
         "named_objective"
