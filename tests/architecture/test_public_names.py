@@ -25,8 +25,8 @@ CORE_NAMES = {
     ),
     "groupnoise.objectives": (
         "NAMED_OBJECTIVES All ContrastiveWeighting GroupLoss GroupObjective JointMatching "
-        "LossOutput Marginal Matcher Matching Max PairMatching PerObjectWeighting PriorMatching Selected "
-        "Selection SigmoidWeighting Tempered TopK Weighting log_allowed_mass "
+        "LossOutput Marginal Matcher Matching Max PairMatching PerObjectWeighting PriorMatching "
+        "Selected Selection SigmoidWeighting Tempered TopK Weighting log_allowed_mass "
         "log_joint_probability log_recency make_selection make_weighting match_pairs "
         "named_objective"
     ),
