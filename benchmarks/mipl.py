@@ -7,7 +7,7 @@ SIVAL: 1499 bags, 25 classes, and 1, 2 or 3 false labels beside the right one of
 evenly; 7:3 splits, ten runs, accuracy on the bags of the test part. This is the protocol of the
 MIPLMA paper (NeurIPS 2024), whose figures stand beside ours; its copy of SIVAL, its scaling and
 its draw of false labels are others, so the columns are near to each other, not equal in all but
-the method. Settings were chosen on a fifth of the training parts of runs 0 to 2; the ten runs
+the method. Settings were chosen on a fifth of the training parts of runs 0 and 1; the ten runs
 reported are others. Results go to `benchmarks/results/mipl_<data set>.json`.
 """
 
