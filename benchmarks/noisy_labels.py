@@ -7,8 +7,8 @@ All three train the same network with the same settings on the same noisy labels
 cleanlab's `CleanLearning` gets out-of-sample probabilities of that network, and the search for
 wrong labels is compared on those very probabilities. Every part of a split that is scored keeps
 its true labels; only training labels are noisy. Settings were chosen on the validation parts of
-seeds 0 and 1, mostly 0; the figures are those of the test parts of other seeds, which chose nothing. They go
-to `benchmarks/results/noisy_labels_<data set>.json`.
+seeds 0 and 1, mostly 0; the figures are those of the test parts of other seeds, which chose
+nothing. They go to `benchmarks/results/noisy_labels_<data set>.json`.
 """
 
 from __future__ import annotations
