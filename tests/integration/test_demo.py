@@ -22,7 +22,7 @@ def test_a_quick_demo_writes_rows_and_a_page_that_stands_alone(tmp_path):
     assert finished.returncode == 0, finished.stderr
     rows = json.loads((tmp_path / "out/rows.json").read_text(encoding="utf-8"))
     assert {tuple(row) for row in rows} == {
-        ("setting", "dataset", "method", "metric", "mean", "std", "trials")
+        ("setting", "dataset", "method", "metric", "mean", "std", "trials", "criterion")
     }
     assert {row["setting"] for row in rows} == {"mil", "pll", "rs"}
     assert len(rows) == 6 * (2 + 2 + 3)
