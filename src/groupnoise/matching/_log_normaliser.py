@@ -76,11 +76,7 @@ class _LogNormaliser(torch.autograd.Function):
             result = level + total.log()
             ctx.kept = (exponentials, total)
         else:
-            result = torch.full_like(queries[:, 0], -torch.inf)
-            no_level = torch.zeros_like(result)
-            for _, logits in _logits(queries, candidates, offset, no_level, excluded):
-                level, _, total = _exponentials(logits)
-                result = torch.logaddexp(result, level + total.log())
+            result = _log_sums(queries, candidates, offset, excluded)
         ctx.save_for_backward(queries, candidates, offset, *excluded, result)
         return result
 
@@ -137,13 +133,39 @@ def _chunks(n_queries: int, n_candidates: int) -> list[slice]:
     return [slice(start, start + width) for start in range(0, n_candidates, width)]
 
 
+def _log_sums(
+    queries: Tensor, candidates: Tensor, offset: Tensor, excluded: tuple[Tensor, Tensor]
+) -> Tensor:
+    """Return the log-sum-exp of each query over all candidates, chunk by chunk."""
+    no_level = torch.zeros_like(queries[:, 0])
+    _, pilot = next(_logits(queries, candidates, offset, no_level, excluded))
+    # Any level near the largest logit will do. That of the first chunk spares the others a search
+    # for their own and a subtraction: two of four passes over the logits.
+    level, total = _level(pilot), no_level
+    for _, shifted in _logits(queries, candidates, offset, level, excluded):
+        total = total + shifted.exp_().sum(-1)
+    result = level + total.log()
+    if bool(result.isfinite().all()):
+        return result
+    # A later logit lies beyond the range of exp above that level, or nothing counts for a query.
+    result = torch.full_like(no_level, -torch.inf)
+    for _, logits in _logits(queries, candidates, offset, no_level, excluded):
+        level, _, total = _exponentials(logits)
+        result = torch.logaddexp(result, level + total.log())
+    return result
+
+
 def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return a level of each row, exp(logits - level) in their place, and its sums."""
-    level = logits.amax(-1)
-    # A row of which nothing counts has no largest logit; any level will do.
-    level.masked_fill_(level == -torch.inf, 0.0)
+    level = _level(logits)
     exponentials = logits.sub_(level.unsqueeze(-1)).exp_()
     return level, exponentials, exponentials.sum(-1)
+
+
+def _level(logits: Tensor) -> Tensor:
+    """Return the largest logit of each row, 0 where nothing counts and any level will do."""
+    level = logits.amax(-1)
+    return level.masked_fill_(level == -torch.inf, 0.0)
 
 
 def _logits(

@@ -96,6 +96,23 @@ def test_large_logits_do_not_overflow():
     assert all(g.isfinite().all() for g in torch.autograd.grad(actual.sum(), [queries, candidates]))
 
 
+@pytest.mark.usefixtures("chunk")
+@pytest.mark.parametrize("jump", [1e3, -1e3])
+def test_a_later_chunk_may_lie_far_from_the_first(jump):
+    queries, candidates, offset = inputs()
+    far = offset + jump * (torch.arange(N_CANDIDATES) >= N_CANDIDATES // 2)
+    actual = log_normaliser(queries, candidates, far)
+    expected = dense(queries, candidates, far)
+    torch.testing.assert_close(actual, expected)
+    wanted = [queries, candidates, offset]
+    for left, right in zip(
+        torch.autograd.grad(actual.sum(), wanted),
+        torch.autograd.grad(expected.sum(), wanted),
+        strict=True,
+    ):
+        torch.testing.assert_close(left, right)
+
+
 def test_rows_without_upstream_gradient_cost_no_logits_in_the_backward_pass(monkeypatch):
     monkeypatch.setattr(module, "KEPT_ELEMENTS", 7)
     monkeypatch.setattr(module, "CHUNK_ELEMENTS", 7)
@@ -108,4 +125,4 @@ def test_rows_without_upstream_gradient_cost_no_logits_in_the_backward_pass(monk
     )
     queries, candidates, offset = inputs()
     log_normaliser(queries, candidates, offset)[3].backward()
-    assert seen == [N_QUERIES, 1]
+    assert seen == [N_QUERIES, N_QUERIES, 1]  # the first chunk for its level, all chunks, backward
