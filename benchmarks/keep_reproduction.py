@@ -64,7 +64,10 @@ def payload(plan: Plan, results: list[TrialResult], seeds: str) -> dict[str, Any
         "criteria": list(recipe.criteria),
         "methods": list(recipe.row_names),
         "published": recipe.published,
-        "missing": plan.missing,
+        # Where a file belongs is said for any home, not for that of this machine.
+        "missing": {
+            name: reason.replace(str(Path.home()), "~") for name, reason in plan.missing.items()
+        },
         "is_partial": len(results) < n_whole,
         "rows": reproduction_rows(Reproduction(plan, results)),
         "trials": [_line(result) for result in results],
