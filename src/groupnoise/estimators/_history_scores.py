@@ -6,12 +6,18 @@ in the click. The first depends on the click alone, so it is computed once per d
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from groupnoise._typing import FloatArray, IntArray
 from groupnoise.matching import MatchingModel, log_normaliser, masked_logsumexp
 from groupnoise.objectives import GroupObjective
+
+LEAST_EXPONENT = -80.0
+"""exp of anything below comes near the smallest number of single precision."""
 
 
 @torch.no_grad()
@@ -56,6 +62,75 @@ def score_catalogue(
         terms = log_pair.log_softmax(-1) + log_trust[row, real].unsqueeze(-1)
         scores[row] = terms.logsumexp(0)
     return scores
+
+
+class ItemSlices(NamedTuple):
+    """Scores of many histories for a few items at a time.
+
+    Taken item by item, every distinct click is scored once for all histories, and nothing as
+    large as the catalogue times the histories is ever held. Scores are not on log scale.
+
+    Attributes
+    ----------
+    clicks : Tensor of shape (n_distinct, dim + 2)
+        Vectors of the distinct clicks, a one for the bias, and the normaliser taken off.
+    items : Tensor of shape (n_items, dim + 2)
+        Vectors of all items, their bias, and a one for the normaliser.
+    slot : int64 Tensor of shape (groups, size)
+        Which row of `clicks` each click is.
+    weight : Tensor of shape (groups, size)
+        How far each click is trusted; 0 at padding.
+    """
+
+    clicks: Tensor
+    items: Tensor
+    slot: Tensor
+    weight: Tensor
+
+    @torch.no_grad()
+    def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
+        """Return the scores of a slice of items after the histories, or after those in `rows`."""
+        clicks, slot, weight = self.clicks, self.slot, self.weight
+        if rows is not None:
+            distinct, slot = torch.unique(slot[rows], return_inverse=True)
+            clicks, weight = clicks[distinct], weight[rows]
+        shares = (clicks @ self.items[items].t()).exp_()
+        mixed: FloatArray = F.embedding_bag(
+            slot, shares, mode="sum", per_sample_weights=weight
+        ).numpy()
+        return mixed
+
+
+@torch.no_grad()
+def item_slices(
+    model: MatchingModel, objective: GroupObjective, clicks: Tensor, mask: Tensor
+) -> ItemSlices | None:
+    """Prepare scores by slices of items, or return None where probabilities may underflow.
+
+    Parameters
+    ----------
+    model, objective, clicks, mask
+        As in :func:`score_catalogue`.
+    """
+    distinct, slot = torch.unique(clicks, return_inverse=True)
+    vectors = model.encode_objects(distinct)
+    everything = torch.arange(model.n_targets)
+    targets, bias = model.encode_targets(everything), model.target_bias(everything)
+    level = log_normaliser(vectors, targets, bias)
+    log_trust = _log_trust(objective, vectors[slot], mask).masked_fill(~mask, -torch.inf)
+    # By Cauchy and Schwarz no logit is larger than this, on either side of zero.
+    largest = vectors.norm(dim=-1).amax() * targets.norm(dim=-1).amax()
+    offset = targets.new_zeros(len(targets)) if bias is None else bias
+    smallest = log_trust[mask].amin() - level.amax() - largest + offset.amin()
+    if smallest < LEAST_EXPONENT:
+        return None
+    one = vectors.new_ones(1)
+    return ItemSlices(
+        torch.cat([vectors, one.expand(len(vectors), 1), -level.unsqueeze(-1)], -1),
+        torch.cat([targets, offset.unsqueeze(-1), one.expand(len(targets), 1)], -1),
+        slot,
+        log_trust.exp(),
+    )
 
 
 @torch.no_grad()

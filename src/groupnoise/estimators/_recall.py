@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from groupnoise._catalogue import Catalogue, ItemHistories
@@ -17,7 +18,12 @@ from groupnoise._random import RandomState, torch_generator
 from groupnoise._recommender import ItemToItemRecommender
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
-from groupnoise.estimators._history_scores import score_catalogue, score_items
+from groupnoise.estimators._history_scores import (
+    ItemSlices,
+    item_slices,
+    score_catalogue,
+    score_items,
+)
 from groupnoise.estimators._item_vectors import ItemVectors
 from groupnoise.estimators._spectral import spectral_start
 from groupnoise.estimators._trade_off import WindowTrials
@@ -290,6 +296,26 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         clicks, mask = self._recent(histories)
         scores: FloatArray = score_catalogue(self.model_, self._objective(), clicks, mask).numpy()
         return scores
+
+    def item_slices(self, histories: Groups) -> ItemSlices | None:
+        """Return what scores all histories for a few items at a time, for ranking at size.
+
+        Parameters
+        ----------
+        histories : Groups of item indices
+            Targets are ignored.
+
+        Returns
+        -------
+        ItemSlices or None
+            None where only :meth:`scores` will do: an item is unknown, or a probability too small
+            for single precision.
+        """
+        check_is_fitted(self)
+        if self.catalogue_.index(histories).n_unknown.any() or not histories.sizes.all():
+            return None
+        clicks, mask = self._recent(histories)
+        return item_slices(self.model_, self._objective(), clicks, mask)
 
     def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
         clicks, mask = self._recent(histories)

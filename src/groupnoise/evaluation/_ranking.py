@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from copy import copy
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from groupnoise._checks import check_choice, check_count
 from groupnoise._random import RandomState, generator_from
 from groupnoise._typing import FloatArray, IntArray
+from groupnoise.evaluation._item_slices import SLICE, ItemSlices, rank_by_slices
 from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups
 
@@ -36,6 +38,15 @@ class Scorer(Protocol):
         -------
         ndarray of shape (n_groups, n_items) or (n_groups, n_candidates)
         """
+        ...  # pragma: no cover
+
+
+@runtime_checkable
+class SlicedScorer(Protocol):
+    """A scorer that can also score all histories for a few items at a time."""
+
+    def item_slices(self, histories: Groups) -> ItemSlices | None:
+        """Return the scores by slices of items, or None where they are not to be had."""
         ...  # pragma: no cover
 
 
@@ -109,7 +120,7 @@ def rank_targets(
     targets = _checked_targets(groups, n_items)
     excluded = _Exclusions(groups if seen is None else seen, targets, n_items)
     if protocol == "full":
-        return _rank_in_catalogue(scorer, groups, targets, n_items, excluded)
+        return _rank_by_slices(scorer, groups, targets, n_items, excluded)
     check_count("n_negatives", n_negatives)
     negatives = _draw_negatives(excluded, n_items, n_negatives, generator_from(random_state))
     return _rank_among(scorer, groups, np.column_stack([targets, negatives]))
@@ -127,6 +138,14 @@ class _Exclusions:
         keys = np.unique(np.concatenate([keys, np.arange(len(targets)) * n_items + targets]))
         self.rows, self.items = np.divmod(keys, n_items)
         self.offsets = np.searchsorted(self.rows, np.arange(len(targets) + 1))
+
+    def subset(self, kept: IntArray) -> _Exclusions:
+        """Return those of some rows, in rising order, numbered anew."""
+        part = copy(self)
+        is_kept = np.isin(self.rows, kept)
+        part.rows, part.items = np.searchsorted(kept, self.rows[is_kept]), self.items[is_kept]
+        part.offsets = np.searchsorted(part.rows, np.arange(len(kept) + 1))
+        return part
 
 
 def _draw_negatives(
@@ -167,6 +186,31 @@ def _rank_among(scorer: Scorer, groups: Groups, candidates: IntArray) -> TargetR
         _check_scores(scores, candidates[rows].shape)
         better[rows], tied[rows] = _compare(scores, scores[:, 0])
     return TargetRanks(better, tied - 1)
+
+
+def _rank_by_slices(
+    scorer: Scorer, groups: Groups, targets: IntArray, n_items: int, excluded: _Exclusions
+) -> TargetRanks:
+    """Rank a few items at a time where the scorer offers that, and row by row where not."""
+    n_rows = len(groups)
+    better, tied = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+    is_settled = np.zeros(n_rows, dtype=bool)
+    sliced = scorer if isinstance(scorer, SlicedScorer) else None
+    for rows in _blocks(n_rows, SLICE) if sliced else ():
+        slices = sliced.item_slices(groups.subset(np.r_[rows])) if sliced else None
+        if slices is not None:
+            part = slice(excluded.offsets[rows.start], excluded.offsets[rows.stop])
+            pairs = (excluded.rows[part] - rows.start, excluded.items[part])
+            better[rows], tied[rows], is_settled[rows] = rank_by_slices(
+                slices, targets[rows], n_items, pairs
+            )
+    left = np.flatnonzero(~is_settled)
+    if len(left):
+        ranks = _rank_in_catalogue(
+            scorer, groups.subset(left), targets[left], n_items, excluded.subset(left)
+        )
+        better[left], tied[left] = ranks
+    return TargetRanks(better, tied)
 
 
 def _rank_in_catalogue(

@@ -1,10 +1,11 @@
 """Scores of histories, once per distinct click, against the formula over every click."""
 
+import numpy as np
 import pytest
 import torch
 
 from builders import id_batch, table_model
-from groupnoise.estimators._history_scores import score_catalogue, score_items
+from groupnoise.estimators._history_scores import item_slices, score_catalogue, score_items
 from groupnoise.matching import Dot
 from groupnoise.objectives import GroupObjective, Max, SigmoidWeighting
 
@@ -46,3 +47,23 @@ def test_scores_equal_the_formula(sizes, stretch):
     items = torch.randint(N_ITEMS, (len(sizes), 4), generator=torch.Generator().manual_seed(0))
     actual = score_items(model, OBJECTIVE, clicks, mask, items)
     torch.testing.assert_close(actual, expected.gather(1, items))
+
+
+@pytest.mark.parametrize("has_bias", [True, False])
+@pytest.mark.parametrize("sizes", [[3, 1, 5, 2, 5], [1, 1, 1]], ids=str)
+def test_slices_of_items_hold_the_same_scores(sizes, has_bias):
+    model = table_model(n_objects=N_ITEMS, n_targets=N_ITEMS, has_bias=has_bias)
+    clicks, mask = histories(sizes)
+    expected = score_catalogue(model, OBJECTIVE, clicks, mask).exp()
+    slices = item_slices(model, OBJECTIVE, clicks, mask)
+    parts = [slices.scores(slice(first, first + 3)) for first in range(0, N_ITEMS, 3)]
+    torch.testing.assert_close(torch.from_numpy(np.concatenate(parts, axis=1)), expected)
+    some = slices.scores(slice(2, 5), np.array([2, 0]))
+    torch.testing.assert_close(torch.from_numpy(some), expected[[2, 0], 2:5])
+
+
+def test_slices_are_refused_where_probabilities_may_vanish():
+    model = table_model(n_objects=N_ITEMS, n_targets=N_ITEMS, has_bias=True)
+    with torch.no_grad():
+        model.target_encoder.weight.mul_(1000.0)
+    assert item_slices(model, OBJECTIVE, *histories([3, 1])) is None
