@@ -28,6 +28,9 @@ class ClickTrial:
     ----------
     full : bool
         Whether test figures over the whole catalogue are reported beside the sampled ones.
+    refits : bool
+        Whether what was chosen is fitted anew on training and validation windows: all that comes
+        before the test, as in the authors' code, which has no validation part.
     """
 
     dataset: str
@@ -35,27 +38,37 @@ class ClickTrial:
     clicks: ClickDataset
     split: WindowSplit
     full: bool = False
+    refits: bool = False
     setting: ClassVar[str] = "rs"
     criteria: ClassVar[tuple[str, ...]] = ("validation",)
 
     def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
-        """Fit on windows, or on the clicks of each window that truly led to the next.
-
-        A window without such a click keeps all of them: its target still tells what is popular.
-        """
-        groups = self.split.train.groups
-        if supervised:
-            related = self.is_related(self.split.train)
-            some = np.logical_or.reduceat(related, groups.offsets[:-1])
-            groups = _only(groups, related | np.repeat(~some, groups.sizes))
+        """Fit on windows, or on the clicks of each window that truly led to the next."""
         return fit_watched(
             self,
             estimator,
-            groups,
+            self._lesson(self.split.train, supervised),
             None,
             item_ids=self.clicks.item_ids,
             validation=self._watched.groups,
         )
+
+    def refit(self, estimator: Any, *, supervised: bool = False) -> None:
+        """Fit on the training and validation windows, for as many epochs as the estimator says."""
+        parts = (self.split.train, self.split.validation)
+        lessons = Groups.concat([self._lesson(part, supervised) for part in parts])
+        estimator.fit(lessons, item_ids=self.clicks.item_ids)
+
+    def _lesson(self, windows: Windows, supervised: bool) -> Groups:
+        """Return what is learnt from windows; if supervised, only clicks that led to the next.
+
+        A window without such a click keeps all of them: its target still tells what is popular.
+        """
+        if not supervised:
+            return windows.groups
+        related = self.is_related(windows)
+        some = np.logical_or.reduceat(related, windows.groups.offsets[:-1])
+        return _only(windows.groups, related | np.repeat(~some, windows.groups.sizes))
 
     @cached_property
     def _watched(self) -> Windows:

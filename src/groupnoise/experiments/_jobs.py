@@ -62,7 +62,8 @@ class Job:
     @property
     def n_fits(self) -> int:
         """How many estimators it fits."""
-        return self.recipe.method(self.row, self.view.dataset, quick=self.quick).n_fits
+        n_fits = self.recipe.method(self.row, self.view.dataset, quick=self.quick).n_fits
+        return n_fits + bool(self.recipe.protocol.get("refit", False))
 
     def run(self) -> tuple[str, list[TrialResult]]:
         """Return the key and the results, one per criterion and reading."""
@@ -122,7 +123,14 @@ def _click_trial(
         min_size=protocol.get("min_size"),
         random_state=seed,
     )
-    return ClickTrial(name, seed, data, split, full=protocol.get("full", False))
+    return ClickTrial(
+        name,
+        seed,
+        data,
+        split,
+        full=protocol.get("full", False),
+        refits=protocol.get("refit", False),
+    )
 
 
 def _first_users(data: ClickDataset, n_users: int) -> ClickDataset:

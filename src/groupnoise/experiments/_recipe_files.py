@@ -38,7 +38,7 @@ TOP_KEYS = (
 PROTOCOL_KEYS = {
     "mil": ("fractions", "trials", "follow_test"),
     "pll": ("fractions", "trials", "criteria", "ordered"),
-    "rs": ("name", "size", "min_size", "full", "trials"),
+    "rs": ("name", "size", "min_size", "full", "refit", "trials"),
 }
 PART_KEYS = {
     "noise": ("epsilon", "tau", "fixed"),

@@ -123,7 +123,8 @@ def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
             before = best.get((criterion, reading))
             if before is None or value > before.value:
                 best[criterion, reading] = _Fit(value, estimator, settings, watched.followed)
-    metrics = {row: _test(trial, best[row].estimator, readings[row[1]]) for row in rows}
+    tested = _final_estimators(trial, method, best)
+    metrics = {row: _test(trial, tested[row], readings[row[1]]) for row in rows}
     seconds = time.perf_counter() - started
     processor_seconds = time.process_time() - processor_started
     results = [
@@ -140,11 +141,32 @@ def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
             processor_seconds=processor_seconds,
             criterion=criterion,
             test_curve=best[criterion, reading].test_curve,
-            n_fits=method.n_fits,
+            n_fits=method.n_fits + trial.refits,
         )
         for criterion, reading in rows
     ]
-    return results, best[rows[0]].estimator
+    return results, tested[rows[0]]
+
+
+def _final_estimators(
+    trial: Trial, method: Method, best: Mapping[tuple[str, str], _Fit]
+) -> dict[tuple[str, str], Any]:
+    """Return what is tested: the chosen fits, or fits anew that also learn from validation.
+
+    Those train for as many epochs as validation chose, and rows that chose the same share one.
+    """
+    if not trial.refits:
+        return {row: fit.estimator for row, fit in best.items()}
+    made: dict[int, Any] = {}
+    for fit in best.values():
+        if id(fit.estimator) not in made:
+            settings = dict(fit.settings)
+            if curve := _validation_curve(fit.estimator):
+                settings["max_epochs"] = 1 + int(np.argmax(curve))
+            estimator = method.make(**settings, random_state=trial.seed)
+            trial.refit(estimator, supervised=method.supervised)
+            made[id(fit.estimator)] = estimator
+    return {row: made[id(fit.estimator)] for row, fit in best.items()}
 
 
 def _fit(trial: Trial, method: Method, settings: Settings) -> Watched:

@@ -2,12 +2,15 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 
 from groupnoise.datasets import load_digit_candidates, make_shop, split_clicks
 from groupnoise.estimators import MaxMatchingPartialLabelClassifier, MaxMatchingRecommender
 from groupnoise.experiments import CandidateTrial, ClickTrial, Method, run_method, summarise
 from groupnoise.experiments._watch import fit_watched
+
+N_ITEMS = len(make_shop(80, random_state=0).item_ids)
 
 
 class Told:
@@ -24,6 +27,7 @@ class ToldTrial:
     """A trial that asks such an estimator."""
 
     setting, dataset, seed, criteria = "pll", "told", 3, ("oracle", "free")
+    refits = False
 
     def fit(self, estimator, *, supervised=False):
         return fit_watched(self, estimator, None, None)
@@ -94,6 +98,39 @@ def test_a_reading_asks_the_same_fits_otherwise():
     assert estimator.scope == "group"
     estimator.scope = "last"
     assert trial.test_metrics(estimator).items() <= last.metrics.items()
+
+
+class Counting:
+    """A recommender that validates best in its second epoch, and remembers what it was shown."""
+
+    fits: list = []
+
+    def __init__(self, max_epochs, bonus=0.0, random_state=0):
+        self.max_epochs, self.bonus = max_epochs, bonus
+
+    def fit(self, histories, y=None, *, item_ids=None, validate=None):
+        values = [0.1, 0.3, 0.2][: self.max_epochs]
+        self.history_ = [{"validation": value} for value in values] if validate else []
+        Counting.fits.append((self.max_epochs, len(histories)))
+
+    def scores(self, histories, items=None):
+        shape = (len(histories), N_ITEMS) if items is None else items.shape
+        return np.full(shape, self.bonus)
+
+
+def test_what_was_chosen_is_fitted_anew_with_the_validation_windows():
+    clicks = make_shop(80, random_state=0)
+    split = split_clicks(clicks.histories, "authors")
+    trial = ClickTrial("shop", 0, clicks, split, refits=True)
+    Counting.fits.clear()
+    make = partial(Counting, max_epochs=3)
+    method = Method("count", make, {"bonus": [0.0, 1.0]}, readings={"same": {}})
+    results, estimator = run_method(trial, method)
+    n_train, n_validation = len(split.train.groups), len(split.validation.groups)
+    # Two settings on the training part; then the chosen one, for two epochs, for both rows.
+    assert Counting.fits == [(3, n_train), (3, n_train), (2, n_train + n_validation)]
+    assert [result.n_fits for result in results] == [3, 3]
+    assert estimator.max_epochs == 2
 
 
 def test_ages_are_also_counted_within_a_tolerance():
