@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
+import signal
 import sys
 
 import numpy as np
@@ -76,6 +77,15 @@ def fit_and_save(setting, model_folder, checkpoint_folder=None, resume=False):
         checkpoint = Checkpoints(checkpoint_folder, every_steps=1, resume=resume)
     estimator.fit(*arguments, validate=validate, checkpoint=checkpoint)
     estimator.save(model_folder)
+
+
+def hold_folder(folder, is_held):
+    """Train into a folder until this process is ended, as far as others can tell."""
+    from groupnoise.training import Checkpoints
+
+    with Checkpoints(folder).held():
+        is_held.set()
+        signal.pause()
 
 
 def command_line(words, said, largest_file=None):

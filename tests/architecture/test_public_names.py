@@ -32,7 +32,7 @@ CORE_NAMES = {
     ),
     "groupnoise.training": (
         "Checkpoints History OneWorker RowAdam TrainingPlan TrainingState Workers make_optimizers "
-        "stop_on_signals train"
+        "stop_on_signals train training_alone"
     ),
 }
 """The core's names; a new one is added here on purpose, with its documentation."""

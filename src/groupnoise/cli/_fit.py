@@ -77,6 +77,7 @@ def fit(
     from groupnoise.cli._sources import find_data, setting_of
     from groupnoise.cli._workers import join_workers, start_workers
     from groupnoise.experiments import find_method, import_class, parameters_of
+    from groupnoise.training import training_alone
 
     check_fraction("--validation", validation)
     start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)
@@ -91,7 +92,8 @@ def fit(
         raise ParameterError(f"--paper goes with max-matching; {method} has no such preset.")
     estimator = (estimator_class.paper if paper else estimator_class)(**settings)
     training, validate = hold_out(dataset, validation, seed)
-    with stopping(checkpoints), join_workers() as team:
+    # Held until the checkpoints are gone, or another training would find them finished.
+    with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
         with _progress(quiet or team.rank > 0) as show:
             _train(estimator, training, validate, show, checkpoints, team)
         if team.rank > 0:

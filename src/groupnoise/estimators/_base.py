@@ -38,7 +38,15 @@ from groupnoise.objectives import (
     make_selection,
     make_weighting,
 )
-from groupnoise.training import Checkpoints, History, OneWorker, TrainingPlan, Workers, train
+from groupnoise.training import (
+    Checkpoints,
+    History,
+    OneWorker,
+    TrainingPlan,
+    Workers,
+    train,
+    training_alone,
+)
 
 Validate = Callable[[Any], float]
 """Scores an estimator after an epoch; larger is better."""
@@ -220,24 +228,25 @@ class MatchingEstimator(BaseEstimator):
             )
         self.members_ = nn.ModuleList()
         history = History()
-        for member in range(1, self.n_members + 1):
-            model = build(torch_generator(generator))
-            self.members_.append(model)
-            self._train(
-                model,
-                groups,
-                pair,
-                generator,
-                allowed=allowed,
-                group_weights=group_weights,
-                validate=validate,
-                workers=workers,
-                checkpoint=checkpoint.member(member)
-                if checkpoint and self.n_members > 1
-                else checkpoint,
-            )
-            for record in self.history_:
-                history.append({"member": member, **record})
+        with training_alone(checkpoint, workers or OneWorker()):
+            for member in range(1, self.n_members + 1):
+                model = build(torch_generator(generator))
+                self.members_.append(model)
+                self._train(
+                    model,
+                    groups,
+                    pair,
+                    generator,
+                    allowed=allowed,
+                    group_weights=group_weights,
+                    validate=validate,
+                    workers=workers,
+                    checkpoint=checkpoint.member(member)
+                    if checkpoint and self.n_members > 1
+                    else checkpoint,
+                )
+                for record in self.history_:
+                    history.append({"member": member, **record})
         if self.n_members > 1:
             self.history_ = history
         self.model_ = self._models()[0]

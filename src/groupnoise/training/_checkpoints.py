@@ -15,6 +15,7 @@ from groupnoise._checks import check_count, check_positive
 from groupnoise._files import sync_folder, why_not_written
 from groupnoise._model_files import read_model, write_model
 from groupnoise.exceptions import CheckpointError, ModelFileError
+from groupnoise.training._folder_lock import FolderLock
 
 KIND = "checkpoint"
 SAVED, PARTIAL = "checkpoint-", "partial-"
@@ -38,6 +39,10 @@ class Checkpoints:
         folder that holds saves is refused.
     report : callable, optional
         Called with a sentence when a damaged save is passed over; a warning by default.
+
+    Notes
+    -----
+    While a training runs its folder is locked (see `held`), so that no other saves itself there.
 
     Examples
     --------
@@ -75,6 +80,7 @@ class Checkpoints:
         self.report = report or _warn
         self.stop_signal: int | None = None
         self._parent: Checkpoints | None = None
+        self._lock: FolderLock | None = None
 
     def member(self, number: int) -> Checkpoints:
         """Return the checkpoints of one of several models that are trained in turn."""
@@ -98,17 +104,49 @@ class Checkpoints:
         """The signal that asked for a stop, 0 for a plain wish, None while nobody asked."""
         return self._parent.requested_stop if self._parent else self.stop_signal
 
+    @contextmanager
+    def held(self) -> Iterator[FolderLock]:
+        """Keep other trainings out of the folder inside the block; blocks may be nested.
+
+        The lock is the operating system's, so that a process that is killed leaves none behind.
+        Members share that of the whole, which is theirs until the last one is trained.
+
+        Raises
+        ------
+        CheckpointError
+            If another training holds the folder and goes on doing so for some seconds.
+        """
+        whole = self._parent or self
+        if whole._lock is not None:
+            yield whole._lock
+            return
+        if whole.folder.exists() and not whole.folder.is_dir():
+            raise CheckpointError(f"{whole.folder} is a file; give a folder for the checkpoints.")
+        lock = FolderLock(whole.folder)
+        lock.acquire()
+        whole._lock = lock
+        try:
+            yield lock
+        finally:
+            whole._lock = None
+            lock.release()
+
     def saves(self) -> list[Path]:
         """Return the folders of the saves, oldest first."""
         return sorted(self.folder.glob(f"{SAVED}[0-9]*"))
 
     def clear(self) -> None:
         """Remove all saves, and the folder if nothing else is in it."""
-        inside = [*self.saves(), *self.folder.glob(f"{PARTIAL}*"), *self.folder.glob("member-*")]
-        for path in inside:
-            shutil.rmtree(path, ignore_errors=True)
-        if self.folder.is_dir() and not any(self.folder.iterdir()):
-            self.folder.rmdir()
+        if not self.folder.is_dir():
+            return
+        with self.held() as lock:
+            rest = [*self.folder.glob(f"{PARTIAL}*"), *self.folder.glob("member-*")]
+            for path in [*self.saves(), *rest]:
+                shutil.rmtree(path, ignore_errors=True)
+            if any(self.folder.iterdir()):
+                lock.keeps_folder = False  # all that is left may be the lock itself
+            else:
+                self.folder.rmdir()
 
     def next_number(self) -> int:
         """Return the number of the next save."""
@@ -117,8 +155,6 @@ class Checkpoints:
 
     def prepare(self) -> None:
         """Refuse a folder with the saves of another training; sweep what a killed one left."""
-        if self.folder.exists() and not self.folder.is_dir():
-            raise CheckpointError(f"{self.folder} is a file; give a folder for the checkpoints.")
         self._refuse_other_members()
         if self.saves() and not self.resume:
             raise CheckpointError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,28 @@ from groupnoise.training._identity import refuse_another
 from groupnoise.training._packing import first_not_finite, pack_state, unpack_state
 from groupnoise.training._state import TrainingState
 from groupnoise.training._workers import Workers
+
+
+def training_alone(
+    checkpoints: Checkpoints | None, workers: Workers
+) -> AbstractContextManager[Any]:
+    """Return a block in which no other training saves itself in the folder of this one.
+
+    Parameters
+    ----------
+    checkpoints : Checkpoints or None
+        Whose folder it is; without one there is nothing to keep others out of.
+    workers : Workers
+        The first, who decides what becomes of the folder, holds it for all.
+
+    Raises
+    ------
+    CheckpointError
+        On entering the block, if another training holds the folder.
+    """
+    if checkpoints is None or workers.rank > 0:
+        return nullcontext()
+    return checkpoints.held()
 
 
 class Saver:

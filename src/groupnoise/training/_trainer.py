@@ -22,7 +22,7 @@ from groupnoise.training._checkpoints import Checkpoints
 from groupnoise.training._history import History
 from groupnoise.training._identity import identity_of
 from groupnoise.training._plan import TrainingPlan
-from groupnoise.training._saver import Saver
+from groupnoise.training._saver import Saver, training_alone
 from groupnoise.training._state import TrainingState
 from groupnoise.training._workers import OneWorker, Workers
 
@@ -89,28 +89,39 @@ def train(
         best weights so far; without validation with those of the last save, or else as it was
         before the batch the message names.
     CheckpointError
-        If the training cannot be saved, or the saved one is damaged or another.
+        If the training cannot be saved, the saved one is damaged or another, or another process
+        trains into the same folder.
     TrainingStopped
         If `checkpoints` was asked to stop; the training is saved.
     """
     workers = workers or OneWorker()
     state = TrainingState.begin(model, plan, generator, history)
-    saver = None
-    if checkpoints is not None:
-        parts = {
-            **(settings or {}),
-            "objective": objective,
-            "pair matching": pair,
-            "validation": validate is not None,
-        }
-        arrays = (groups.objects, groups.offsets, groups.targets)
-        data = (*arrays, allowed, group_weights, model.target_inputs)
-        saver = Saver(checkpoints, identity_of(state, plan, parts, data), workers)
-        saver.restore(state)
-    training = _Training(
-        groups, pair, objective, plan, allowed, group_weights, validate, on_epoch, workers, saver
-    )
-    training.run(state)
+    with training_alone(checkpoints, workers):
+        saver = None
+        if checkpoints is not None:
+            parts = {
+                **(settings or {}),
+                "objective": objective,
+                "pair matching": pair,
+                "validation": validate is not None,
+            }
+            arrays = (groups.objects, groups.offsets, groups.targets)
+            data = (*arrays, allowed, group_weights, model.target_inputs)
+            saver = Saver(checkpoints, identity_of(state, plan, parts, data), workers)
+            saver.restore(state)
+        training = _Training(
+            groups,
+            pair,
+            objective,
+            plan,
+            allowed,
+            group_weights,
+            validate,
+            on_epoch,
+            workers,
+            saver,
+        )
+        training.run(state)
     return state.history
 
 
