@@ -18,7 +18,7 @@ from _record import write_result
 from groupnoise import MaxMatchingPartialLabelClassifier
 from groupnoise.datasets import PartialLabelDataset, load_dataset, split_rows, subset_rows
 
-SPREADS = (0.0, 1.0, 1.5, 2.0, 3.0)
+SPREADS = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0)
 YEARS_OFF = 3
 # As in benchmarks/recipes/pll.toml.
 SETTINGS: dict[str, Any] = {"scaling": "l2", "max_epochs": 30, "n_members": 4}

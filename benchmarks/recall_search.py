@@ -1,8 +1,8 @@
 """What was tried to rank the whole catalogue better, one change at a time.
 
     python benchmarks/recall_search.py                        # every change, on Beauty
-    python benchmarks/recall_search.py --only start spectral --dataset amazon-toys-and-games-5core
-    python benchmarks/recall_search.py --only "the same, wide" --test --refit --seeds 10:13
+    python benchmarks/recall_search.py --dataset amazon-toys-and-games-5core
+    python benchmarks/recall_search.py --only "the same, batch 1024, recency 0.6" --test
 
 Changes are compared on validation clicks; `--test` looks at the test clicks, for what was chosen
 already. `--refit` then trains once more with the validation clicks included. Rows are added to
@@ -25,22 +25,27 @@ from groupnoise.evaluation import hit_at_k, ndcg_at_k, rank_targets
 from groupnoise.groups import Groups
 
 NAME = "recall_search"
-VALIDATION_WINDOWS = 3000
+VALIDATION_WINDOWS = 30_000
 PROTOCOLS = ("sampled", "full")
 
-START: dict[str, Any] = {"n_negatives": 256}
-MORE: dict[str, Any] = {"n_negatives": 1024}
-SPECTRAL: dict[str, Any] = {**MORE, "init": "spectral", "weight_decay": 0.3}
+SPECTRAL: dict[str, Any] = {"init": "spectral", "weight_decay": 0.3}
+MANY: dict[str, Any] = {**SPECTRAL, "n_negatives": 4096, "batch_size": 1024, "learning_rate": 1e-2}
 CHANGES: dict[str, dict[str, Any]] = {
-    "start": START,
-    "no weighting": {**START, "weighting_strength": 0.0},
-    "more negatives": MORE,
-    "spectral": {**START, "init": "spectral"},
-    "spectral, more negatives": {**MORE, "init": "spectral"},
-    "spectral, more negatives, more decay": SPECTRAL,
-    "the same, wide": {**SPECTRAL, "dim": 256},
-    "the same, longer window": {**SPECTRAL, "window_size": 10},
-    "the same, three epochs": {**SPECTRAL, "max_epochs": 3},
+    "random start, 256 negatives": {"n_negatives": 256},
+    "random start, 1024 negatives": {"n_negatives": 1024},
+    "random start, 4096 negatives": {"n_negatives": 4096},
+    "spectral start, 256 negatives": {**SPECTRAL, "n_negatives": 256},
+    "spectral start, 1024 negatives": {**SPECTRAL, "n_negatives": 1024},
+    "spectral start, 4096 negatives": {**SPECTRAL, "n_negatives": 4096},
+    "the same, batch 1024, recency 0.6": {**MANY, "recency": 0.6},
+    "1024 negatives, no weighting": {
+        **SPECTRAL,
+        "n_negatives": 1024,
+        "weighting_strength": 0.0,
+    },
+    "1024 negatives, 256 dimensions": {**SPECTRAL, "n_negatives": 1024, "dim": 256},
+    "1024 negatives, 64 dimensions": {**SPECTRAL, "n_negatives": 1024, "dim": 64},
+    "1024 negatives, windows of 10": {**SPECTRAL, "n_negatives": 1024, "window_size": 10},
 }
 
 

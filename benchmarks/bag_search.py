@@ -1,0 +1,81 @@
+"""How long to train on bags, and from which temperature: validation accuracy on instances.
+
+    python benchmarks/bag_search.py                                   # HJA birdsong
+    python benchmarks/bag_search.py --dataset sival-like --seeds 0:4 --epochs 30 60
+
+Settings are those of `ours` in `benchmarks/recipes/mil.toml` but for what is varied. Test parts are
+not touched. Figures go to `benchmarks/results/bag_search_<dataset>.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from _record import write_result
+
+from groupnoise import MaxMatchingMILClassifier
+from groupnoise.datasets import BagDataset, load_dataset, split_rows, subset_bags
+from groupnoise.evaluation import accuracy
+from groupnoise.experiments import read_recipe
+
+RECIPE = Path(__file__).parent / "recipes" / "mil.toml"
+TEMPERATURES = ((1.0, 0.7), (10.0, 0.5))
+
+
+def main() -> None:
+    """Fit every combination under every seed and keep the means."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--dataset", default="hja-birdsong")
+    parser.add_argument("--seeds", default="0:8", help="FIRST:LAST, the last left out")
+    parser.add_argument("--epochs", nargs="+", type=int, default=[30, 60, 120, 240])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    data = load_dataset(options.dataset)
+    assert isinstance(data, BagDataset)
+    first, last = (int(part) for part in options.seeds.split(":"))
+    settings = plain_settings(options.dataset)
+    rows = []
+    for temperature in TEMPERATURES:
+        for max_epochs in options.epochs:
+            varied = {"temperature": list(temperature), "max_epochs": max_epochs}
+            rows.append({**varied, **measure(data, {**settings, **varied}, range(first, last))})
+            print(rows[-1], flush=True)
+    write_result(
+        f"bag_search_{options.dataset}",
+        {"part": "validation", "seeds": [*range(first, last)], "settings": settings, "rows": rows},
+    )
+
+
+def plain_settings(dataset: str) -> dict[str, Any]:
+    """Return one value of every setting of `ours`: the first of each grid."""
+    grid = read_recipe(RECIPE).method("ours", dataset).grid
+    return {name: values[0] for name, values in grid.items()}
+
+
+def measure(data: BagDataset, settings: dict[str, Any], seeds: range) -> dict[str, float]:
+    """Return the mean validation accuracy over the seeds, and its standard error."""
+    values = []
+    started = time.process_time()
+    for seed in seeds:
+        training, validation, _ = split_rows(len(data.bags), (0.8, 0.1, 0.1), random_state=seed)
+        train, held_out = subset_bags(data, training), subset_bags(data, validation)
+        model = MaxMatchingMILClassifier(**settings, random_state=seed)
+        model.fit(train.bags, train.labels.astype(np.int64))
+        assert held_out.instance_labels is not None
+        known = held_out.instance_labels >= 0
+        predicted = model.predict(held_out.bags.objects[known])
+        values.append(accuracy(held_out.instance_labels[known], predicted))
+    return {
+        "accuracy": round(float(np.mean(values)), 4),
+        "standard_error": round(float(np.std(values, ddof=1) / len(values) ** 0.5), 4),
+        "fit_seconds": round((time.process_time() - started) / len(values), 1),
+    }
+
+
+if __name__ == "__main__":
+    main()
