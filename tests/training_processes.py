@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import resource
@@ -90,11 +91,25 @@ def hold_folder(folder, is_held):
 
 def command_line(words, said, largest_file=None):
     """Run the command line, with what it says on the error stream going to a file."""
-    from groupnoise.cli import main
-
     if largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
     os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    _run_command(words)
+
+
+def command_line_within(extra_bytes, words, small_words, said):
+    """Run the command line with little more memory than the same command takes on small data."""
+    os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    with contextlib.suppress(SystemExit):
+        _run_command(small_words)
+    limit = data_segment() + extra_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    _run_command(words)
+
+
+def _run_command(words):
+    from groupnoise.cli import main
+
     sys.argv = ["groupnoise", *map(str, words)]
     main()
 

@@ -128,7 +128,7 @@ def _convert_log(
 ) -> str:
     from groupnoise.datasets import convert_clicks, write_windows
 
-    with _progress_bar(quiet) as show:
+    with conversion_progress(quiet) as show:
         clicks = convert_clicks(source, output, progress=show, **options)
         summary = _summary(clicks)
         if windows != "none":
@@ -165,7 +165,7 @@ def _show_guess(sentence: str) -> None:
 
 
 @contextmanager
-def _progress_bar(quiet: bool) -> Iterator[ProgressCallback]:
+def conversion_progress(quiet: bool) -> Iterator[ProgressCallback]:
     """Yield a callback that shows each stage; the length of a log is not known beforehand."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

@@ -6,6 +6,7 @@ import inspect
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,6 +58,10 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from --checkpoint, if anything is saved there.")
     ] = False,
+    out_of_core: Annotated[
+        Path | None,
+        typer.Option(help="rs: keep the windows in this folder, not in memory; made if needed."),
+    ] = None,
     workers: Annotated[
         int, typer.Option(help="Processes on this machine that share the training.")
     ] = 1,
@@ -74,34 +79,53 @@ def fit(
     from groupnoise._checks import check_fraction
     from groupnoise.cli._checkpoint import read_checkpoints, stopping
     from groupnoise.cli._holdout import hold_out
+    from groupnoise.cli._out_of_core import cut_on_disk, explaining_lack_of_memory, open_log
     from groupnoise.cli._sources import find_data, setting_of
     from groupnoise.cli._workers import join_workers, start_workers
-    from groupnoise.experiments import find_method, import_class, parameters_of
     from groupnoise.training import training_alone
 
     check_fraction("--validation", validation)
     start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)
     checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume)
-    dataset, _ = find_data(data, setting, data_dir)
-    entry = find_method(method, setting_of(dataset))
+    if out_of_core is not None and method != "max-matching":
+        raise ParameterError(f"--out-of-core goes with max-matching; {method} trains in memory.")
+    make_estimator = partial(_make_estimator, method, param or [], paper, seed)
+    with explaining_lack_of_memory(data, out_of_core):
+        if out_of_core is None:
+            dataset, _ = find_data(data, setting, data_dir)
+            estimator = make_estimator(setting_of(dataset))
+            training, validate = hold_out(dataset, validation, seed)
+        else:
+            estimator = make_estimator("rs")  # a misspelt parameter is refused before long work
+            clicks = open_log(data, setting, data_dir, out_of_core, quiet)
+            dataset = clicks
+            training, validate = cut_on_disk(
+                clicks, estimator, out_of_core, validation, seed, quiet
+            )
+        # Held until the checkpoints are gone, or another training would find them finished.
+        with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
+            with _progress(quiet or team.rank > 0) as show:
+                _train(estimator, training, validate, show, checkpoints, team)
+            if team.rank > 0:
+                return
+            estimator.save(output)
+            if checkpoints is not None:
+                checkpoints.clear()
+    typer.echo(f"{method} on {dataset.name}: saved to {output}{_best(estimator)}")
+
+
+def _make_estimator(method: str, pairs: list[str], paper: bool, seed: int, setting: str) -> Any:
+    """Return the estimator of a method with the parameters given as `name=value` words."""
+    from groupnoise.experiments import find_method, import_class, parameters_of
+
+    entry = find_method(method, setting)
     estimator_class = import_class(entry)
-    settings = read_parameters(param or [], parameters_of(entry))
+    settings = read_parameters(pairs, parameters_of(entry))
     if "random_state" in parameters_of(entry):
         settings["random_state"] = seed
     if paper and not hasattr(estimator_class, "paper"):
         raise ParameterError(f"--paper goes with max-matching; {method} has no such preset.")
-    estimator = (estimator_class.paper if paper else estimator_class)(**settings)
-    training, validate = hold_out(dataset, validation, seed)
-    # Held until the checkpoints are gone, or another training would find them finished.
-    with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
-        with _progress(quiet or team.rank > 0) as show:
-            _train(estimator, training, validate, show, checkpoints, team)
-        if team.rank > 0:
-            return
-        estimator.save(output)
-        if checkpoints is not None:
-            checkpoints.clear()
-    typer.echo(f"{method} on {dataset.name}: saved to {output}{_best(estimator)}")
+    return (estimator_class.paper if paper else estimator_class)(**settings)
 
 
 def read_parameters(pairs: list[str], known: dict[str, Any]) -> dict[str, Any]:

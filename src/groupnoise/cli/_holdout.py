@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from groupnoise._typing import BoolArray
+from groupnoise._typing import BoolArray, IntArray
 from groupnoise.exceptions import DataError
 
 if TYPE_CHECKING:
-    from groupnoise.datasets import Dataset
+    from groupnoise.datasets import ClickDataset, Dataset
     from groupnoise.groups import Groups
 
 Validate = Callable[[Any], float]
 N_NEGATIVES = 100
 """What `rank_targets` draws for each row under "sampled"."""
+MOST_HELD_OUT = 10_000
+"""Users that score an epoch of a training from disk; their standard error is below half a point."""
+TOO_SHORT = "no history is long enough to hold its last click out; use --validation 0."
 
 
 def training_arguments(dataset: Dataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -82,13 +85,12 @@ def protocols_for(groups: Groups, n_items: int) -> tuple[str, ...]:
 
 def _hold_out_last_clicks(dataset: Any, held: BoolArray) -> tuple[Any, Validate]:
     """Take the last click from some histories; the rest of them stays in training."""
-    from groupnoise.evaluation import ndcg_at_k, rank_targets
     from groupnoise.groups import Groups
 
     histories = dataset.histories
     held = held & (histories.sizes > 2)
     if not held.any():
-        raise DataError("no history is long enough to hold its last click out; use --validation 0.")
+        raise DataError(TOO_SHORT)
     last = histories.offsets[1:][held] - 1
     kept = np.ones(histories.n_objects, dtype=bool)
     kept[last] = False
@@ -96,9 +98,40 @@ def _hold_out_last_clicks(dataset: Any, held: BoolArray) -> tuple[Any, Validate]
     shorter = Groups(histories.objects[kept], np.concatenate([[0], np.cumsum(sizes)]))
     watched = shorter.subset(held)
     watched = Groups(watched.objects, watched.offsets, histories.objects[last])
-    protocol = protocols_for(watched, dataset.n_items)[0]
+    training = replace(dataset, histories=shorter, is_stray=None, notes={})
+    return training, _score_of_next_clicks(watched, dataset.n_items)
 
-    def validate(fitted: Any) -> float:
-        return ndcg_at_k(*rank_targets(fitted, watched, dataset.n_items, protocol))
 
-    return replace(dataset, histories=shorter, is_stray=None, notes={}), validate
+def hold_out_some(
+    dataset: ClickDataset, share: float, seed: int
+) -> tuple[IntArray, Validate | None]:
+    """Return the users whose last click is held out, and what scores an estimator on those.
+
+    A copy of the rest would be as large as the log, so leaving these clicks out is left to who
+    cuts the windows; and they are few, however many users there are.
+    """
+    from groupnoise.groups import Groups
+
+    histories = dataset.histories
+    n_held = min(MOST_HELD_OUT, round(share * len(histories)))
+    users = np.random.default_rng(seed).choice(len(histories), n_held, replace=False)
+    users = np.sort(users)
+    users = users[histories.offsets[users + 1] - histories.offsets[users] > 2]
+    if n_held and not len(users):
+        raise DataError(TOO_SHORT)
+    if not n_held:
+        return users, None
+    whole = histories.subset(users)
+    last = whole.offsets[1:] - 1
+    kept = np.ones(whole.n_objects, dtype=bool)
+    kept[last] = False
+    begins = whole.offsets - np.arange(len(users) + 1)
+    watched = Groups(whole.objects[kept], begins, whole.objects[last])
+    return users, _score_of_next_clicks(watched, dataset.n_items)
+
+
+def _score_of_next_clicks(watched: Groups, n_items: int) -> Validate:
+    from groupnoise.evaluation import ndcg_at_k, rank_targets
+
+    protocol = protocols_for(watched, n_items)[0]
+    return lambda fitted: ndcg_at_k(*rank_targets(fitted, watched, n_items, protocol))

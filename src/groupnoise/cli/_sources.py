@@ -31,7 +31,10 @@ def find_data(
         return load_dataset(name, data_dir=data_dir), find_dataset(name)
     stored = open_groups(name)
     if isinstance(stored, Windows):
-        raise DataError(f"{name} holds windows; give the click log they were cut from.")
+        raise DataError(
+            f"{name} holds windows; give the click log they were cut from, with --out-of-core DIR "
+            "if its windows do not fit in memory."
+        )
     return stored, None
 
 

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
         locate_file,
     )
     from groupnoise.datasets._named import Dataset, load_dataset
+    from groupnoise.datasets._on_disk import clicks_on_disk, windows_on_disk
     from groupnoise.datasets._registry import DataFile, DatasetEntry, find_dataset, list_datasets
     from groupnoise.datasets._shop import make_shop
     from groupnoise.datasets._sival_like import make_sival_like
     from groupnoise.datasets._splits_rows import split_rows
-    from groupnoise.datasets._store import open_groups, write_groups
+    from groupnoise.datasets._store import is_data_folder, open_groups, write_groups
     from groupnoise.datasets._stray_clicks import add_stray_clicks
     from groupnoise.datasets._stream_clicks import convert_clicks
     from groupnoise.datasets._stream_windows import write_windows
@@ -67,6 +68,7 @@ __getattr__, __dir__ = lazy_names(
         "add_false_labels": f"{_HERE}._label_noise",
         "add_stray_clicks": f"{_HERE}._stray_clicks",
         "check_dataset": f"{_HERE}._locations",
+        "clicks_on_disk": f"{_HERE}._on_disk",
         "convert_clicks": f"{_HERE}._stream_clicks",
         "cut_windows": f"{_HERE}._windows",
         "data_directories": f"{_HERE}._locations",
@@ -77,6 +79,7 @@ __getattr__, __dir__ = lazy_names(
         "find_dataset": f"{_HERE}._registry",
         "flip_labels": f"{_HERE}._label_noise",
         "format_fact": f"{_HERE}._describe_page",
+        "is_data_folder": f"{_HERE}._store",
         "keep_core": f"{_HERE}._click_filters",
         "list_datasets": f"{_HERE}._registry",
         "load_amil": f"{_HERE}._amil",
@@ -100,6 +103,7 @@ __getattr__, __dir__ = lazy_names(
         "split_rows": f"{_HERE}._splits_rows",
         "subset_bags": f"{_HERE}._subsets",
         "subset_rows": f"{_HERE}._subsets",
+        "windows_on_disk": f"{_HERE}._on_disk",
         "words_of": f"{_HERE}._letter_words",
         "write_description": f"{_HERE}._describe_page",
         "write_groups": f"{_HERE}._store",
@@ -122,6 +126,7 @@ __all__ = [
     "add_false_labels",
     "add_stray_clicks",
     "check_dataset",
+    "clicks_on_disk",
     "convert_clicks",
     "cut_windows",
     "data_directories",
@@ -132,6 +137,7 @@ __all__ = [
     "find_dataset",
     "flip_labels",
     "format_fact",
+    "is_data_folder",
     "keep_core",
     "list_datasets",
     "load_amil",
@@ -155,6 +161,7 @@ __all__ = [
     "split_rows",
     "subset_bags",
     "subset_rows",
+    "windows_on_disk",
     "words_of",
     "write_description",
     "write_groups",

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from groupnoise._checks import check_count
-from groupnoise._typing import ProgressCallback
+from groupnoise._typing import IntArray, ProgressCallback
 from groupnoise.datasets._array_files import ArrayWriter
 from groupnoise.datasets._containers import Windows
 from groupnoise.datasets._prefetch import prefetch
@@ -31,6 +31,7 @@ def write_windows(
     *,
     size: int = 5,
     min_size: int | None = None,
+    held_out: IntArray | None = None,
     overwrite: bool = False,
     clicks_at_once: int = 1_000_000,
     progress: ProgressCallback | None = None,
@@ -47,6 +48,9 @@ def write_windows(
         As in `cut_windows`. For sessions convert the log with a `session_gap` first.
     size, min_size : int
         As in `cut_windows`.
+    held_out : int64 ndarray, optional
+        Rows of `histories` whose last click is kept out, for a validation: the window that it is
+        the target of is not written.
     overwrite : bool, default=False
         Replace a data folder that is already there.
     clicks_at_once : int, default=1_000_000
@@ -64,6 +68,7 @@ def write_windows(
     if how == "session":
         raise DataError("sessions are cut while the log is converted: pass `session_gap` there.")
     folder = Path(folder)
+    held = np.zeros(0, dtype=np.int64) if held_out is None else np.sort(held_out)
     kinds = {
         "objects": histories.objects.dtype,
         "offsets": np.dtype(np.int64),
@@ -78,7 +83,7 @@ def write_windows(
         }
         writers["offsets"].append(np.zeros(1))
         cut = (
-            (first, len(block), _cut(block, how, size, min_size))
+            (first, len(block), _cut(block, how, size, min_size, _last_clicks(block, first, held)))
             for first, block in _blocks(histories, clicks_at_once)
         )
         for first_user, n_users, windows in prefetch(cut):
@@ -107,8 +112,19 @@ def _blocks(histories: Groups, clicks_at_once: int) -> Iterator[tuple[int, Group
         first = last
 
 
-def _cut(block: Groups, how: str, size: int, min_size: int) -> Windows | None:
+def _last_clicks(block: Groups, first_user: int, held: IntArray) -> IntArray:
+    """Return where in a block the last clicks of the users held out are."""
+    begin, end = np.searchsorted(held, [first_user, first_user + len(block)])
+    return block.offsets[held[begin:end] - first_user + 1] - 1
+
+
+def _cut(
+    block: Groups, how: str, size: int, min_size: int, held_clicks: IntArray
+) -> Windows | None:
     targets, sizes = find_windows(block, how, size, min_size)
+    if len(held_clicks):  # a last click is an object of no window, so that only targets matter
+        kept = ~np.isin(targets, held_clicks)
+        targets, sizes = targets[kept], sizes[kept]
     return gather_windows(block, targets, sizes) if len(targets) else None
 
 

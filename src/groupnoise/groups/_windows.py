@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from groupnoise._blocks import blocks
 from groupnoise._checks import check_count
 from groupnoise._typing import IntArray
 from groupnoise.exceptions import DataError, ParameterError
@@ -90,10 +92,18 @@ def large_enough(groups: Groups, min_size: int) -> Groups:
     """
     if min_size <= 1:  # no group is empty, so that offsets on disk need not be read
         return groups
+    if all(np.diff(part).min(initial=min_size) >= min_size for part in _joined(groups.offsets)):
+        return groups  # the common case of windows on disk, whose sizes may not fit in memory
     sizes = groups.sizes
     kept = np.flatnonzero(sizes >= min_size)
     if not len(kept):
         raise DataError(
             f"no window has {min_size} clicks, the largest has {sizes.max()}; lower min_window."
         )
-    return groups if len(kept) == len(groups) else groups.subset(kept)
+    return groups.subset(kept)
+
+
+def _joined(offsets: IntArray) -> Iterator[IntArray]:
+    """Yield offsets in blocks, each with the first one of the next."""
+    for first, part in blocks(offsets):
+        yield offsets[first : first + len(part) + 1]

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groupnoise import _blocks
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.groups import Groups, sliding_windows
+from groupnoise.groups import Groups, large_enough, sliding_windows
 
 
 @given(
@@ -44,3 +45,14 @@ def test_histories_too_short_for_any_window_are_refused():
 def test_a_least_size_above_the_window_is_refused():
     with pytest.raises(ParameterError, match="must not exceed"):
         sliding_windows(Groups.from_lists([[1, 2]]), size=2, min_size=3)
+
+
+@pytest.mark.parametrize("block_bytes", [16, 1 << 24])
+def test_small_windows_are_left_out_and_large_ones_not_copied(monkeypatch, block_bytes):
+    monkeypatch.setattr(_blocks, "BLOCK_BYTES", block_bytes)
+    groups = Groups.from_lists([[1, 2], [3, 4, 5], [6], [7, 8]], targets=[0, 1, 2, 3])
+    assert large_enough(groups, 2).targets.tolist() == [0, 1, 3]
+    kept = large_enough(groups, 2)
+    assert large_enough(kept, 2) is kept
+    with pytest.raises(DataError, match="no window has 4 clicks, the largest has 3"):
+        large_enough(groups, 4)
