@@ -98,3 +98,18 @@ def _note(result: dict[str, Any], metrics: Sequence[str], criterion: str) -> str
         f"{' / '.join(metrics)}: mean{spread} over seeds {seeds[0]} to {seeds[-1]}{fewer}. "
         f"Settings chosen by {by}. `{result['reproduced_with']}`"
     )
+
+
+def recall_search_table(result: dict[str, Any]) -> str:
+    """Return what was tried for next items: one line per change of one trial, as it came."""
+    lines = [
+        "| | seconds of a fit | validation, 100 negatives | validation, catalogue |",
+        "|---|---|---|---|",
+    ]
+    for row in result["rows"]:
+        figures = [
+            " / ".join(f"{row['validation'][f'{among} {name}@10']:.4f}" for name in ("HIT", "NDCG"))
+            for among in ("sampled", "full")
+        ]
+        lines.append(f"| {row['change']} | {row['fit_seconds']:.0f} | {' | '.join(figures)} |")
+    return "\n".join(lines)

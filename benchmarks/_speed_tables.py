@@ -115,3 +115,19 @@ def _table(header: list[str], rows: Iterable[list[str]], result: dict[str, Any])
     threads = result["configuration"].get("torch_threads") if "configuration" in result else None
     told = "" if threads is None else f", {threads} thread" + ("s" if threads > 1 else "")
     return "\n".join([*lines, "", f"`{result['command']}`{told}."])
+
+
+def out_of_core_table(result: dict[str, Any]) -> str:
+    """Return the accuracy of each way to shuffle."""
+    lines = ["| mixed at a time | HIT@10 | NDCG@10 |", "|---|---|---|"]
+    for row in result["rows"]:
+        figures = [
+            f"{row[name]['mean']:.4f} ± {row[name]['deviation']:.4f}"
+            for name in ("HIT@10", "NDCG@10")
+        ]
+        share = row["share mixed at a time"]
+        lines.append(
+            f"| {100 * share:.0f} % of {result['windows']} windows | {' | '.join(figures)} |"
+        )
+    seeds = ", ".join(map(str, result["seeds"]))
+    return "\n".join([*lines, "", f"`{result['command']}`, seeds {seeds}."])

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from _label_noise_tables import accuracy_table, auroc_table, bag_table
-from _reproduction_tables import reproduction_table
+from _reproduction_tables import recall_search_table, reproduction_table
 from _speed_tables import (
     catalogue_growth_table,
     exact_softmax_table,
     full_ranking_table,
     growth_table,
+    out_of_core_table,
     profile_table,
     step_time_table,
     time_to_hit_table,
@@ -70,7 +71,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "exact_softmax": exact_softmax_table,
     "full_ranking": full_ranking_table,
     "growth": growth_table,
+    "out_of_core_accuracy_amazon-video-games": out_of_core_table,
     "profile_step": profile_table,
+    "recall_search": recall_search_table,
     "step_time": step_time_table,
     "time_to_hit": time_to_hit_table,
     "mipl_digits": bag_table,
