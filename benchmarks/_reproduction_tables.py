@@ -48,7 +48,9 @@ def reproduction_table(
     if not columns:
         return "*Not run yet.*"
     found = {(row["dataset"], row["method"], row["metric"]): row for row in rows}
-    ranks = {row["method"]: row["mean"] for row in rows if row["metric"] == "mean rank"}
+    # Ranks are of the main figure, so they have no place beside others.
+    is_main = not metrics[0].startswith("full ")
+    ranks = {row["method"]: row["mean"] for row in rows if row["metric"] == "mean rank" and is_main}
     heads = [*columns, *(["mean rank"] if ranks else [])]
     lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
     for method in result["methods"]:
