@@ -18,6 +18,7 @@ NAMES = {
     "item-cf-last": "item-CF, last click",
 }
 ALL_SETS = "all sets"
+MOST_COLUMNS = 8
 
 
 def reproduction_table(
@@ -51,14 +52,17 @@ def reproduction_table(
     # Ranks are of the main figure, so they have no place beside others.
     is_main = not metrics[0].startswith("full ")
     ranks = {row["method"]: row["mean"] for row in rows if row["metric"] == "mean rank" and is_main}
-    heads = [*columns, *(["mean rank"] if ranks else [])]
-    lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+    table = [["", *columns, *(["mean rank"] if ranks else [])]]
     for method in result["methods"]:
         cells = [_cell([found.get((d, method, m)) for m in metrics], result) for d in columns]
         if ranks:
             cells.append(f"{ranks[method]:.2f}" if method in ranks else "")
         if any(cells):
-            lines.append(f"| {NAMES.get(method, method)} | " + " | ".join(cells) + " |")
+            table.append([NAMES.get(method, method), *cells])
+    if len(columns) > MOST_COLUMNS:  # levels of noise: they go down the page, methods across it
+        table = [list(column) for column in zip(*table, strict=True)]
+    lines = ["| " + " | ".join(cells) + " |" for cells in table]
+    lines.insert(1, "|" + "---|" * len(table[0]))
     lines += _printed(result, metrics, columns, bool(ranks))
     return "\n".join([*lines, "", _note(result, metrics, wanted)])
 
@@ -68,9 +72,9 @@ def _cell(rows: Sequence[dict[str, Any] | None], result: dict[str, Any]) -> str:
     if not known:
         return ""
     text = " / ".join(f"{row['mean']:.3f}" for row in known)
-    if len(known) == 1:
-        text += f" ± {known[0]['std']:.3f}"
     n_trials = known[0]["trials"]
+    if len(known) == 1 and n_trials > 1:
+        text += f" ± {known[0]['std']:.3f}"
     return text if n_trials == len(result["seeds"]) else f"{text} ({n_trials})"
 
 
