@@ -19,6 +19,19 @@ PROCESSES.set_forkserver_preload(
 )
 
 
+def start(target, *arguments):
+    """Run a function of this module in a process of its own."""
+    process = PROCESSES.Process(target=target, args=arguments)
+    process.start()
+    return process
+
+
+def exit_code(process):
+    """Wait for a process, not for ever, and return how it ended."""
+    process.join(timeout=120)
+    return process.exitcode
+
+
 def recommender():
     """Sparse tables, sampled negatives and a schedule, on planted click histories."""
     from groupnoise import MaxMatchingRecommender

@@ -6,22 +6,18 @@ import signal
 import pytest
 
 from groupnoise.training import _folder_lock
-from training_processes import PROCESSES, command_line, fit_and_save, hold_folder
+from training_processes import (
+    PROCESSES,
+    command_line,
+    exit_code,
+    fit_and_save,
+    hold_folder,
+    start,
+)
 
 pytestmark = pytest.mark.skipif(not _folder_lock.HAS_LOCKS, reason="needs the locks of POSIX")
 
 FIT = ["fit", "digit-candidates", "-q", "-p", "hidden=[8]", "-p", "max_epochs=2"]
-
-
-def start(target, *arguments):
-    process = PROCESSES.Process(target=target, args=arguments)
-    process.start()
-    return process
-
-
-def exit_code(process):
-    process.join(timeout=120)
-    return process.exitcode
 
 
 @pytest.fixture

@@ -9,24 +9,13 @@ import numpy as np
 import pytest
 
 from groupnoise.training import Checkpoints
-from training_processes import PROCESSES, SETTINGS, command_line, fit_and_save
+from training_processes import SETTINGS, command_line, exit_code, fit_and_save, start
 
 KILLS = 7
 """For each of three settings: 21 in all."""
 
 FIT = ["fit", "digit-candidates", "-q", "-p", "hidden=[8]", "-p", "n_members=2"]
 EVERY_STEP = ["--checkpoint-every", "1step"]
-
-
-def start(target, *arguments):
-    process = PROCESSES.Process(target=target, args=arguments)
-    process.start()
-    return process
-
-
-def exit_code(process):
-    process.join(timeout=120)
-    return process.exitcode
 
 
 def n_saved(folder):

@@ -195,10 +195,11 @@ def _rank_by_slices(
     n_rows = len(groups)
     better, tied = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
     is_settled = np.zeros(n_rows, dtype=bool)
-    sliced = scorer if isinstance(scorer, SlicedScorer) else None
-    for rows in _blocks(n_rows, SLICE) if sliced else ():
-        slices = sliced.item_slices(groups.subset(np.r_[rows])) if sliced else None
-        if slices is not None:
+    if isinstance(scorer, SlicedScorer):
+        for rows in _blocks(n_rows, SLICE):
+            slices = scorer.item_slices(groups.subset(np.r_[rows]))
+            if slices is None:
+                continue
             part = slice(excluded.offsets[rows.start], excluded.offsets[rows.stop])
             pairs = (excluded.rows[part] - rows.start, excluded.items[part])
             better[rows], tied[rows], is_settled[rows] = rank_by_slices(

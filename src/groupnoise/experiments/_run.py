@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
+from groupnoise.experiments._click_trial import ClickTrial
 from groupnoise.experiments._prepared import Committee, member_seeds
 from groupnoise.experiments._trials import Trial
 from groupnoise.experiments._watch import Watched
@@ -141,7 +142,7 @@ def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
             processor_seconds=processor_seconds,
             criterion=criterion,
             test_curve=best[criterion, reading].test_curve,
-            n_fits=method.n_fits + trial.refits,
+            n_fits=method.n_fits + _is_refitted(trial),
         )
         for criterion, reading in rows
     ]
@@ -155,7 +156,7 @@ def _final_estimators(
 
     Those train for as many epochs as validation chose, and rows that chose the same share one.
     """
-    if not trial.refits:
+    if not _is_refitted(trial):
         return {row: fit.estimator for row, fit in best.items()}
     made: dict[int, Any] = {}
     for fit in best.values():
@@ -167,6 +168,11 @@ def _final_estimators(
             trial.refit(estimator, supervised=method.supervised)
             made[id(fit.estimator)] = estimator
     return {row: made[id(fit.estimator)] for row, fit in best.items()}
+
+
+def _is_refitted(trial: Trial) -> TypeGuard[ClickTrial]:
+    """Say whether what was chosen is fitted anew; only click logs have a protocol that does so."""
+    return isinstance(trial, ClickTrial) and trial.refits
 
 
 def _fit(trial: Trial, method: Method, settings: Settings) -> Watched:

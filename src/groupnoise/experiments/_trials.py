@@ -50,17 +50,8 @@ class Trial(Protocol):
         """What settings may be chosen by; the first is the main one."""
         ...
 
-    @property
-    def refits(self) -> bool:
-        """Whether what was chosen is fitted anew before the test, on validation data too."""
-        ...
-
     def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
         """Fit on the training part, and return what each criterion keeps of it."""
-        ...
-
-    def refit(self, estimator: Any, *, supervised: bool = False) -> None:
-        """Fit on the training and validation parts together, where the trial does that."""
         ...
 
     def validation_value(self, estimator: Any, criterion: str) -> float:
@@ -76,18 +67,8 @@ class Trial(Protocol):
         ...
 
 
-class OnceFitted:
-    """A trial whose estimators are tested as they were chosen."""
-
-    refits: ClassVar[bool] = False
-
-    def refit(self, estimator: Any, *, supervised: bool = False) -> None:
-        """Refuse: nothing asks for this where `refits` is False."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
-class BagTrial(OnceFitted):
+class BagTrial:
     """Bags cut in three; chosen by instance accuracy on the validation bags.
 
     Only instances that belong to a class are scored: background has no label to be right about.
@@ -147,7 +128,7 @@ def _known_instances(part: BagDataset) -> tuple[Any, IntArray]:
 
 
 @dataclass(frozen=True)
-class CandidateTrial(OnceFitted):
+class CandidateTrial:
     """Rows with candidate labels cut in three.
 
     Parameters

@@ -27,7 +27,6 @@ class ToldTrial:
     """A trial that asks such an estimator."""
 
     setting, dataset, seed, criteria = "pll", "told", 3, ("oracle", "free")
-    refits = False
 
     def fit(self, estimator, *, supervised=False):
         return fit_watched(self, estimator, None, None)
