@@ -96,8 +96,7 @@ def _hold_out_last_clicks(dataset: Any, held: BoolArray) -> tuple[Any, Validate]
     kept[last] = False
     sizes = histories.sizes - held
     shorter = Groups(histories.objects[kept], np.concatenate([[0], np.cumsum(sizes)]))
-    watched = shorter.subset(held)
-    watched = Groups(watched.objects, watched.offsets, histories.objects[last])
+    watched = _last_as_target(histories.subset(held))
     training = replace(dataset, histories=shorter, is_stray=None, notes={})
     return training, _score_of_next_clicks(watched, dataset.n_items)
 
@@ -110,8 +109,6 @@ def hold_out_some(
     A copy of the rest would be as large as the log, so leaving these clicks out is left to who
     cuts the windows; and they are few, however many users there are.
     """
-    from groupnoise.groups import Groups
-
     histories = dataset.histories
     n_held = min(MOST_HELD_OUT, round(share * len(histories)))
     users = np.random.default_rng(seed).choice(len(histories), n_held, replace=False)
@@ -121,13 +118,17 @@ def hold_out_some(
         raise DataError(TOO_SHORT)
     if not n_held:
         return users, None
-    whole = histories.subset(users)
-    last = whole.offsets[1:] - 1
-    kept = np.ones(whole.n_objects, dtype=bool)
-    kept[last] = False
-    begins = whole.offsets - np.arange(len(users) + 1)
-    watched = Groups(whole.objects[kept], begins, whole.objects[last])
+    watched = _last_as_target(histories.subset(users))
     return users, _score_of_next_clicks(watched, dataset.n_items)
+
+
+def _last_as_target(histories: Groups) -> Groups:
+    """Return histories without their last click, which is what comes next."""
+    from groupnoise.groups import Groups
+
+    last = histories.offsets[1:] - 1
+    begins = histories.offsets - np.arange(len(histories) + 1)
+    return Groups(np.delete(histories.objects, last), begins, histories.objects[last])
 
 
 def _score_of_next_clicks(watched: Groups, n_items: int) -> Validate:
