@@ -6,10 +6,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import boxcox1p
+from sklearn.preprocessing import PowerTransformer
 
 from groupnoise._checks import check_choice
 
-SCALINGS = ("standard", "l2", "none")
+SCALINGS = ("standard", "l2", "power", "none")
+
+SEARCH_ROWS = 10_000
+"""Rows that exponents are searched on: more would change them in the third digit only."""
+
+Floats = NDArray[np.float64]
 
 
 class Scaler:
@@ -17,32 +24,42 @@ class Scaler:
 
     Parameters
     ----------
-    kind : {"standard", "l2", "none"}
+    kind : {"standard", "l2", "power", "none"}
         Zero mean and unit deviation per feature; one length for all rows, features as they are
-        (for components whose spread tells how much they matter); or nothing.
+        (for components whose spread tells how much they matter); the same as "standard" after
+        the power of each feature that makes it most like a normal one (for counts, energies and
+        other features with long tails); or nothing.
     """
 
     def __init__(self, kind: str) -> None:
         check_choice("scaling", kind, SCALINGS)
         self.kind = kind
-        self.centre: NDArray[np.float64] = np.zeros(0)
-        self.spread: NDArray[np.float64] = np.ones(0)
+        self.centre: Floats = np.zeros(0)
+        self.spread: Floats = np.ones(0)
+        self.power: PowerMap | None = None
 
     def fit(self, rows: NDArray[Any]) -> Scaler:
-        """Learn centre and spread from rows of shape (n_rows, n_features)."""
+        """Learn powers, centre and spread from rows of shape (n_rows, n_features)."""
         n_features = rows.shape[1]
         self.centre, self.spread = np.zeros(n_features), np.ones(n_features)
-        if self.kind == "standard":
+        if self.kind == "power":
+            self.power = PowerMap.fit(rows)
+            rows = self.power(rows)
+        if self.kind in ("standard", "power"):
             self.centre = rows.mean(axis=0, dtype=np.float64)
             deviation = rows.std(axis=0, dtype=np.float64)
-            # A constant feature says nothing; dividing by one keeps it at zero.
-            self.spread = np.where(deviation > 0, deviation, 1.0)
+            # A constant feature says nothing; dividing by one keeps it at zero. Its deviation
+            # may be a rounding error of its mean.
+            varies = deviation > 1e-12 * np.abs(self.centre)
+            self.spread = np.where(varies, deviation, 1.0)
         return self
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """Return the rows scaled, as float32; without scaling nothing need be copied."""
         if self.kind == "none":
             return rows.astype(np.float32, copy=False)
+        if self.power is not None:
+            rows = self.power(rows)
         scaled = (rows - self.centre) / self.spread
         if self.kind == "l2":
             length = np.linalg.norm(scaled, axis=1, keepdims=True)
@@ -52,11 +69,62 @@ class Scaler:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the learned state for a model file."""
-        return {"scaler.centre": self.centre, "scaler.spread": self.spread}
+        arrays = {"scaler.centre": self.centre, "scaler.spread": self.spread}
+        if self.power is not None:
+            arrays["scaler.power"] = self.power.table
+        return arrays
 
     @classmethod
     def from_arrays(cls, kind: str, arrays: dict[str, NDArray[Any]]) -> Scaler:
         """Restore what :meth:`arrays` returned."""
         scaler = cls(kind)
         scaler.centre, scaler.spread = arrays["scaler.centre"], arrays["scaler.spread"]
+        if kind == "power":
+            scaler.power = PowerMap(arrays["scaler.power"])
         return scaler
+
+
+class PowerMap:
+    """Yeo and Johnson's power of each feature.
+
+    Parameters
+    ----------
+    table : ndarray of shape (3, n_features)
+        The exponent of each feature, and its least and greatest training value.
+    """
+
+    def __init__(self, table: Floats) -> None:
+        self.table = table
+
+    @classmethod
+    def fit(cls, rows: NDArray[Any]) -> PowerMap:
+        """Search the exponents that make the features likeliest under a normal law."""
+        some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
+        exponent = PowerTransformer(standardize=False).fit(some).lambdas_
+        with np.errstate(over="ignore", invalid="ignore"):
+            powered = yeo_johnson(some, exponent)
+            # Far from zero a power may leave too few digits to tell values apart, or overflow.
+            is_sound = powered.std(axis=0) > 1e-6 * np.abs(powered).max(axis=0)
+        exponent = np.where(is_sound, exponent, 1.0)
+        return cls(np.stack([exponent, rows.min(axis=0), rows.max(axis=0)]))
+
+    def __call__(self, rows: NDArray[Any]) -> Floats:
+        """Return the powers; beyond the training range, where they may explode, its end's."""
+        exponent, least, greatest = self.table
+        return yeo_johnson(rows.clip(least, greatest), exponent)
+
+
+def yeo_johnson(values: NDArray[Any], exponent: Floats) -> Floats:
+    """Return ((1 + x)^e - 1) / e above zero, and its mirror with 2 - e below (Yeo, Johnson 2000).
+
+    An exponent of 1 changes nothing, of 0 takes the logarithm of 1 + x.
+
+    Examples
+    --------
+    >>> yeo_johnson(np.array([-1.0, 0.0, 1.0, 3.0]), np.array([1.0])).tolist()
+    [-1.0, 0.0, 1.0, 3.0]
+    """
+    above = boxcox1p(values.clip(min=0.0), exponent)
+    below = boxcox1p((-values).clip(min=0.0), 2.0 - exponent)
+    result: Floats = above - below
+    return result

@@ -135,6 +135,15 @@ def test_a_saved_model_answers_alike_without_its_training_data(case, tmp_path):
         assert len(loaded.history_) == 3
 
 
+@pytest.mark.parametrize("scaling", ["standard", "l2", "power", "none"])
+@pytest.mark.parametrize("kind", ["mil", "pll", "mipl", "noisy labels"])
+def test_every_scaling_survives_saving(kind, scaling, tmp_path):
+    case = CASES[kind]
+    model = case.fitted(scaling=scaling)
+    model.save(tmp_path / "model")
+    assert np.array_equal(case.answer(model), case.answer(load_model(tmp_path / "model")))
+
+
 def test_saving_twice_replaces_the_model_and_leaves_nothing_behind(case, tmp_path):
     case.fitted().save(tmp_path / "model")
     again = case.fitted(random_state=5)

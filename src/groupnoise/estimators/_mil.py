@@ -60,7 +60,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         Width of the vectors; "identity" takes that of the features.
     dropout : float
         Dropout of "mlp".
-    scaling : {"standard", "l2", "none"}
+    scaling : {"standard", "l2", "power", "none"}
         Scaling of the features, learned from the training bags.
     normalize : {"both", "targets"}
         Over classes ("targets"), as the paper's Eq. 4 reads; or the mean of that and of the

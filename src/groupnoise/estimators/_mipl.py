@@ -74,7 +74,7 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         Width of the vectors; "identity" takes that of the features.
     dropout : float
         Dropout of "mlp".
-    scaling : {"standard", "l2", "none"}
+    scaling : {"standard", "l2", "power", "none"}
         Scaling of the features, learned from the training bags.
     pooling : float
         Temperature at which the instances of a bag speak for a label: towards 0 the best alone,

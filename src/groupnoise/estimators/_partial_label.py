@@ -78,7 +78,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         Width of the vectors.
     dropout : float
         Dropout of "mlp".
-    scaling : {"standard", "l2", "none"}
+    scaling : {"standard", "l2", "power", "none"}
         Scaling of the features, learned from the training rows.
     normalize : {"both", "objects", "targets"}
         Over labels ("objects"), as an ordinary classifier does; over instances ("targets"), as

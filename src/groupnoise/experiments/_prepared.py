@@ -30,7 +30,7 @@ class ScaledClassifier:
     ----------
     classifier : Any
         What is fitted.
-    scaling : {"standard", "l2", "none"}
+    scaling : {"standard", "l2", "power", "none"}
         Scaling of the features, learned from the training part.
     """
 
