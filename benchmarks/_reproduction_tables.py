@@ -119,3 +119,21 @@ def recall_search_table(result: dict[str, Any]) -> str:
         ]
         lines.append(f"| {row['change']} | {row['fit_seconds']:.0f} | {' | '.join(figures)} |")
     return "\n".join(lines)
+
+
+def candidate_search_table(result: dict[str, Any]) -> str:
+    """Return what was tried for candidate labels: a line per data set and scaling."""
+    courses = list(dict.fromkeys(tuple(row["temperature"]) for row in result["rows"]))
+    places = dict.fromkeys((row["dataset"], row["scaling"]) for row in result["rows"])
+    found = {(row["dataset"], row["scaling"], *row["temperature"]): row for row in result["rows"]}
+    heads = [f"temperature {start:g} to {end:g}" for start, end in courses]
+    lines = [f"| | {' | '.join(heads)} |", "|---|" + "---|" * len(courses)]
+    for dataset, scaling in places:
+        rows = [found[(dataset, scaling, *course)] for course in courses]
+        cells = [f"{row['accuracy']:.3f} ± {row['standard_error']:.3f}" for row in rows]
+        lines.append(f"| {dataset}, {scaling} | {' | '.join(cells)} |")
+    seeds = result["seeds"]
+    note = (
+        f"Validation accuracy and its standard error, one member, seeds {seeds[0]} to {seeds[-1]}."
+    )
+    return "\n".join([*lines, "", note])

@@ -10,20 +10,18 @@ not touched. Figures go to `benchmarks/results/bag_search_<dataset>.json`.
 from __future__ import annotations
 
 import argparse
-import time
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from _record import write_result
+from _search import mean_accuracy, plain_settings, seed_range
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.datasets import BagDataset, load_dataset, split_rows, subset_bags
 from groupnoise.evaluation import accuracy
-from groupnoise.experiments import read_recipe
 
-RECIPE = Path(__file__).parent / "recipes" / "mil.toml"
 TEMPERATURES = ((1.0, 0.7), (10.0, 0.5))
 
 
@@ -37,44 +35,31 @@ def main() -> None:
     torch.set_num_threads(1)
     data = load_dataset(options.dataset)
     assert isinstance(data, BagDataset)
-    first, last = (int(part) for part in options.seeds.split(":"))
-    settings = plain_settings(options.dataset)
+    seeds = seed_range(options.seeds)
+    settings = plain_settings("mil", options.dataset)
     rows = []
     for temperature in TEMPERATURES:
         for max_epochs in options.epochs:
             varied = {"temperature": list(temperature), "max_epochs": max_epochs}
-            rows.append({**varied, **measure(data, {**settings, **varied}, range(first, last))})
+            fit_and_score = partial(score, data, {**settings, **varied})
+            rows.append({**varied, **mean_accuracy(fit_and_score, seeds)})
             print(rows[-1], flush=True)
     write_result(
         f"bag_search_{options.dataset}",
-        {"part": "validation", "seeds": [*range(first, last)], "settings": settings, "rows": rows},
+        {"part": "validation", "seeds": [*seeds], "settings": settings, "rows": rows},
     )
 
 
-def plain_settings(dataset: str) -> dict[str, Any]:
-    """Return one value of every setting of `ours`: the first of each grid."""
-    grid = read_recipe(RECIPE).method("ours", dataset).grid
-    return {name: values[0] for name, values in grid.items()}
-
-
-def measure(data: BagDataset, settings: dict[str, Any], seeds: range) -> dict[str, float]:
-    """Return the mean validation accuracy over the seeds, and its standard error."""
-    values = []
-    started = time.process_time()
-    for seed in seeds:
-        training, validation, _ = split_rows(len(data.bags), (0.8, 0.1, 0.1), random_state=seed)
-        train, held_out = subset_bags(data, training), subset_bags(data, validation)
-        model = MaxMatchingMILClassifier(**settings, random_state=seed)
-        model.fit(train.bags, train.labels.astype(np.int64))
-        assert held_out.instance_labels is not None
-        known = held_out.instance_labels >= 0
-        predicted = model.predict(held_out.bags.objects[known])
-        values.append(accuracy(held_out.instance_labels[known], predicted))
-    return {
-        "accuracy": round(float(np.mean(values)), 4),
-        "standard_error": round(float(np.std(values, ddof=1) / len(values) ** 0.5), 4),
-        "fit_seconds": round((time.process_time() - started) / len(values), 1),
-    }
+def score(data: BagDataset, settings: dict[str, Any], seed: int) -> float:
+    """Return the accuracy on the labelled instances of the validation bags."""
+    training, validation, _ = split_rows(len(data.bags), (0.8, 0.1, 0.1), random_state=seed)
+    train, held_out = subset_bags(data, training), subset_bags(data, validation)
+    model = MaxMatchingMILClassifier(**settings, random_state=seed)
+    model.fit(train.bags, train.labels.astype(np.int64))
+    assert held_out.instance_labels is not None
+    known = held_out.instance_labels >= 0
+    predicted = model.predict(held_out.bags.objects[known])
+    return accuracy(held_out.instance_labels[known], predicted)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from _label_noise_tables import accuracy_table, auroc_table, bag_table
-from _reproduction_tables import recall_search_table, reproduction_table
+from _reproduction_tables import (
+    candidate_search_table,
+    recall_search_table,
+    reproduction_table,
+)
 from _speed_tables import (
     catalogue_growth_table,
     exact_softmax_table,
@@ -67,6 +71,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "tradeoff:sets": trade_off_sets,
     "tradeoff:choices": trade_off_choices,
     "demo": demo_table,
+    "candidate_search": candidate_search_table,
     "catalogue_growth": catalogue_growth_table,
     "exact_softmax": exact_softmax_table,
     "full_ranking": full_ranking_table,

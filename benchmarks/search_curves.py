@@ -40,10 +40,7 @@ def rows_of(name: str) -> list[dict[str, Any]]:
 
 def draw_epochs(axes: Any, rows: list[dict[str, Any]]) -> None:
     """Draw accuracy on HJA birdsong over epochs, for each course of the temperature."""
-    for temperature in sorted({tuple(row["temperature"]) for row in rows}):
-        mine = [row for row in rows if tuple(row["temperature"]) == temperature]
-        label = "temperature {:g} to {:g}".format(*temperature)
-        draw_accuracy(axes, mine, "max_epochs", "standard_error", label)
+    draw_temperatures(axes, rows, "max_epochs", "standard_error")
     axes.set(xscale="log", xlabel="epochs", title="HJA birdsong, instance accuracy")
     axes.set_xticks(sorted({row["max_epochs"] for row in rows}))
     axes.get_xaxis().set_major_formatter("{x:g}")
@@ -71,19 +68,19 @@ def draw_negatives(axes: Any, rows: list[dict[str, Any]]) -> None:
 
 def draw_spreads(axes: Any, rows: list[dict[str, Any]]) -> None:
     """Draw accuracy on FG-NET against how far answers are averaged over ages."""
-    for strength in sorted({row["weighting_strength"] for row in rows}):
-        mine = [row for row in rows if row["weighting_strength"] == strength]
-        label = f"weighting strength {strength:g}"
-        draw_accuracy(axes, mine, "label_spread", "accuracy standard error", label)
+    draw_temperatures(axes, rows, "label_spread", "accuracy standard error")
     axes.axhline(0.075, color="grey", linewidth=0.8, linestyle="--")
     axes.set(xlabel="label_spread, years", title="FG-NET, accuracy (dashed: wanted)")
     axes.legend()
 
 
-def draw_accuracy(axes: Any, rows: list[dict[str, Any]], over: str, error: str, label: str) -> None:
-    """Draw the accuracy of rows over one of their settings, with its standard error."""
-    places, values, errors = ([row[key] for row in rows] for key in (over, "accuracy", error))
-    axes.errorbar(places, values, errors, marker="o", capsize=3, label=label)
+def draw_temperatures(axes: Any, rows: list[dict[str, Any]], over: str, error: str) -> None:
+    """Draw accuracy and its standard error over a setting, for each course of the temperature."""
+    for temperature in sorted({tuple(row["temperature"]) for row in rows}):
+        mine = [row for row in rows if tuple(row["temperature"]) == temperature]
+        places, values, errors = ([row[key] for row in mine] for key in (over, "accuracy", error))
+        label = "temperature {:g} to {:g}".format(*temperature)
+        axes.errorbar(places, values, errors, marker="o", capsize=3, label=label)
 
 
 if __name__ == "__main__":
