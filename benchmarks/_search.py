@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,7 @@ def plain_settings(recipe: str, dataset: str) -> dict[str, Any]:
     return {name: values[0] for name, values in grid.items()}
 
 
-def seed_range(text: str) -> range:
-    """Read FIRST:LAST, the last left out."""
-    first, last = (int(part) for part in text.split(":"))
-    return range(first, last)
-
-
-def mean_accuracy(fit_and_score: Callable[[int], float], seeds: range) -> dict[str, float]:
+def mean_accuracy(fit_and_score: Callable[[int], float], seeds: Sequence[int]) -> dict[str, float]:
     """Return the mean accuracy over the seeds, its standard error, and the time of a fit."""
     started = time.process_time()
     values = [fit_and_score(seed) for seed in seeds]

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 from _record import write_result
-from _search import mean_accuracy, plain_settings, seed_range
+from _search import mean_accuracy, plain_settings
 
 from groupnoise import MaxMatchingMILClassifier
+from groupnoise.cli._seeds import parse_seeds
 from groupnoise.datasets import BagDataset, load_dataset, split_rows, subset_bags
 from groupnoise.evaluation import accuracy
 
@@ -35,7 +36,7 @@ def main() -> None:
     torch.set_num_threads(1)
     data = load_dataset(options.dataset)
     assert isinstance(data, BagDataset)
-    seeds = seed_range(options.seeds)
+    seeds = parse_seeds(options.seeds)
     settings = plain_settings("mil", options.dataset)
     rows = []
     for temperature in TEMPERATURES:

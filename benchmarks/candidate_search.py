@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 from _record import write_result
-from _search import mean_accuracy, plain_settings, seed_range
+from _search import mean_accuracy, plain_settings
 
 from groupnoise import MaxMatchingPartialLabelClassifier
+from groupnoise.cli._seeds import parse_seeds
 from groupnoise.datasets import PartialLabelDataset, load_dataset, split_rows, subset_rows
 from groupnoise.evaluation import accuracy
 
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0:4", help="FIRST:LAST, the last left out")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    seeds = seed_range(options.seeds)
+    seeds = parse_seeds(options.seeds)
     rows = []
     for dataset in options.datasets:
         data = load_dataset(dataset)

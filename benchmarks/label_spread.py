@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 from _record import write_result
-from _search import seed_range
 
 from groupnoise import MaxMatchingPartialLabelClassifier
+from groupnoise.cli._seeds import parse_seeds
 from groupnoise.datasets import PartialLabelDataset, load_dataset, split_rows, subset_rows
 
 SPREADS = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0)
@@ -39,7 +39,7 @@ def main() -> None:
     options = parser.parse_args()
     data = load_dataset("fg-net")
     assert isinstance(data, PartialLabelDataset)
-    seeds = seed_range(options.seeds)
+    seeds = parse_seeds(options.seeds)
     part = "test" if options.test else "validation"
     trials = [
         {"seed": seed, "temperature": temperature, **trial}

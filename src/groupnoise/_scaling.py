@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import boxcox1p
-from sklearn.preprocessing import PowerTransformer
 
 from groupnoise._checks import check_choice
 
 SCALINGS = ("standard", "l2", "power", "none")
 
 SEARCH_ROWS = 10_000
-"""Rows that exponents are searched on: more would change them in the third digit only."""
+"""Rows that exponents are searched on, so that long data do not make the search long."""
 
 Floats = NDArray[np.float64]
 
@@ -99,14 +98,16 @@ class PowerMap:
     @classmethod
     def fit(cls, rows: NDArray[Any]) -> PowerMap:
         """Search the exponents that make the features likeliest under a normal law."""
+        from sklearn.preprocessing import PowerTransformer  # slow to import, seldom wanted
+
         some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
         exponent = PowerTransformer(standardize=False).fit(some).lambdas_
+        ends = np.stack([rows.min(axis=0), rows.max(axis=0)])
         with np.errstate(over="ignore", invalid="ignore"):
-            powered = yeo_johnson(some, exponent)
+            powered = yeo_johnson(np.vstack([some, ends]), exponent)
             # Far from zero a power may leave too few digits to tell values apart, or overflow.
             is_sound = powered.std(axis=0) > 1e-6 * np.abs(powered).max(axis=0)
-        exponent = np.where(is_sound, exponent, 1.0)
-        return cls(np.stack([exponent, rows.min(axis=0), rows.max(axis=0)]))
+        return cls(np.vstack([np.where(is_sound, exponent, 1.0), ends]))
 
     def __call__(self, rows: NDArray[Any]) -> Floats:
         """Return the powers; beyond the training range, where they may explode, its end's."""
