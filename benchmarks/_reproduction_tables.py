@@ -121,6 +121,21 @@ def recall_search_table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def normalisation_search_table(result: dict[str, Any]) -> str:
+    """Return what the second normalisation is worth: a line per data set and kind of candidates."""
+    places: dict[str, dict[str, str]] = {}
+    for row in result["rows"]:
+        drawn = row["drawn"]
+        kind = f"drawn, tau {drawn['tau']}" if drawn else "as they came"
+        cell = f"{row['accuracy']:.3f} ± {row['standard_error']:.3f}"
+        places.setdefault(f"{row['dataset']}, {kind}", {})[row["normalize"]] = cell
+    lines = ["| candidates | over both | over labels |", "|---|---|---|"]
+    lines += [
+        f"| {place} | {cells['both']} | {cells['objects']} |" for place, cells in places.items()
+    ]
+    return "\n".join([*lines, "", validation_note(result["seeds"])])
+
+
 def candidate_search_table(result: dict[str, Any]) -> str:
     """Return what was tried for candidate labels: a line per data set and scaling."""
     courses = list(dict.fromkeys(tuple(row["temperature"]) for row in result["rows"]))
@@ -132,8 +147,11 @@ def candidate_search_table(result: dict[str, Any]) -> str:
         rows = [found[(dataset, scaling, *course)] for course in courses]
         cells = [f"{row['accuracy']:.3f} ± {row['standard_error']:.3f}" for row in rows]
         lines.append(f"| {dataset}, {scaling} | {' | '.join(cells)} |")
-    seeds = result["seeds"]
-    note = (
+    return "\n".join([*lines, "", validation_note(result["seeds"])])
+
+
+def validation_note(seeds: list[int]) -> str:
+    """Return the sentence under a table of a search."""
+    return (
         f"Validation accuracy and its standard error, one member, seeds {seeds[0]} to {seeds[-1]}."
     )
-    return "\n".join([*lines, "", note])

@@ -9,6 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
+from groupnoise.datasets import (
+    BagDataset,
+    PartialLabelDataset,
+    split_rows,
+    subset_bags,
+    subset_rows,
+)
+from groupnoise.evaluation import accuracy
 from groupnoise.experiments import read_recipe
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -29,3 +38,33 @@ def mean_accuracy(fit_and_score: Callable[[int], float], seeds: Sequence[int]) -
         "standard_error": round(float(np.std(values, ddof=1) / len(values) ** 0.5), 4),
         "fit_seconds": round((time.process_time() - started) / len(values), 1),
     }
+
+
+def candidate_accuracy(data: PartialLabelDataset, settings: dict[str, Any], seed: int) -> float:
+    """Return the accuracy on the true labels of the validation rows."""
+    training, validation, _ = split_rows(len(data.features), (0.8, 0.1, 0.1), random_state=seed)
+    train, held_out = subset_rows(data, training), subset_rows(data, validation)
+    model = MaxMatchingPartialLabelClassifier(**settings, random_state=seed)
+    model.fit(train.features, train.candidates.astype(np.int64))
+    assert held_out.truth is not None
+    return accuracy(held_out.truth, model.predict(held_out.features))
+
+
+def instance_accuracy(
+    data: BagDataset,
+    settings: dict[str, Any],
+    seed: int,
+    prepare: Callable[[BagDataset], BagDataset] = lambda train: train,
+) -> float:
+    """Return the accuracy on the labelled instances of the validation bags.
+
+    `prepare` may change the training bags before they are learned from.
+    """
+    training, validation, _ = split_rows(len(data.bags), (0.8, 0.1, 0.1), random_state=seed)
+    train, held_out = prepare(subset_bags(data, training)), subset_bags(data, validation)
+    model = MaxMatchingMILClassifier(**settings, random_state=seed)
+    model.fit(train.bags, train.labels.astype(np.int64))
+    assert held_out.instance_labels is not None
+    known = held_out.instance_labels >= 0
+    predicted = model.predict(held_out.bags.objects[known])
+    return accuracy(held_out.instance_labels[known], predicted)

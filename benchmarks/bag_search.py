@@ -11,17 +11,13 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import Any
 
-import numpy as np
 import torch
 from _record import write_result
-from _search import mean_accuracy, plain_settings
+from _search import instance_accuracy, mean_accuracy, plain_settings
 
-from groupnoise import MaxMatchingMILClassifier
 from groupnoise.cli._seeds import parse_seeds
-from groupnoise.datasets import BagDataset, load_dataset, split_rows, subset_bags
-from groupnoise.evaluation import accuracy
+from groupnoise.datasets import BagDataset, load_dataset
 
 TEMPERATURES = ((1.0, 0.7), (10.0, 0.5))
 
@@ -42,25 +38,13 @@ def main() -> None:
     for temperature in TEMPERATURES:
         for max_epochs in options.epochs:
             varied = {"temperature": list(temperature), "max_epochs": max_epochs}
-            fit_and_score = partial(score, data, {**settings, **varied})
+            fit_and_score = partial(instance_accuracy, data, {**settings, **varied})
             rows.append({**varied, **mean_accuracy(fit_and_score, seeds)})
             print(rows[-1], flush=True)
     write_result(
         f"bag_search_{options.dataset}",
         {"part": "validation", "seeds": [*seeds], "settings": settings, "rows": rows},
     )
-
-
-def score(data: BagDataset, settings: dict[str, Any], seed: int) -> float:
-    """Return the accuracy on the labelled instances of the validation bags."""
-    training, validation, _ = split_rows(len(data.bags), (0.8, 0.1, 0.1), random_state=seed)
-    train, held_out = subset_bags(data, training), subset_bags(data, validation)
-    model = MaxMatchingMILClassifier(**settings, random_state=seed)
-    model.fit(train.bags, train.labels.astype(np.int64))
-    assert held_out.instance_labels is not None
-    known = held_out.instance_labels >= 0
-    predicted = model.predict(held_out.bags.objects[known])
-    return accuracy(held_out.instance_labels[known], predicted)
 
 
 if __name__ == "__main__":

@@ -12,17 +12,13 @@ from __future__ import annotations
 import argparse
 import itertools
 from functools import partial
-from typing import Any
 
-import numpy as np
 import torch
 from _record import write_result
-from _search import mean_accuracy, plain_settings
+from _search import candidate_accuracy, mean_accuracy, plain_settings
 
-from groupnoise import MaxMatchingPartialLabelClassifier
 from groupnoise.cli._seeds import parse_seeds
-from groupnoise.datasets import PartialLabelDataset, load_dataset, split_rows, subset_rows
-from groupnoise.evaluation import accuracy
+from groupnoise.datasets import PartialLabelDataset, load_dataset
 
 SCALINGS = ("standard", "l2", "power")
 TEMPERATURES = ((1.0, 0.3), (3.0, 0.3), (3.0, 1.0))
@@ -43,20 +39,10 @@ def main() -> None:
         for scaling, temperature in itertools.product(SCALINGS, TEMPERATURES):
             varied = {"scaling": scaling, "temperature": list(temperature)}
             settings = {**plain_settings("pll", dataset), **varied, "n_members": 1}
-            figures = mean_accuracy(partial(score, data, settings), seeds)
+            figures = mean_accuracy(partial(candidate_accuracy, data, settings), seeds)
             rows.append({"dataset": dataset, **varied, **figures})
             print(rows[-1], flush=True)
     write_result("candidate_search", {"part": "validation", "seeds": [*seeds], "rows": rows})
-
-
-def score(data: PartialLabelDataset, settings: dict[str, Any], seed: int) -> float:
-    """Return the accuracy on the true labels of the validation rows."""
-    training, validation, _ = split_rows(len(data.features), (0.8, 0.1, 0.1), random_state=seed)
-    train, held_out = subset_rows(data, training), subset_rows(data, validation)
-    model = MaxMatchingPartialLabelClassifier(**settings, random_state=seed)
-    model.fit(train.features, train.candidates.astype(np.int64))
-    assert held_out.truth is not None
-    return accuracy(held_out.truth, model.predict(held_out.features))
 
 
 if __name__ == "__main__":

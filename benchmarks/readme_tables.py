@@ -17,6 +17,7 @@ from typing import Any
 from _label_noise_tables import accuracy_table, auroc_table, bag_table
 from _reproduction_tables import (
     candidate_search_table,
+    normalisation_search_table,
     recall_search_table,
     reproduction_table,
 )
@@ -72,6 +73,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "tradeoff:choices": trade_off_choices,
     "demo": demo_table,
     "candidate_search": candidate_search_table,
+    "normalisation_search": normalisation_search_table,
     "catalogue_growth": catalogue_growth_table,
     "exact_softmax": exact_softmax_table,
     "full_ranking": full_ranking_table,
