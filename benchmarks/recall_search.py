@@ -38,6 +38,18 @@ CHANGES: dict[str, dict[str, Any]] = {
     "spectral start, 1024 negatives": {**SPECTRAL, "n_negatives": 1024},
     "spectral start, 4096 negatives": {**SPECTRAL, "n_negatives": 4096},
     "the same, batch 1024, recency 0.6": {**MANY, "recency": 0.6},
+    "the same, two members, both starts": {
+        **MANY,
+        "recency": 0.6,
+        "n_members": 2,
+        "init": ["spectral", "random"],
+    },
+    "the same, four members, both starts": {
+        **MANY,
+        "recency": 0.6,
+        "n_members": 4,
+        "init": ["spectral", "random"],
+    },
     "1024 negatives, no weighting": {
         **SPECTRAL,
         "n_negatives": 1024,

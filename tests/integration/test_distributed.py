@@ -13,7 +13,7 @@ from groupnoise import MaxMatchingRecommender
 from worker_processes import run_torchrun
 
 SCRIPT = Path(__file__).parent / "train_on_workers.py"
-RECOMMENDERS = ["sampled", "two tables, max", "in_batch", "spectral", "full"]
+RECOMMENDERS = ["sampled", "two tables, max", "in_batch", "spectral", "full", "members"]
 TRAININGS = [*RECOMMENDERS, "both", "targets", "bags"]
 
 

@@ -24,6 +24,7 @@ RECOMMENDERS = {
     "in_batch": {"candidates": "in_batch", "corrected": True},
     "spectral": {"init": "spectral"},
     "full": {"candidates": "full"},
+    "members": {"n_members": 2, "init": ("spectral", "random")},
 }
 CLASSIFIERS = {"both": {}, "targets": {"normalize": "targets", "candidates": "full"}}
 

@@ -221,7 +221,7 @@ class MatchingEstimator(BaseEstimator):
         During validation the members trained so far and the one in training answer together.
         """
         check_count("n_members", self.n_members)
-        if self.n_members > 1 and isinstance(self.encoder, nn.Module):
+        if self.n_members > 1 and isinstance(getattr(self, "encoder", None), nn.Module):
             raise ParameterError(
                 "n_members needs an encoder by name; an encoder of your own would be shared by "
                 f"all {self.n_members} members."
@@ -245,6 +245,7 @@ class MatchingEstimator(BaseEstimator):
                     if checkpoint and self.n_members > 1
                     else checkpoint,
                 )
+                self.members_[-1] = self.model_  # gathered, where its tables were split
                 for record in self.history_:
                     history.append({"member": member, **record})
         if self.n_members > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,11 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Tensor, nn
 
 from groupnoise._catalogue import Catalogue, ItemHistories
 from groupnoise._checks import check_choice, check_count, check_positive
-from groupnoise._random import RandomState, torch_generator
+from groupnoise._random import RandomState
 from groupnoise._recommender import ItemToItemRecommender
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
@@ -27,7 +28,7 @@ from groupnoise.estimators._history_scores import (
 from groupnoise.estimators._item_vectors import ItemVectors
 from groupnoise.estimators._spectral import spectral_start
 from groupnoise.estimators._trade_off import WindowTrials
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.groups import Groups, batch_rows, collate, large_enough, sliding_windows
 from groupnoise.matching import (
     CandidateSource,
@@ -37,6 +38,7 @@ from groupnoise.matching import (
     SampledCandidates,
     Similarity,
     item_model,
+    merge_item_models,
 )
 from groupnoise.objectives import PairMatching, Selection, Weighting
 from groupnoise.training import Checkpoints, OneWorker, Workers
@@ -74,10 +76,11 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         How many items "sampled" draws for a batch.
     corrected : bool
         Whether sampled candidates are corrected for how they were drawn (logQ).
-    init : {"random", "spectral"}
+    init : {"random", "spectral"} or sequence of them
         Initial vectors: random ones (the paper), or eigenvectors of which items are clicked
         together. These place a rare item among its neighbours' neighbours, which lifts the top of
-        the whole catalogue; they cost memory for the pairs of items clicked together.
+        the whole catalogue; they cost memory for the pairs of items clicked together. Members
+        take the entries of a sequence in turn.
     init_std : float
         Deviation of random initial vectors.
     selection, temperature, top_k
@@ -91,6 +94,10 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         :func:`groupnoise.objectives.log_recency`. 0 (the paper) ignores the order.
     max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, shuffle_pool
         See :class:`groupnoise.training.TrainingPlan`.
+    n_members : int
+        How many models are trained one after the other; their scores are averaged. They become
+        one model of `n_members * dim` wide vectors, which is saved, exported and served as any
+        other. `init=("spectral", "random")` makes them differ, so that averaging helps most.
     on_epoch : callable, optional
         Called with a record after each epoch.
     random_state : int, generator or None
@@ -128,7 +135,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         candidates: str = "sampled",
         n_negatives: int = 256,
         corrected: bool = False,
-        init: str = "random",
+        init: str | Sequence[str] = "random",
         init_std: float = 0.05,
         selection: str | Selection = "marginal",
         temperature: float | Sequence[float] | str = (1.0, 0.3),
@@ -145,6 +152,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         schedule: str = "linear",
         patience: int | None = None,
         shuffle_pool: int | None = None,
+        n_members: int = 1,
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -174,6 +182,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self.schedule = schedule
         self.patience = patience
         self.shuffle_pool = shuffle_pool
+        self.n_members = n_members
         self.on_epoch = on_epoch
         self.random_state = random_state
 
@@ -215,7 +224,8 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         item_ids : array-like of shape (n_items,), optional
             The whole catalogue; by default every item that occurs.
         validate : callable, optional
-            Called with this estimator after each epoch; the best epoch's weights are kept.
+            Called with this estimator after each epoch; the best epoch's weights are kept. Of
+            several members the one in training answers alone.
         workers : Workers, optional
             The processes that share this training; by default this one trains alone.
         checkpoint : Checkpoints, optional
@@ -227,20 +237,42 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         training = large_enough(training, self.min_window)
         self._settle_trade_off(WindowTrials(training, self.items_))
         generator = self._generator()
-        model = self._build_model(torch_generator(generator), workers)
-        if self.init == "spectral":
-            self._start_among_neighbours(model, training, generator)
-        pair = PairMatching(self._source())
-        self._train(
-            model,
+        starts = itertools.cycle(self._starts())
+
+        def build(first_weights: torch.Generator) -> MatchingModel:
+            model = self._build_model(first_weights, self.dim, workers)
+            if next(starts) == "spectral":
+                self._start_among_neighbours(model, training, generator)
+            return model
+
+        self._train_members(
+            build,
             training,
-            pair,
+            PairMatching(self._source()),
             generator,
             validate=validate,
             workers=workers,
             checkpoint=checkpoint,
         )
+        self._merge_members()
         return self
+
+    def _merge_members(self) -> None:
+        """Keep the members as one model, so that whatever reads a model need not know of them."""
+        members = self._models()
+        # Workers other than the first hold parts of the tables, and answer nothing.
+        if len(members) > 1 and members[0].own_ids == slice(None):
+            wide = self._build_model(torch.Generator(), self.dim * len(members))
+            merge_item_models(members, wide)
+            self.model_ = wide
+        del self.members_
+
+    def _weights(self) -> nn.Module:
+        # Also where a training failed before its members were merged.
+        return self.model_
+
+    def _starts(self) -> Sequence[str]:
+        return (self.init,) if isinstance(self.init, str) else self.init
 
     def _check_parameters(self) -> None:
         check_count("dim", self.dim)
@@ -248,10 +280,13 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         check_positive("recency", self.recency, allow_zero=True)
         check_choice("scope", self.scope, ("group", "last"))
         check_choice("candidates", self.candidates, ("sampled", "full", "in_batch"))
-        check_choice("init", self.init, ("random", "spectral"))
+        if not self._starts():
+            raise ParameterError("init names no start; give 'random', 'spectral' or both.")
+        for start in self._starts():
+            check_choice("init", start, ("random", "spectral"))
 
     def _build_model(
-        self, generator: torch.Generator, workers: Workers | None = None
+        self, generator: torch.Generator, dim: int, workers: Workers | None = None
     ) -> MatchingModel:
         # An exact softmax reads and moves every row, so there is nothing to split or leave alone.
         make = (
@@ -261,7 +296,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         )
         return make(
             self.n_items_,
-            self.dim,
+            dim,
             shared=self.shared,
             has_bias=self.item_bias,
             std=self.init_std,
@@ -289,7 +324,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
 
     def _rows_at_once(self, n_candidates: int | None) -> int:
         # The more histories together, the more clicks they share.
-        width = self.n_items_ if n_candidates is None else n_candidates * self.dim
+        width = self.n_items_ if n_candidates is None else n_candidates * self.dim * self.n_members
         return max(1, SCORES_AT_ONCE // width)
 
     def _score_all(self, histories: Groups) -> FloatArray:
@@ -388,9 +423,12 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             )
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {}, {**self.catalogue_.to_arrays(), "popularity": self.popularity_}
+        dim = self.model_.object_encoder.weight.shape[1]  # type: ignore[index]
+        return {"dim": dim}, {**self.catalogue_.to_arrays(), "popularity": self.popularity_}
 
     def _rebuild(self, fitted: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self.catalogue_ = Catalogue.from_arrays(arrays)
         self.popularity_ = arrays["popularity"]
-        self.model_ = self._build_model(torch.Generator().manual_seed(0))
+        # Folders written before there were members do not say how wide their vectors are.
+        width = fitted.get("dim", self.dim)
+        self.model_ = self._build_model(torch.Generator().manual_seed(0), width)

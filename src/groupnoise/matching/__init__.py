@@ -14,7 +14,7 @@ from groupnoise.matching._encoders import (
     LinearEncoder,
     MLPEncoder,
 )
-from groupnoise.matching._item_model import item_model
+from groupnoise.matching._item_model import item_model, merge_item_models
 from groupnoise.matching._log_normaliser import log_normaliser
 from groupnoise.matching._lookup import look_up
 from groupnoise.matching._masked import masked_logsumexp, masked_softmax
@@ -42,5 +42,6 @@ __all__ = [
     "look_up",
     "masked_logsumexp",
     "masked_softmax",
+    "merge_item_models",
     "reduced_precision",
 ]
