@@ -107,18 +107,33 @@ def _note(result: dict[str, Any], metrics: Sequence[str], criterion: str) -> str
 
 
 def recall_search_table(result: dict[str, Any]) -> str:
-    """Return what was tried for next items: one line per change of one trial, as it came."""
+    """Return what was tried for next items on Beauty: one line per change, as it came."""
     lines = [
         "| | seconds of a fit | validation, 100 negatives | validation, catalogue |",
         "|---|---|---|---|",
     ]
     for row in result["rows"]:
-        figures = [
-            " / ".join(f"{row['validation'][f'{among} {name}@10']:.4f}" for name in ("HIT", "NDCG"))
-            for among in ("sampled", "full")
-        ]
-        lines.append(f"| {row['change']} | {row['fit_seconds']:.0f} | {' | '.join(figures)} |")
+        if row["dataset"] == "amazon-beauty-5core":
+            figures = " | ".join(_hit_and_ndcg(row["validation"]))
+            lines.append(f"| {row['change']} | {row['fit_seconds']:.0f} | {figures} |")
     return "\n".join(lines)
+
+
+def recall_test_table(result: dict[str, Any]) -> str:
+    """Return the changes whose test clicks were looked at, validation clicks held out."""
+    lines = ["| | test, 100 negatives | test, catalogue |", "|---|---|---|"]
+    for row in result["rows"]:
+        if "test" in row:
+            figures = " | ".join(_hit_and_ndcg(row["test"]))
+            lines.append(f"| {row['dataset']}, {row['change']} | {figures} |")
+    return "\n".join(lines)
+
+
+def _hit_and_ndcg(figures: dict[str, float]) -> list[str]:
+    return [
+        " / ".join(f"{figures[f'{among} {name}@10']:.4f}" for name in ("HIT", "NDCG"))
+        for among in ("sampled", "full")
+    ]
 
 
 def normalisation_search_table(result: dict[str, Any]) -> str:
@@ -127,12 +142,25 @@ def normalisation_search_table(result: dict[str, Any]) -> str:
     for row in result["rows"]:
         drawn = row["drawn"]
         kind = f"drawn, tau {drawn['tau']}" if drawn else "as they came"
-        cell = f"{row['accuracy']:.3f} ± {row['standard_error']:.3f}"
-        places.setdefault(f"{row['dataset']}, {kind}", {})[row["normalize"]] = cell
+        places.setdefault(f"{row['dataset']}, {kind}", {})[row["normalize"]] = _with_error(row)
     lines = ["| candidates | over both | over labels |", "|---|---|---|"]
     lines += [
         f"| {place} | {cells['both']} | {cells['objects']} |" for place, cells in places.items()
     ]
+    return "\n".join([*lines, "", validation_note(result["seeds"])])
+
+
+def background_cost_table(result: dict[str, Any]) -> str:
+    """Return what background costs: a line per course of the temperature."""
+    cells: dict[str, dict[bool, str]] = {}
+    for row in result["rows"]:
+        course = "{:g} to {:g}".format(*row["temperature"])
+        cells.setdefault(course, {})[row["background"]] = _with_error(row)
+    lines = [
+        "| temperature | bags as they are | background taken out of training |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {course} | {found[True]} | {found[False]} |" for course, found in cells.items()]
     return "\n".join([*lines, "", validation_note(result["seeds"])])
 
 
@@ -145,9 +173,13 @@ def candidate_search_table(result: dict[str, Any]) -> str:
     lines = [f"| | {' | '.join(heads)} |", "|---|" + "---|" * len(courses)]
     for dataset, scaling in places:
         rows = [found[(dataset, scaling, *course)] for course in courses]
-        cells = [f"{row['accuracy']:.3f} ± {row['standard_error']:.3f}" for row in rows]
+        cells = [_with_error(row) for row in rows]
         lines.append(f"| {dataset}, {scaling} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", validation_note(result["seeds"])])
+
+
+def _with_error(row: dict[str, Any]) -> str:
+    return f"{row['accuracy']:.3f} ± {row['standard_error']:.3f}"
 
 
 def validation_note(seeds: list[int]) -> str:

@@ -16,9 +16,11 @@ from typing import Any
 
 from _label_noise_tables import accuracy_table, auroc_table, bag_table
 from _reproduction_tables import (
+    background_cost_table,
     candidate_search_table,
     normalisation_search_table,
     recall_search_table,
+    recall_test_table,
     reproduction_table,
 )
 from _speed_tables import (
@@ -72,6 +74,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "tradeoff:sets": trade_off_sets,
     "tradeoff:choices": trade_off_choices,
     "demo": demo_table,
+    "background_cost_hja-birdsong": background_cost_table,
     "candidate_search": candidate_search_table,
     "normalisation_search": normalisation_search_table,
     "catalogue_growth": catalogue_growth_table,
@@ -81,6 +84,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "out_of_core_accuracy_amazon-video-games": out_of_core_table,
     "profile_step": profile_table,
     "recall_search": recall_search_table,
+    "recall_search:test": recall_test_table,
     "step_time": step_time_table,
     "time_to_hit": time_to_hit_table,
     "mipl_digits": bag_table,

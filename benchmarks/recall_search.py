@@ -44,12 +44,6 @@ CHANGES: dict[str, dict[str, Any]] = {
         "n_members": 2,
         "init": ["spectral", "random"],
     },
-    "the same, four members, both starts": {
-        **MANY,
-        "recency": 0.6,
-        "n_members": 4,
-        "init": ["spectral", "random"],
-    },
     "1024 negatives, no weighting": {
         **SPECTRAL,
         "n_negatives": 1024,
