@@ -21,7 +21,7 @@ CORE_NAMES = {
         "CandidateSource Candidates Dot EmbeddingEncoder FrozenEncoder FullCandidates "
         "IdentityEncoder InBatchCandidates LinearEncoder MLPEncoder MatchingModel NegativeKL "
         "SampledCandidates Similarity item_model log_normaliser look_up masked_logsumexp "
-        "masked_softmax reduced_precision"
+        "masked_softmax merge_item_models reduced_precision"
     ),
     "groupnoise.objectives": (
         "NAMED_OBJECTIVES All ContrastiveWeighting GroupLoss GroupObjective JointMatching "
