@@ -54,14 +54,16 @@ def instance_accuracy(
     data: BagDataset,
     settings: dict[str, Any],
     seed: int,
-    prepare: Callable[[BagDataset], BagDataset] = lambda train: train,
+    prepare: Callable[[BagDataset], BagDataset] | None = None,
 ) -> float:
     """Return the accuracy on the labelled instances of the validation bags.
 
     `prepare` may change the training bags before they are learned from.
     """
     training, validation, _ = split_rows(len(data.bags), (0.8, 0.1, 0.1), random_state=seed)
-    train, held_out = prepare(subset_bags(data, training)), subset_bags(data, validation)
+    train, held_out = subset_bags(data, training), subset_bags(data, validation)
+    if prepare is not None:
+        train = prepare(train)
     model = MaxMatchingMILClassifier(**settings, random_state=seed)
     model.fit(train.bags, train.labels.astype(np.int64))
     assert held_out.instance_labels is not None

@@ -43,7 +43,7 @@ def main() -> None:
                 instance_accuracy,
                 data,
                 {**settings, **varied},
-                prepare=(lambda train: train) if has_background else without_background,
+                prepare=None if has_background else without_background,
             )
             rows.append({**varied, **mean_accuracy(fit_and_score, seeds)})
             print(rows[-1], flush=True)

@@ -272,7 +272,8 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         return self.model_
 
     def _starts(self) -> Sequence[str]:
-        return (self.init,) if isinstance(self.init, str) else self.init
+        # What is neither a name nor a sequence is left for the check of names to refuse.
+        return self.init if isinstance(self.init, (list, tuple)) else (self.init,)
 
     def _check_parameters(self) -> None:
         check_count("dim", self.dim)

@@ -101,6 +101,7 @@ def test_an_interrupted_training_of_members_goes_on(histories, tmp_path) -> None
     [
         ({"init": ()}, "init names no start"),
         ({"init": ("random", "spectrall")}, "spectrall"),
+        ({"init": 3}, "init must be one of 'random', 'spectral'; got 3"),
         ({"n_members": 0}, "n_members"),
     ],
 )
