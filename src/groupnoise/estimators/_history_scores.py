@@ -8,16 +8,41 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise._typing import FloatArray, IntArray
+from groupnoise.groups import Groups
 from groupnoise.matching import MatchingModel, log_normaliser, masked_logsumexp
 from groupnoise.objectives import GroupObjective
 
 LEAST_EXPONENT = -80.0
 """exp of anything below comes near the smallest number of single precision."""
+
+
+def recent_clicks(histories: Groups, size: int) -> tuple[Tensor, Tensor]:
+    """Return the last `size` clicks of each history, padded, and a mask of those that are real.
+
+    Parameters
+    ----------
+    histories : Groups
+        Clicked items in time order, at least one in each.
+    size : int
+        The most clicks a recommendation is made from.
+
+    Returns
+    -------
+    clicks : int64 Tensor of shape (groups, size of the largest)
+    mask : bool Tensor of the same shape
+    """
+    taken = np.minimum(histories.sizes, size)
+    place = np.arange(taken.max())
+    end = histories.offsets[1:, None]
+    mask = place < taken[:, None]
+    clicks = histories.objects[np.minimum(end - taken[:, None] + place, end - 1)]
+    return torch.from_numpy(clicks.astype(np.int64)), torch.from_numpy(mask)
 
 
 @torch.no_grad()

@@ -22,11 +22,12 @@ from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validat
 from groupnoise.estimators._history_scores import (
     ItemSlices,
     item_slices,
+    recent_clicks,
     score_catalogue,
     score_items,
 )
 from groupnoise.estimators._item_vectors import ItemVectors
-from groupnoise.estimators._spectral import spectral_start
+from groupnoise.estimators._spectral import start_among_neighbours
 from groupnoise.estimators._trade_off import WindowTrials
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.groups import Groups, batch_rows, collate, large_enough, sliding_windows
@@ -242,7 +243,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         def build(first_weights: torch.Generator) -> MatchingModel:
             model = self._build_model(first_weights, self.dim, workers)
             if next(starts) == "spectral":
-                self._start_among_neighbours(model, training, generator)
+                start_among_neighbours(model, training, rate=self.recency, generator=generator)
             return model
 
         self._train_members(
@@ -304,17 +305,6 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             generator=generator,
         )
 
-    def _start_among_neighbours(
-        self, model: MatchingModel, windows: Groups, generator: np.random.Generator
-    ) -> None:
-        start = spectral_start(
-            windows, self.n_items_, self.dim, rate=self.recency, generator=generator
-        )
-        for table in {model.object_encoder, model.target_encoder}:
-            table.weight.data.copy_(torch.from_numpy(start.vectors[model.own_ids]))  # type: ignore[operator]
-        if model.bias is not None:
-            model.bias.data[:, 0] = torch.from_numpy(start.bias[model.own_ids])
-
     def _source(self) -> CandidateSource:
         if self.candidates == "full":
             return FullCandidates(self.n_items_)
@@ -362,14 +352,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         return scores
 
     def _recent(self, histories: Groups) -> tuple[Tensor, Tensor]:
-        """Return the clicks a recommendation is made from, padded, and their mask."""
-        size = 1 if self.scope == "last" else self.window_size
-        taken = np.minimum(histories.sizes, size)
-        place = np.arange(taken.max())
-        index = histories.offsets[1:, None] - taken[:, None] + place
-        mask = place < taken[:, None]
-        clicks = histories.objects[np.minimum(index, histories.offsets[1:, None] - 1)]
-        return torch.from_numpy(clicks.astype(np.int64)), torch.from_numpy(mask)
+        return recent_clicks(histories, 1 if self.scope == "last" else self.window_size)
 
     def _item_similarity(self, indices: IntArray) -> FloatArray:
         with torch.no_grad():

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
 from groupnoise.groups import Groups
+from groupnoise.matching import MatchingModel
 
 START_NORM = 2.0
 """Root mean square norm of the vectors, and the longest that one may then keep: eigenvectors can
@@ -39,6 +41,26 @@ class SpectralStart(NamedTuple):
 
     vectors: NDArray[np.float32]
     bias: NDArray[np.float32]
+
+
+def start_among_neighbours(
+    model: MatchingModel, windows: Groups, *, rate: float, generator: np.random.Generator
+) -> None:
+    """Move the tables of an item model to where :func:`spectral_start` places its items.
+
+    Parameters
+    ----------
+    model : MatchingModel
+        Tables of item vectors; of a split table, the rows that this worker holds are moved.
+    windows, rate, generator
+        As in :func:`spectral_start`.
+    """
+    dim: int = model.object_encoder.weight.shape[1]  # type: ignore[index,assignment]
+    start = spectral_start(windows, model.n_targets, dim, rate=rate, generator=generator)
+    for table in {model.object_encoder, model.target_encoder}:
+        table.weight.data.copy_(torch.from_numpy(start.vectors[model.own_ids]))  # type: ignore[operator]
+    if model.bias is not None:
+        model.bias.data[:, 0] = torch.from_numpy(start.bias[model.own_ids])
 
 
 def spectral_start(
