@@ -31,7 +31,8 @@ def read_label_sets(
         What to call the input in an error.
     classes : array-like of shape (n_classes,), optional
         The labels there are. Without them they are the labels seen, sorted, or the column
-        numbers of a matrix.
+        names of a data frame, or the column numbers of a matrix. The columns of a data frame are
+        put in their order by name; numbers from 0 are no names, and are read as they come.
 
     Returns
     -------
@@ -45,9 +46,13 @@ def read_label_sets(
             f"the estimator requires y to be passed, but the target y is None; give {name}."
         )
     known = None if classes is None else _distinct_classes(classes)
-    if known is None and np.ndim(getattr(values, "columns", 0)) == 1 and values.shape[1] > 1:
-        known = np.asarray(list(values.columns))  # a data frame names its classes itself
     table: Any = values if sparse.issparse(values) else _as_matrix(values)
+    if np.ndim(getattr(values, "columns", 0)) == 1 and values.shape[1] > 1:
+        named = _distinct_classes(list(values.columns))  # a data frame names its classes itself
+        if known is None:
+            known = named
+        else:
+            table = table[:, _places_of(known, named, name)]
     if table is None:
         indicator, found = _from_rows(values, name, known)
     elif table.shape[1] == 1 and not sparse.issparse(table):
@@ -91,6 +96,23 @@ def _distinct_classes(classes: Any) -> NDArray[Any]:
     if known.ndim != 1 or len(np.unique(known)) != len(known):
         raise DataError("classes must be a row of distinct labels.")
     return known
+
+
+def _places_of(classes: NDArray[Any], named: NDArray[Any], name: str) -> IntArray:
+    """Return the column of a data frame that stands for each class."""
+    columns, wanted = named.tolist(), classes.tolist()
+    place = {label: number for number, label in enumerate(columns)}
+    if place.keys() == set(wanted):
+        return np.array([place[label] for label in wanted])
+    if columns == list(range(len(wanted))):
+        return np.arange(len(wanted))
+    strange = [label for label in columns if label not in wanted]
+    if strange:
+        raise UnknownTargetError(
+            f"{name} has a column {strange[0]!r}, which is not one of the {len(wanted)} classes."
+        )
+    missing = next(label for label in wanted if label not in place)
+    raise UnknownTargetError(f"{name} has no column for the class {missing!r}; give one per class.")
 
 
 def _as_matrix(values: Any) -> NDArray[Any] | None:

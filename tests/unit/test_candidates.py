@@ -3,8 +3,10 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
+from groupnoise import MaxMatchingPartialLabelClassifier
 from groupnoise._candidates import read_candidates
 from groupnoise._label_sets import holds_plain_labels
+from groupnoise.baselines.partial_label import CLPLClassifier
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
 MATRIX = np.array([[1, 1, 0], [0, 1, 0], [0, 1, 1]])
@@ -53,6 +55,46 @@ def test_a_data_frame_names_its_classes_by_its_columns():
     indicator, classes = read_candidates(frame)
     np.testing.assert_array_equal(indicator, MATRIX.astype(bool))
     np.testing.assert_array_equal(classes, ["x", "y", "z"])
+
+
+def test_columns_of_a_data_frame_are_found_by_name_in_any_order():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(MATRIX, columns=["x", "y", "z"])
+    indicator, classes = read_candidates(frame[["z", "x", "y"]], classes=["x", "y", "z"])
+    np.testing.assert_array_equal(indicator, MATRIX.astype(bool))
+    np.testing.assert_array_equal(classes, ["x", "y", "z"])
+
+
+def test_columns_of_a_data_frame_without_names_are_taken_as_they_come():
+    pandas = pytest.importorskip("pandas")
+    indicator, _ = read_candidates(pandas.DataFrame(MATRIX), classes=["x", "y", "z"])
+    np.testing.assert_array_equal(indicator, MATRIX.astype(bool))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["x", "y", "w"], "has a column 'w', which is not one of the 3 classes"),
+        (["x", "y"], "has no column for the class 'z'"),
+        ([1, 2, 3], "has a column 1"),
+    ],
+)
+def test_a_data_frame_of_other_classes_is_refused(columns, message):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(MATRIX[:, : len(columns)], columns=columns)
+    with pytest.raises(UnknownTargetError, match=message):
+        read_candidates(frame, classes=["x", "y", "z"])
+
+
+@pytest.mark.parametrize(
+    "model", [MaxMatchingPartialLabelClassifier(random_state=0), CLPLClassifier()]
+)
+def test_a_score_does_not_depend_on_the_order_of_columns(model):
+    pandas = pytest.importorskip("pandas")
+    answers = np.repeat(np.eye(3, dtype=int), 4, axis=0)
+    frame = pandas.DataFrame(answers, columns=["a", "b", "c"])
+    model.fit(answers.astype(float), frame)
+    assert model.score(answers.astype(float), frame[["c", "a", "b"]]) == 1.0
 
 
 def test_given_classes_keep_their_order_and_may_go_unseen():
