@@ -147,16 +147,17 @@ def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
 def class_columns(classes: NDArray[Any], class_names: list[str]) -> IntArray:
     """Return the column of a fitted model that stands for each class of a data set.
 
-    A model trained on names knows classes by name; one trained on a 0/1 matrix numbers them.
+    A model trained on names knows classes by name; one trained on a 0/1 matrix, as in a
+    cross-fit, numbers them in the order of the data, whatever they are called.
     """
     from groupnoise.exceptions import UnknownTargetError
 
+    if classes.dtype.kind in "iu" and classes.tolist() == list(range(len(class_names))):
+        return np.arange(len(class_names))
     known = {str(label): column for column, label in enumerate(classes.tolist())}
     missing = [name for name in class_names if name not in known]
     if not missing:
         return np.array([known[name] for name in class_names])
-    if classes.dtype.kind in "iu" and classes.tolist() == list(range(len(class_names))):
-        return np.arange(len(class_names))
     raise UnknownTargetError(
         f"the model does not know the class {missing[0]!r} of the data; audit with a model that "
         "was fitted on the same classes, or cross-fit."

@@ -59,6 +59,12 @@ def test_numbered_classes_stand_for_names_in_order():
     assert class_columns(np.arange(3), ["x", "y", "z"]).tolist() == [0, 1, 2]
 
 
+def test_numbered_classes_stand_for_names_in_order_even_if_these_are_numbers():
+    names = sorted(str(number) for number in range(11))
+    assert names[:3] == ["0", "1", "10"]
+    assert class_columns(np.arange(11), names).tolist() == list(range(11))
+
+
 def test_a_class_the_model_has_never_heard_of_is_named():
     with pytest.raises(UnknownTargetError, match="does not know the class 'owl'"):
         class_columns(np.array(["cat", "dog"]), ["cat", "owl"])

@@ -141,6 +141,18 @@ def test_folds_judge_every_group_once_by_models_that_never_saw_it(rows):
     assert [r["done"] for r in records if r["stage"] == "fitting"] == [1, 2, 3]
 
 
+def test_folds_read_numbers_written_as_text_like_any_other_names():
+    answers = np.repeat(np.arange(12), 10)
+    features = np.eye(12)[answers]
+    model = MaxMatchingPartialLabelClassifier(encoder="linear", max_epochs=30, random_state=0)
+    by_number, by_text = (
+        find_group_issues(model, features, labels, n_folds=2, random_state=0)
+        for labels in (answers, answers.astype(str))
+    )
+    assert by_number.groups["doubt"].max() < 0.5
+    assert by_text.groups["doubt"].max() < 0.5
+
+
 def test_arrays_are_taken_as_select_takes_them(bag_model, bags, row_model, rows, shop_model, shop):
     by_set = find_group_issues(bag_model, bags)
     by_arrays = find_group_issues(bag_model, list(bags.bags), bags.labels.argmax(axis=1))
