@@ -225,6 +225,8 @@ def _array_labels(
             "rows; one per bag is needed."
         )
     if labels.ndim == 2:
+        if not np.isin(labels, (0, 1)).all():
+            raise DataError(f"{data.path}: a matrix of labels may hold only 0 and 1.")
         return labels.astype(np.bool_), data.class_names(labels.shape[1], report)
     classes, codes = np.unique(labels, return_inverse=True)
     class_names = [str(value) for value in classes]

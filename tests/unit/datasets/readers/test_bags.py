@@ -132,6 +132,13 @@ def test_labels_that_fit_neither_bags_nor_rows_are_refused(tmp_path):
         read_bags(tmp_path / "b.npz")
 
 
+def test_a_matrix_of_labels_other_than_0_and_1_is_refused(tmp_path):
+    signs = np.array([[1, -1], [-1, 1]])
+    np.savez(tmp_path / "b.npz", X=np.eye(3), bag=[0, 0, 1], bag_label=signs)
+    with pytest.raises(DataError, match=r"b\.npz: a matrix of labels may hold only 0 and 1"):
+        read_bags(tmp_path / "b.npz")
+
+
 def test_an_amil_folder_is_recognised(tmp_path):
     for number, name in enumerate(["apple", "book"]):
         (tmp_path / f"{name}.names").write_text("0,1.\nf1: continuous.\nf2: continuous.\n")
