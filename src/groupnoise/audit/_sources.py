@@ -86,6 +86,11 @@ def source_of(model: Any, groups: Any, targets: Any = None) -> AuditSource:
 
 def setting_of_model(model: Any) -> str:
     """Return the setting an estimator of this package is for."""
+    if hasattr(model, "predict_bags") and hasattr(model, "disambiguate"):
+        raise DataError(
+            f"a {type(model).__name__} chooses pairs of an instance and a label, which an audit "
+            "cannot read; audit the bags with a MaxMatchingMILClassifier."
+        )
     for method, setting in (("predict_bags", "mil"), ("disambiguate", "pll"), ("recommend", "rs")):
         if hasattr(model, method) and hasattr(model, "select"):
             return setting

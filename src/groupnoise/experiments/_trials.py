@@ -111,7 +111,10 @@ class BagTrial:
         if truth is None or not single.any() or not hasattr(estimator, "select"):
             return None
         bags, labels = self.train.bags, self.train.labels.argmax(axis=1)
-        chosen = estimator.select(bags.subset(single), labels[single]).chosen
+        selected = estimator.select(bags.subset(single), labels[single])
+        chosen = getattr(selected, "chosen", None)  # pairs of instance and label have none
+        if chosen is None:
+            return None
         return float(np.mean(truth[bags.offsets[:-1][single] + chosen] == labels[single]))
 
     @staticmethod

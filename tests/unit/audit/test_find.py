@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from groupnoise import (
     MaxMatchingMILClassifier,
+    MaxMatchingMIPLClassifier,
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
 )
@@ -170,6 +171,8 @@ def test_what_cannot_be_audited_is_refused_in_one_sentence(bag_model, bags, rows
         find_group_issues(bag_model, list(bags.bags))
     with pytest.raises(DataError, match="Max-Matching estimator"):
         find_group_issues(object(), bags)
+    with pytest.raises(DataError, match="chooses pairs of an instance and a label"):
+        find_group_issues(MaxMatchingMIPLClassifier(), bags)
     with pytest.raises(ParameterError, match="161 folds were asked for"):
         find_group_issues(bag_model, bags, n_folds=161)
     with pytest.raises(ParameterError, match="n_folds must be a whole number of at least 2"):
