@@ -162,8 +162,8 @@ def _final_estimators(
     for fit in best.values():
         if id(fit.estimator) not in made:
             settings = dict(fit.settings)
-            if curve := _validation_curve(fit.estimator):
-                settings["max_epochs"] = 1 + int(np.argmax(curve))
+            if (epoch := _best_epoch(fit.estimator)) is not None:
+                settings["max_epochs"] = epoch
             estimator = method.make(**settings, random_state=trial.seed)
             trial.refit(estimator, supervised=method.supervised)
             made[id(fit.estimator)] = estimator
@@ -211,8 +211,20 @@ def _test(trial: Trial, estimator: Any, parameters: Settings) -> dict[str, float
 
 
 def _validation_curve(estimator: Any) -> list[float]:
-    history = getattr(estimator, "history_", [])
-    return [float(record["validation"]) for record in history if "validation" in record]
+    return [float(record["validation"]) for record in _validated(estimator)]
+
+
+def _best_epoch(estimator: Any) -> int | None:
+    """Return the epoch that validated best, of whichever member; each counts its own epochs."""
+    records = _validated(estimator)
+    if not records:
+        return None
+    return int(records[int(np.argmax(_validation_curve(estimator)))]["epoch"])
+
+
+def _validated(estimator: Any) -> list[dict[str, Any]]:
+    """Return the records of the epochs that were validated."""
+    return [record for record in getattr(estimator, "history_", []) if "validation" in record]
 
 
 def summarise(results: Sequence[TrialResult]) -> list[dict[str, Any]]:

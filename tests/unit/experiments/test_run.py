@@ -5,9 +5,26 @@ from functools import partial
 import numpy as np
 import pytest
 
-from groupnoise.datasets import load_digit_candidates, make_shop, split_clicks
-from groupnoise.estimators import MaxMatchingPartialLabelClassifier, MaxMatchingRecommender
-from groupnoise.experiments import CandidateTrial, ClickTrial, Method, run_method, summarise
+from groupnoise.datasets import (
+    load_digit_bags,
+    load_digit_candidates,
+    make_shop,
+    split_clicks,
+    subset_bags,
+)
+from groupnoise.estimators import (
+    MaxMatchingMIPLClassifier,
+    MaxMatchingPartialLabelClassifier,
+    MaxMatchingRecommender,
+)
+from groupnoise.experiments import (
+    BagTrial,
+    CandidateTrial,
+    ClickTrial,
+    Method,
+    run_method,
+    summarise,
+)
 from groupnoise.experiments._watch import fit_watched
 
 N_ITEMS = len(make_shop(80, random_state=0).item_ids)
@@ -109,7 +126,8 @@ class Counting:
 
     def fit(self, histories, y=None, *, item_ids=None, validate=None):
         values = [0.1, 0.3, 0.2][: self.max_epochs]
-        self.history_ = [{"validation": value} for value in values] if validate else []
+        records = [{"epoch": 1 + n, "validation": value} for n, value in enumerate(values)]
+        self.history_ = records if validate else []
         Counting.fits.append((self.max_epochs, len(histories)))
 
     def scores(self, histories, items=None):
@@ -130,6 +148,31 @@ def test_what_was_chosen_is_fitted_anew_with_the_validation_windows():
     assert Counting.fits == [(3, n_train), (3, n_train), (2, n_train + n_validation)]
     assert [result.n_fits for result in results] == [3, 3]
     assert estimator.max_epochs == 2
+
+
+class CountingPair(Counting):
+    """The same with two members, the second a little better and best in its first epoch."""
+
+    def fit(self, histories, y=None, *, item_ids=None, validate=None):
+        super().fit(histories, y, item_ids=item_ids, validate=validate)
+        self.history_ += [
+            {**record, "validation": 0.5 - record["validation"]} for record in self.history_
+        ]
+
+
+def test_members_are_fitted_anew_for_the_epochs_of_one_of_them():
+    clicks = make_shop(80, random_state=0)
+    trial = ClickTrial("shop", 0, clicks, split_clicks(clicks.histories, "authors"), refits=True)
+    _, estimator = run_method(trial, Method("pair", partial(CountingPair, max_epochs=3)))
+    assert estimator.max_epochs == 1
+
+
+def test_bags_of_one_label_are_a_trial_for_pairs_of_instance_and_label_too():
+    bags = load_digit_bags(40, random_state=0)
+    parts = (subset_bags(bags, np.arange(start, 40, 3)) for start in range(3))
+    make = partial(MaxMatchingMIPLClassifier, hidden=(4,), max_epochs=1)
+    (result,), _ = run_method(BagTrial("digits", 0, *parts), Method("pairs", make))
+    assert set(result.metrics) == {"accuracy"}
 
 
 def test_ages_are_also_counted_within_a_tolerance():
