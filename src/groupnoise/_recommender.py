@@ -114,7 +114,7 @@ class Recommender(BaseEstimator):
 
     def _rows_at_once(self, n_candidates: int | None) -> int:
         """Return how many histories to score together, for that many candidates or for all."""
-        return max(1, _BLOCK_ENTRIES // self.n_items_)
+        return max(1, _BLOCK_ENTRIES // max(self.n_items_, n_candidates or 0))
 
     @abstractmethod
     def _score_all(self, histories: Groups) -> FloatArray:

@@ -214,6 +214,12 @@ class VectorScoring(NeuralRecommender):
     (n_items, dim) and biases (n_items,) in `item_table`.
     """
 
+    dim: int
+
+    def _rows_at_once(self, n_candidates: int | None) -> int:
+        # Candidates are scored by a copy of their vectors for each history.
+        return super()._rows_at_once(None if n_candidates is None else n_candidates * self.dim)
+
     def _score_all(self, histories: Groups) -> FloatArray:
         queries, vectors, biases = self._vectors(histories)
         scores: FloatArray = queries @ vectors.T + biases

@@ -15,6 +15,9 @@ from groupnoise.baselines.recall._losses import binary_loss
 from groupnoise.baselines.recall._neural import WindowTraining
 from groupnoise.groups import Groups
 
+_INPUTS_AT_ONCE = 1 << 24
+"""Numbers the perceptron reads at once: 64 MB in single precision, its layers about twice more."""
+
 
 class NeuralCFRecommender(WindowTraining):
     r"""Neural collaborative filtering with a clicked item in the place of the user (He et al.).
@@ -118,6 +121,14 @@ class NeuralCFRecommender(WindowTraining):
         logits = self.network_(clicks[row, place, None, None], candidates)  # (pairs, targets, ...)
         loss = binary_loss(logits[..., 0], logits[..., 1:], is_negative)
         return loss.masked_fill(~is_real, 0.0)
+
+    def _rows_at_once(self, n_candidates: int | None) -> int:
+        rows = super()._rows_at_once(n_candidates)
+        if n_candidates is None:
+            return rows
+        # Every pair of a click and a candidate goes through the perceptron on its own.
+        inputs = n_candidates * self.window_size * 8 * self.dim
+        return max(1, min(rows, _INPUTS_AT_ONCE // inputs))
 
     @torch.no_grad()
     def _score_all(self, histories: Groups) -> FloatArray:

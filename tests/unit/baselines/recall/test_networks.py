@@ -11,6 +11,7 @@ from groupnoise.baselines.recall import (
     CaserRecommender,
     NeuralCFRecommender,
     SASRecRecommender,
+    _neural_cf,
 )
 from groupnoise.baselines.recall._attrec import AttRecNetwork, sinusoidal_signal
 from groupnoise.baselines.recall._caser import CaserNetwork
@@ -166,6 +167,26 @@ def test_neural_cf_averages_pairs_over_the_clicks_in_scope(scope):
         rtol=1e-5,
         atol=1e-6,
     )
+
+
+@pytest.mark.parametrize("recommender", [NeuralCFRecommender, SASRecRecommender])
+def test_the_more_candidates_the_fewer_histories_are_scored_at_once(recommender):
+    model = recommender(max_epochs=1, random_state=0).fit([[0, 1, 2], [2, 1, 0]])
+    n_inputs = 5 * 8 * 8 if recommender is NeuralCFRecommender else model.dim
+    for n_candidates in (101, 10_000):
+        entries = model._rows_at_once(n_candidates) * n_candidates * n_inputs
+        assert entries <= 1 << 24
+    assert model._rows_at_once(10**9) == 1
+
+
+def test_neural_cf_scores_block_by_block_as_at_once(monkeypatch):
+    model = NeuralCFRecommender(dim=2, max_epochs=1, random_state=0).fit([[0, 1, 2], [2, 1, 0]])
+    histories = Groups.from_lists([[0, 1], [2], [1], [2, 0, 1]])
+    candidates = np.array([[0, 1], [1, 2], [2, 0], [0, 0]])
+    at_once = model.scores(histories, candidates)
+    monkeypatch.setattr(_neural_cf, "_INPUTS_AT_ONCE", 1)
+    assert model._rows_at_once(2) == 1
+    np.testing.assert_allclose(model.scores(histories, candidates), at_once, rtol=1e-5)
 
 
 def layer_norm(layer, row):
