@@ -14,6 +14,9 @@ from groupnoise._typing import BoolArray, FloatArray, IntArray
 from groupnoise.baselines.mil._base import BagClassifier
 from groupnoise.groups import Groups
 
+_LARGEST_EXPONENT = 500.0
+"""Beyond it a sum of exponentials may overflow, so that the largest is taken off first."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MILRClassifier(BagClassifier):
@@ -130,7 +133,11 @@ def soft_maximum(
         The factor alpha.
     """
     sizes = np.diff(offsets)
-    raised = np.exp(strength * probabilities)
+    shifted = probabilities
+    if strength > _LARGEST_EXPONENT:
+        largest = np.maximum.reduceat(probabilities, offsets[:-1], axis=0)
+        shifted = probabilities - np.repeat(largest, sizes, axis=0)
+    raised = np.exp(strength * shifted)
     weight = raised / np.repeat(np.add.reduceat(raised, offsets[:-1], axis=0), sizes, axis=0)
     return np.add.reduceat(weight * probabilities, offsets[:-1], axis=0), weight
 

@@ -85,6 +85,16 @@ def test_the_soft_maximum_lies_between_mean_and_maximum(logits):
     np.testing.assert_allclose(nearly_max, [bag.max(axis=0) for bag in bags], atol=1e-4)
 
 
+def test_a_soft_maximum_of_any_strength_is_finite_and_at_last_the_maximum(logits):
+    p = 1 / (1 + np.exp(-logits))
+    just_plain, _ = soft_maximum(p, OFFSETS, 500.0)
+    just_shifted, _ = soft_maximum(p, OFFSETS, np.nextafter(500.0, 501.0))
+    np.testing.assert_allclose(just_shifted, just_plain, rtol=1e-9)
+    hard, weight = soft_maximum(p, OFFSETS, 1e6)
+    np.testing.assert_allclose(hard, [b.max(axis=0) for b in np.split(p, OFFSETS[1:-1])])
+    assert np.isfinite(weight).all()
+
+
 @pytest.mark.parametrize("pooling", ["max", "mean", "log_mean_exp"])
 def test_minet_equals_its_formula_and_gradient(logits, pooling):
     pool = {
