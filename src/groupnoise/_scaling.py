@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import boxcox1p
 
 from groupnoise._checks import check_choice
+from groupnoise.exceptions import DataError
 
 SCALINGS = ("standard", "l2", "power", "none")
 
@@ -39,6 +40,7 @@ class Scaler:
 
     def fit(self, rows: NDArray[Any]) -> Scaler:
         """Learn powers, centre and spread from rows of shape (n_rows, n_features)."""
+        _refuse_beyond_float32(rows)
         n_features = rows.shape[1]
         self.centre, self.spread = np.zeros(n_features), np.ones(n_features)
         if self.kind == "power":
@@ -81,6 +83,18 @@ class Scaler:
         if kind == "power":
             scaler.power = PowerMap(arrays["scaler.power"])
         return scaler
+
+
+def _refuse_beyond_float32(rows: NDArray[Any]) -> None:
+    """Refuse a value that would be infinite once scaled, or drown all others of its feature."""
+    largest = np.finfo(np.float32).max
+    is_double = rows.dtype.kind == "f" and rows.dtype.itemsize > 4
+    if is_double and (rows.max() > largest or rows.min() < -largest):
+        row, column = np.argwhere(np.abs(rows) > largest)[0]
+        raise DataError(
+            f"row {row}, column {column} of the features holds {rows[row, column]:g}, which does "
+            "not fit single precision; correct it, or divide this feature by a constant."
+        )
 
 
 class PowerMap:

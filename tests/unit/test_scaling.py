@@ -3,9 +3,11 @@
 import math
 
 import numpy as np
+import pytest
 from sklearn.preprocessing import PowerTransformer
 
-from groupnoise._scaling import Scaler, yeo_johnson
+from groupnoise._scaling import SCALINGS, Scaler, yeo_johnson
+from groupnoise.exceptions import DataError
 
 ROWS = np.random.default_rng(0).normal(3.0, [1.0, 10.0, 100.0], size=(50, 3))
 
@@ -30,6 +32,15 @@ def test_l2_leaves_a_row_of_zeros_alone():
 def test_a_constant_feature_becomes_zero():
     rows = np.column_stack([np.full(5, 7.0), np.arange(5.0)])
     assert (Scaler("standard").fit(rows)(rows)[:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+@pytest.mark.parametrize("value", [1e200, -1e39])
+def test_a_value_beyond_single_precision_is_refused_by_its_place(kind, value):
+    rows = ROWS.copy()
+    rows[4, 2] = value
+    with pytest.raises(DataError, match=r"row 4, column 2 of the features holds (1e\+200|-1e\+39)"):
+        Scaler(kind).fit(rows)
 
 
 LONG_TAILS = np.random.default_rng(1).lognormal(0.0, [0.5, 1.5], size=(400, 2))
