@@ -211,7 +211,15 @@ def _flatten(histories: ItemHistories) -> tuple[NDArray[Any], IntArray]:
                 "Wrap a single item in a list."
             )
     offsets = np.concatenate([[0], np.cumsum([len(history) for history in rows], dtype=np.int64)])
+    if rows and all(_holds_whole_numbers(history) for history in rows):
+        return np.concatenate(rows).astype(np.int64, copy=False), offsets
     return _id_array(list(chain.from_iterable(rows))), offsets
+
+
+def _holds_whole_numbers(history: Any) -> bool:
+    """Say whether a history is an array that fits int64, so that no click need be looked at."""
+    is_row = isinstance(history, np.ndarray) and history.ndim == 1
+    return is_row and history.dtype.kind in "iu" and np.can_cast(history.dtype, np.int64)
 
 
 def _id_array(ids: ArrayLike) -> NDArray[Any]:

@@ -36,6 +36,18 @@ def test_the_catalogue_of_histories_is_sorted():
     assert Catalogue.of_histories([["pear"], ["fig", "pear"]]).ids.tolist() == ["fig", "pear"]
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.int16, np.uint32, np.uint64])
+def test_arrays_of_ids_are_read_as_lists_are(dtype):
+    lists = [[7, 1, 5], [], [7]]
+    arrays = [np.array(history, dtype=dtype) for history in lists]
+    catalogue, expected = Catalogue.of_histories(arrays), Catalogue.of_histories(lists)
+    assert catalogue.ids.dtype == expected.ids.dtype == np.int64
+    assert catalogue.ids.tolist() == expected.ids.tolist()
+    indexed, by_lists = catalogue.index(arrays), expected.index(lists)
+    for found, wanted in zip(indexed, by_lists, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("ids", [[3, -1, 2**40], ["é", "", "日本", "a b"]])
 def test_arrays_restore_the_same_catalogue(ids):
     catalogue = Catalogue(ids)
@@ -55,6 +67,9 @@ def test_arrays_restore_the_same_catalogue(ids):
         ([[1.5]], "all whole numbers or all strings"),
         ([[True]], "all whole numbers or all strings"),
         ([[2**70]], "give ids as strings"),
+        ([np.array([2**63], dtype=np.uint64)], "give ids as strings"),
+        ([np.array([1.0])], "all whole numbers or all strings"),
+        ([np.array([True])], "all whole numbers or all strings"),
         ([["a"]], "whole numbers in this catalogue, but 'a' was given"),
     ],
 )
