@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from groupnoise._checks import check_choice
 from groupnoise.exceptions import ParameterError
 from groupnoise.matching import Dot, NegativeKL, Similarity
@@ -43,12 +45,13 @@ def make_selection(
         return name
     check_choice("selection", name, ("max", "marginal", "tempered", "top_k", "all"))
     if name == "tempered":
-        path = [temperature] * 2 if isinstance(temperature, (int, float)) else list(temperature)
-        if len(path) != 2:
+        path = np.asarray(temperature)
+        if path.shape not in ((), (2,)) or path.dtype.kind not in "iuf":
             raise ParameterError(
                 f"temperature must be a number or a (start, end) pair; got {temperature!r}."
             )
-        return Tempered(float(path[0]), float(path[1]))
+        start, end = np.broadcast_to(path, 2).astype(np.float64).tolist()
+        return Tempered(start, end)
     if name == "top_k":
         return TopK(k)
     plain: dict[str, Selection] = {"max": Max(), "marginal": Marginal(), "all": All()}

@@ -1,5 +1,6 @@
 """Parts by name: what each name makes, and one sentence for a name that is none."""
 
+import numpy as np
 import pytest
 
 from groupnoise.exceptions import ParameterError
@@ -38,8 +39,19 @@ def test_selection_by_name(name, expected):
 def test_temperature_is_a_number_or_a_path():
     assert make_selection("tempered", temperature=0.5) == Tempered(0.5, 0.5)
     assert make_selection("tempered", temperature=[2.0, 0.1]) == Tempered(2.0, 0.1)
+
+
+@pytest.mark.parametrize("number", [1, np.int64(1), np.float32(1.0), np.array(1.0)], ids=repr)
+def test_a_temperature_may_be_a_number_of_any_type(number):
+    made = make_selection("tempered", temperature=number)
+    assert made == Tempered(1.0, 1.0)
+    assert type(made.start) is float
+
+
+@pytest.mark.parametrize("temperature", [[1.0, 0.5, 0.1], [1.0], None, "warm"], ids=repr)
+def test_a_temperature_that_is_neither_a_number_nor_a_path_is_refused(temperature):
     with pytest.raises(ParameterError, match=r"a number or a \(start, end\) pair"):
-        make_selection("tempered", temperature=[1.0, 0.5, 0.1])
+        make_selection("tempered", temperature=temperature)
 
 
 @pytest.mark.parametrize(
