@@ -20,8 +20,9 @@ def read_bags(bags: Any, groups: Any = None, *, width: int | None = None) -> Gro
     Parameters
     ----------
     bags : Groups, sequence of arrays, or array
-        A collection of groups; one array of shape (size, n_features) per bag; an array of shape
-        (n_bags, size, n_features); or flat rows of shape (n_rows, n_features).
+        A collection of groups; one array of shape (size, n_features) per bag, in a list or an
+        object array; an array of shape (n_bags, size, n_features); or flat rows of shape
+        (n_rows, n_features).
     groups : array-like of shape (n_rows,), optional
         For flat rows, the bag each row belongs to; bags come in order of first appearance.
         Without it every row is a bag of its own, as in ordinary classification.
@@ -48,6 +49,8 @@ def read_bags(bags: Any, groups: Any = None, *, width: int | None = None) -> Gro
     if isinstance(bags, Groups):
         check_features("bags", bags.objects, width=width)
         return Groups(bags.objects, bags.offsets)
+    if isinstance(bags, np.ndarray) and bags.dtype.kind == "O" and bags.ndim == 1:
+        bags = list(bags)  # one array per bag: how numpy and scikit-learn hold ragged bags
     is_list = isinstance(bags, (list, tuple))
     if is_list and not bags:
         raise DataError("0 bags were given; at least one is needed.")

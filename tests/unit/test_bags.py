@@ -34,6 +34,15 @@ def test_bags_may_differ_in_size():
     assert read_bags([ROWS[:1], ROWS[1:]]).sizes.tolist() == [1, 3]
 
 
+def test_an_object_array_of_bags_is_a_list_of_them():
+    bags = np.empty(2, dtype=object)
+    bags[:] = [ROWS[:1], ROWS[1:]]
+    found = read_bags(bags)
+    np.testing.assert_array_equal(found.objects, ROWS)
+    assert found.objects.dtype == ROWS.dtype
+    assert found.sizes.tolist() == [1, 3]
+
+
 def test_flat_rows_alone_are_bags_of_one():
     assert read_bags(ROWS).sizes.tolist() == [1, 1, 1, 1]
 
