@@ -10,6 +10,9 @@ from torch import Tensor
 
 from groupnoise._checks import check_count
 
+MULTINOMIAL_IDS = 1 << 24
+"""The most ids that torch draws from by their chances."""
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -84,11 +87,19 @@ class SampledCandidates:
             ids = torch.randint(self.n_ids, (self.n_negatives,), generator=generator)
             log_expected = torch.full((self.n_negatives,), self.n_negatives / self.n_ids).log()
         else:
-            ids = torch.multinomial(
-                self.probabilities, self.n_negatives, replacement=True, generator=generator
-            )
+            ids = self._weighted_ids(self.probabilities, generator)
             log_expected = (self.n_negatives * self.probabilities[ids]).log()
         return Candidates(ids, log_expected if self.corrected else None, holds_wanted=False)
+
+    def _weighted_ids(self, probabilities: Tensor, generator: torch.Generator) -> Tensor:
+        if self.n_ids <= MULTINOMIAL_IDS:
+            return torch.multinomial(
+                probabilities, self.n_negatives, replacement=True, generator=generator
+            )
+        # An id is drawn where a uniform number falls into its step of the cumulated chances.
+        steps = probabilities.double().cumsum(0)
+        uniform = torch.rand(self.n_negatives, dtype=torch.float64, generator=generator)
+        return torch.searchsorted(steps, uniform * steps[-1], right=True).clamp_max(self.n_ids - 1)
 
 
 @dataclass(frozen=True)

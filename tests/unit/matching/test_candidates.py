@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from groupnoise.exceptions import ParameterError
-from groupnoise.matching import FullCandidates, InBatchCandidates, SampledCandidates
+from groupnoise.matching import (
+    FullCandidates,
+    InBatchCandidates,
+    SampledCandidates,
+    _candidates,
+)
 
 WANTED = torch.tensor([4, 1, 1, 7])
 
@@ -50,6 +55,15 @@ def test_expected_counts_are_what_a_sample_counts_on_average():
     ids = torch.cat([source.draw(WANTED, draw).ids for _ in range(n_draws)])
     counted = torch.bincount(ids, minlength=3).double() / n_draws
     torch.testing.assert_close(counted, 4 * chances, rtol=0.03, atol=0.0)
+
+
+def test_catalogues_too_large_for_torch_are_sampled_by_chance_as_well(monkeypatch):
+    monkeypatch.setattr(_candidates, "MULTINOMIAL_IDS", 2)
+    chances = torch.tensor([0.0, 0.5, 0.3, 0.0, 0.2, 0.0], dtype=torch.float64)
+    drawn = SampledCandidates(6, 20_000, chances).draw(WANTED, generator())
+    counted = torch.bincount(drawn.ids, minlength=6).double() / 20_000
+    torch.testing.assert_close(counted, chances, rtol=0.05, atol=0.0)
+    torch.testing.assert_close(drawn.log_expected_count.exp(), 20_000 * chances[drawn.ids])
 
 
 def test_the_generator_alone_decides_the_sample():
