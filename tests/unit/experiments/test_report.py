@@ -84,6 +84,15 @@ def test_a_comparison_counts_trial_by_trial():
     assert (comparison.n_ahead, comparison.n_trials) == (1, 2)
 
 
+def test_a_trial_that_one_of_both_lacks_is_not_compared():
+    results = [result("ours", 0, 0.5), result("ours", 2, 0.4)]
+    results += [result("rival", 1, 0.9), result("rival", 2, 0.5), result("late", 3, 0.5)]
+    (comparison,) = compare(results, "ours", ["rival", "late"], "accuracy")
+    assert comparison.rival == "rival"
+    assert comparison.lead == pytest.approx(-0.1)
+    assert (comparison.n_ahead, comparison.n_trials) == (0, 1)
+
+
 def test_deviations_are_those_of_a_sample():
     table = result_table([result("ours", 0, 0.2), result("ours", 1, 0.4)])
     assert table.rows[0].figures[0].deviation == pytest.approx(np.std([0.2, 0.4], ddof=1))

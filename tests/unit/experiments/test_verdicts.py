@@ -36,3 +36,7 @@ def test_the_best_rival_is_named_and_upper_bounds_are_none(make_result):
     ]
     words = verdict(results, ["supervised"])
     assert words.startswith("ours is ahead of cc by 0.090 in accuracy (paired t-test over 3 trials")
+
+
+def test_methods_without_a_trial_in_common_are_not_judged(make_result):
+    assert verdict([make_result("ours", 0, 0.8), make_result("cc", 1, 0.7)]) == ""

@@ -94,12 +94,24 @@ def metric_values(
     results: Sequence[TrialResult], method: str, metric: str
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return a metric of a method in every trial that has it, in the order of the seeds."""
-    found = sorted(
+    return np.array([value for _, value in _by_seed(results, method, metric)], dtype=np.float64)
+
+
+def paired_leads(
+    results: Sequence[TrialResult], method: str, rival: str, metric: str
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return how far a method is ahead of a rival in every trial that both have, by seed."""
+    ours, theirs = (dict(_by_seed(results, name, metric)) for name in (method, rival))
+    return np.array([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
+
+
+def _by_seed(results: Sequence[TrialResult], method: str, metric: str) -> list[tuple[int, float]]:
+    """Return the seed and the value of every trial of a method that has a metric, in order."""
+    return sorted(
         (result.seed, result.metrics[metric])
         for result in results
         if result.method == method and metric in result.metrics
     )
-    return np.array([value for _, value in found], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -116,12 +128,12 @@ class Comparison:
 def compare(
     results: Sequence[TrialResult], method: str, rivals: Sequence[str], metric: str
 ) -> list[Comparison]:
-    """Compare a method with rivals on the same trials.
+    """Compare a method with rivals on the trials that both have; a rival without any is left out.
 
     Parameters
     ----------
     results : sequence of TrialResult
-        All of one data set; every method under the same seeds.
+        All of one data set.
     method : str
         The method to judge.
     rivals : sequence of str
@@ -129,9 +141,8 @@ def compare(
     metric : str
         What to compare.
     """
-    ours = metric_values(results, method, metric)
     return [
         Comparison(rival, metric, float(leads.mean()), int((leads > 0).sum()), len(leads))
         for rival in rivals
-        for leads in [ours - metric_values(results, rival, metric)]
+        if len(leads := paired_leads(results, method, rival, metric))
     ]

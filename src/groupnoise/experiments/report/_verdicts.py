@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from groupnoise.experiments._run import TrialResult
-from groupnoise.experiments.report._tables import metric_values
+from groupnoise.experiments.report._tables import metric_values, paired_leads
 
 OURS = "ours"
 SUPERVISED = "supervised"
@@ -42,10 +42,9 @@ def verdict(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> str
     if OURS not in means or not rivals:
         return ""
     rival = max(rivals, key=lambda method: rivals[method])
-    mine = {r.seed: r.metrics[metric] for r in results if r.method == OURS}
-    theirs = {r.seed: r.metrics[metric] for r in results if r.method == rival}
-    seeds = sorted(mine.keys() & theirs.keys())
-    gap = np.array([mine[seed] - theirs[seed] for seed in seeds])
+    gap = paired_leads(results, OURS, rival, metric)
+    if not len(gap):
+        return ""
     lead = float(gap.mean())
     words = f"ours is {'ahead of' if lead > 0 else 'behind'} {rival} by {abs(lead):.3f} in {metric}"
     if len(gap) < 2 or not gap.std():
