@@ -15,7 +15,7 @@ import groupnoise
 CORE_NAMES = {
     "groupnoise.groups": (
         "GroupBatch Groups SlidingWindows batch_rows pooled_batch_rows collate large_enough "
-        "sliding_windows"
+        "ragged_rows sliding_windows"
     ),
     "groupnoise.matching": (
         "CandidateSource Candidates Dot EmbeddingEncoder FrozenEncoder FullCandidates "

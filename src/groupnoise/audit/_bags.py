@@ -15,9 +15,9 @@ from groupnoise.audit._evidence import (
     choice_columns,
     class_columns,
     posterior,
-    ragged_rows,
 )
 from groupnoise.datasets import BagDataset
+from groupnoise.groups import ragged_rows
 
 
 class BagSource:

@@ -14,12 +14,11 @@ from groupnoise.audit._evidence import (
     Tally,
     choice_columns,
     posterior,
-    ragged_rows,
 )
 from groupnoise.audit._lift import ItemLift
 from groupnoise.datasets import ClickDataset
 from groupnoise.exceptions import UnknownTargetError
-from groupnoise.groups import Groups, sliding_windows
+from groupnoise.groups import Groups, ragged_rows, sliding_windows
 
 
 class ClickSource:

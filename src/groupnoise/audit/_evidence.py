@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from groupnoise._typing import FloatArray, IntArray
 
@@ -129,19 +129,6 @@ def choice_columns(found: Posterior, starts: IntArray, log_weight: FloatArray) -
         "entropy": found.entropy,
         "weight": np.exp(log_weight[found.chosen]),
     }
-
-
-def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
-    """Return `start, ..., start + size - 1` of every pair, one after the other.
-
-    Examples
-    --------
-    >>> ragged_rows([5, 0], [2, 3]).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    first, lengths = np.asarray(starts, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
 
 
 def class_columns(classes: NDArray[Any], class_names: list[str]) -> IntArray:

@@ -10,10 +10,11 @@ import numpy as np
 from groupnoise._checks import check_count
 from groupnoise._random import RandomState, generator_from
 from groupnoise._typing import IntArray, ProgressCallback
-from groupnoise.audit._evidence import Columns, ragged_rows
+from groupnoise.audit._evidence import Columns
 from groupnoise.audit._issues import GroupIssues
 from groupnoise.audit._sources import AuditSource, source_of
 from groupnoise.exceptions import ParameterError
+from groupnoise.groups import ragged_rows
 
 BLOCK_OBJECTS = 1 << 16
 """Objects judged at a time: what bounds the memory of an audit beside its result."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from groupnoise._typing import IntArray
 from groupnoise.datasets._containers import BagDataset, PartialLabelDataset
-from groupnoise.groups import Groups
+from groupnoise.groups import Groups, ragged_rows
 
 
 def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
@@ -23,8 +23,8 @@ def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
     >>> len(subset_bags(bags, [3, 1]).bags)
     2
     """
-    picked = np.arange(len(dataset.bags))[np.asarray(rows)]
-    objects = _object_rows(dataset.bags, picked)
+    picked = _picked(len(dataset.bags), rows)
+    objects = ragged_rows(dataset.bags.offsets[picked], dataset.bags.sizes[picked])
     return replace(
         dataset,
         bags=dataset.bags.subset(picked),
@@ -44,7 +44,7 @@ def subset_rows(dataset: PartialLabelDataset, rows: ArrayLike) -> PartialLabelDa
     >>> subset_rows(digits, range(5)).features.shape
     (5, 64)
     """
-    picked = np.arange(len(dataset.features))[np.asarray(rows)]
+    picked = _picked(len(dataset.features), rows)
     return replace(
         dataset,
         features=dataset.features[picked],
@@ -66,11 +66,12 @@ def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
     )
 
 
-def _object_rows(groups: Groups, picked: IntArray) -> IntArray:
-    starts, stops = groups.offsets[picked], groups.offsets[picked + 1]
-    return np.concatenate(
-        [np.arange(start, stop) for start, stop in zip(starts, stops, strict=True)]
-    )
+def _picked(n_rows: int, rows: ArrayLike) -> IntArray:
+    """Return the indices of the rows asked for."""
+    # An empty list would become an array of floats, which cannot index.
+    wanted = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
+    picked: IntArray = np.arange(n_rows)[wanted]
+    return picked
 
 
 def _taken(values: NDArray[Any] | None, rows: IntArray) -> Any:

@@ -11,7 +11,7 @@ from groupnoise._checks import check_choice, check_count, check_positive
 from groupnoise._typing import IntArray
 from groupnoise.datasets._containers import Windows
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.groups import Groups
+from groupnoise.groups import Groups, ragged_rows
 
 WINDOW_KINDS = ("sliding", "chunks", "session", "leave_one_out")
 
@@ -180,7 +180,7 @@ def _chunk_ends(starts: IntArray, stops: IntArray, size: int) -> tuple[IntArray,
 def gather_windows(histories: Groups, targets: IntArray, sizes: IntArray) -> Windows:
     """Collect for each target click the `sizes` clicks right before it."""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    index = np.repeat(targets - offsets[1:], sizes) + np.arange(offsets[-1])  # (n_objects,)
+    index = ragged_rows(targets - sizes, sizes)  # (n_objects,)
     users = np.searchsorted(histories.offsets, targets, side="right") - 1
     return Windows(
         groups=Groups(histories.objects[index], offsets, histories.objects[targets]),

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from groupnoise._lazy import lazy_names
 from groupnoise.groups._order import batch_rows, pooled_batch_rows
-from groupnoise.groups._ragged import Groups
+from groupnoise.groups._ragged import Groups, ragged_rows
 from groupnoise.groups._windows import SlidingWindows, large_enough, sliding_windows
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Groups": "groupnoise.groups._ragged",
+        "ragged_rows": "groupnoise.groups._ragged",
         "SlidingWindows": "groupnoise.groups._windows",
         "sliding_windows": "groupnoise.groups._windows",
         "GroupBatch": "groupnoise.groups._batch",
@@ -34,5 +35,6 @@ __all__ = [
     "collate",
     "large_enough",
     "pooled_batch_rows",
+    "ragged_rows",
     "sliding_windows",
 ]

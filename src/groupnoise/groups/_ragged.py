@@ -234,9 +234,8 @@ class Groups:
             return self._between(picked[0], picked[-1] + 1)
         starts, sizes = self.offsets[picked], self.sizes[picked]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        index = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
         targets = None if self.targets is None else self.targets[picked]
-        return Groups(self.objects[index], offsets, targets)
+        return Groups(self.objects[ragged_rows(starts, sizes)], offsets, targets)
 
     def _between(self, first: int, last: int) -> Groups:
         begin, end = self.offsets[first], self.offsets[last]
@@ -262,6 +261,24 @@ class Groups:
             if with_targets == {True}
             else None,
         )
+
+
+def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
+    """Return `start, ..., start + size - 1` of every pair, one after the other.
+
+    Parameters
+    ----------
+    starts, sizes : array-like of shape (n_pairs,)
+        Where each run of rows begins, and how many rows it has; it may have none.
+
+    Examples
+    --------
+    >>> ragged_rows([5, 0], [2, 3]).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    first, lengths = np.asarray(starts, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
 
 
 def _as_targets(targets: ArrayLike | None) -> NDArray[Any] | None:

@@ -11,7 +11,7 @@ from groupnoise._blocks import blocks
 from groupnoise._checks import check_count
 from groupnoise._typing import IntArray
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.groups._ragged import Groups
+from groupnoise.groups._ragged import Groups, ragged_rows
 
 
 class SlidingWindows(NamedTuple):
@@ -77,8 +77,8 @@ def sliding_windows(histories: Groups, size: int = 5, min_size: int = 1) -> Slid
     sizes = np.minimum(positions, size)
     targets_at = histories.offsets[rows] + positions
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    objects_at = np.repeat(targets_at - sizes - offsets[:-1], sizes) + np.arange(offsets[-1])
-    groups = Groups(histories.objects[objects_at], offsets, histories.objects[targets_at])
+    before = histories.objects[ragged_rows(targets_at - sizes, sizes)]
+    groups = Groups(before, offsets, histories.objects[targets_at])
     return SlidingWindows(groups, rows, positions)
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from groupnoise.audit._evidence import class_columns, posterior, ragged_rows
+from groupnoise.audit._evidence import class_columns, posterior
 from groupnoise.exceptions import UnknownTargetError
 
 
@@ -45,10 +45,6 @@ def test_scores_far_apart_neither_overflow_nor_give_nan():
     found = posterior(np.array([1000.0, -1000.0]), np.array([0, 2]))
     assert found.share.tolist() == [1.0, 0.0]
     assert found.entropy.tolist() == [0.0]
-
-
-def test_rows_of_no_length_leave_no_trace():
-    assert ragged_rows([4, 9, 0], [2, 0, 1]).tolist() == [4, 5, 0]
 
 
 def test_classes_are_found_by_name_whatever_their_order():

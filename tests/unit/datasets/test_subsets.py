@@ -1,6 +1,7 @@
 """Some of the bags or rows of a data set."""
 
 import numpy as np
+import pytest
 
 from groupnoise.datasets import (
     load_digit_bags,
@@ -9,6 +10,7 @@ from groupnoise.datasets import (
     subset_bags,
     subset_rows,
 )
+from groupnoise.exceptions import DataError
 
 
 def test_bags_keep_their_instances_truth_and_pictures():
@@ -30,6 +32,15 @@ def test_a_boolean_mask_picks_the_same_bags():
         subset_bags(dataset, mask).bags.objects,
         subset_bags(dataset, np.flatnonzero(mask)).bags.objects,
     )
+
+
+def test_no_bags_at_all_are_refused_in_one_sentence():
+    with pytest.raises(DataError, match="a subset of 0 groups was asked for"):
+        subset_bags(load_digit_bags(10, random_state=0), [])
+
+
+def test_no_rows_at_all_leave_none():
+    assert len(subset_rows(load_digit_candidates(random_state=0), []).features) == 0
 
 
 def test_rows_keep_their_candidates_truth_and_pictures():

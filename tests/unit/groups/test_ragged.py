@@ -7,7 +7,7 @@ from scipy import sparse
 
 from builders import offsets_of, ragged_sizes, seeds, steady
 from groupnoise.exceptions import DataError, EmptyGroupError
-from groupnoise.groups import Groups
+from groupnoise.groups import Groups, ragged_rows
 
 ROWS = np.arange(12.0).reshape(6, 2)
 
@@ -268,3 +268,7 @@ def test_neighbours_share_the_memory_of_the_whole(rows):
     assert [group.tolist() for group in part] == [[2, 3], [4]]
     assert part.targets.tolist() == [1, 2]
     assert np.shares_memory(part.objects, whole.objects)
+
+
+def test_rows_of_no_length_leave_no_trace():
+    assert ragged_rows([4, 9, 0], [2, 0, 1]).tolist() == [4, 5, 0]
