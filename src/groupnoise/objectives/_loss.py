@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -126,7 +127,11 @@ class GroupLoss(nn.Module):
         log_pair = log_probabilities.gather(-1, wanted).squeeze(-1).masked_fill(~mask, 0.0)
         weighting = self.objective.weighting
         if weighting is None or weighting.similarity.uses_probabilities:
-            features = log_probabilities
+            # A logit of -inf rules a target out; 0 * -inf in a divergence would be NaN, so its
+            # probability counts as the smallest normal number there.
+            ruled_out = log_probabilities.isneginf()
+            tiny = torch.finfo(log_probabilities.dtype).tiny
+            features = log_probabilities.masked_fill(ruled_out, math.log(tiny))
         elif features is None:
             features = logits
         features = features.masked_fill(~mask.unsqueeze(-1), 0.0)

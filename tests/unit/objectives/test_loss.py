@@ -46,6 +46,22 @@ def test_padding_may_hold_anything(fill, selection, weighting, similarity):
     assert (padded.grad[~mask] == 0).all()
 
 
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_a_target_ruled_out_by_its_logit_counts_as_if_it_were_not_there(selection, weighting):
+    logits, mask = logits_and_mask()
+    loss = GroupLoss(selection=selection, weighting=weighting)
+    expected = loss(logits, TARGETS, mask)
+    ruled_out = torch.full((*logits.shape[:2], 1), -torch.inf, dtype=logits.dtype)
+    wide = torch.cat([logits, ruled_out], dim=-1).detach().requires_grad_()
+    actual = loss(wide, TARGETS, mask)
+    torch.testing.assert_close(actual, expected)
+    actual.backward()
+    expected.backward()
+    torch.testing.assert_close(wide.grad[..., :-1], logits.grad)
+    assert (wide.grad[..., -1] == 0).all()
+
+
 @pytest.mark.parametrize("weighting", [None, "sigmoid"])
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_gradient_equals_finite_differences(selection, weighting):
