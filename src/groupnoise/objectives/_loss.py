@@ -38,7 +38,7 @@ class GroupLoss(nn.Module):
     temperature : float or (start, end)
         For "tempered".
     absent_strength : float
-        Strength of the absent-class term, where `allowed` is given.
+        Strength of the absent-class term, which needs `allowed`; 0 (the paper) leaves it out.
     reduction : {"mean", "sum", "none"}
         How the losses of the groups are put together.
 
@@ -95,7 +95,7 @@ class GroupLoss(nn.Module):
         features : Tensor of shape (groups, size, dim), optional
             What "dot" compares; the logits by default.
         allowed : bool Tensor of shape (groups, n_targets), optional
-            For the absent-class term.
+            Targets each group may have, its own among them; for the absent-class term.
         progress : float
             How much of the training is done, for a temperature schedule.
 
@@ -120,6 +120,13 @@ class GroupLoss(nn.Module):
     ) -> LossOutput:
         """Return the loss of each group with the scores and shares of its objects."""
         mask = _checked(logits, targets, mask)
+        if allowed is not None:
+            _check_allowed(allowed, targets, logits.shape[-1])
+        elif self.objective.absent_strength:
+            raise DataError(
+                f"absent_strength is {self.objective.absent_strength}, which needs `allowed`: "
+                "pass the targets each group may have, or set it to 0."
+            )
         # Padding may hold anything, even NaN; a zero there can leak into nothing.
         logits = logits.masked_fill(~mask.unsqueeze(-1), 0.0)
         log_probabilities = logits.log_softmax(-1)
@@ -165,3 +172,20 @@ def _checked(logits: Tensor, targets: Tensor, mask: Tensor | None) -> Tensor:
             f"targets must lie in 0 .. {logits.shape[-1] - 1}, the width of the logits."
         )
     return mask
+
+
+def _check_allowed(allowed: Tensor, targets: Tensor, n_targets: int) -> None:
+    """Make sure that `allowed` is a row of truth values per group, true for its target."""
+    shape = (len(targets), n_targets)
+    if allowed.dtype != torch.bool or allowed.shape != shape:
+        raise DataError(
+            f"allowed must be boolean of shape {shape}; got {allowed.dtype} of shape "
+            f"{tuple(allowed.shape)}."
+        )
+    is_ruled_out = ~allowed.gather(1, targets.long().unsqueeze(1)).squeeze(1)
+    if is_ruled_out.any():
+        row = int(is_ruled_out.nonzero()[0])
+        raise DataError(
+            f"allowed rules out target {int(targets[row])} of group {row} itself; a group may "
+            "have the target it is labelled with."
+        )

@@ -127,6 +127,23 @@ def test_arguments_that_do_not_fit_are_refused_in_one_sentence(alter, error, mes
 
 
 @pytest.mark.parametrize(
+    ("allowed", "message"),
+    [
+        (None, "absent_strength is 0.5, which needs `allowed`"),
+        (torch.ones(3, N_TARGETS), "allowed must be boolean of shape"),
+        (torch.ones(3, N_TARGETS + 1, dtype=torch.bool), r"got torch.bool of shape \(3, 5\)"),
+        (torch.tensor([[True, False, True, False]] * 3), "rules out target 3 of group 2 itself"),
+        (torch.zeros(3, N_TARGETS, dtype=torch.bool), "rules out target 2 of group 0 itself"),
+    ],
+    ids=["none", "float", "wide", "one", "all"],
+)
+def test_what_is_allowed_must_fit_targets_and_logits(allowed, message):
+    logits, mask = logits_and_mask()
+    with pytest.raises(DataError, match=message):
+        GroupLoss(absent_strength=0.5)(logits, TARGETS, mask, allowed=allowed)
+
+
+@pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"reduction": "average"}, "reduction must be one of 'mean', 'sum', 'none'"),
