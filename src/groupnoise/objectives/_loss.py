@@ -37,6 +37,8 @@ class GroupLoss(nn.Module):
         Lambda; 1 is the paper's.
     temperature : float or (start, end)
         For "tempered".
+    top_k : int
+        For "top_k": how many objects share.
     absent_strength : float
         Strength of the absent-class term, which needs `allowed`; 0 (the paper) leaves it out.
     reduction : {"mean", "sum", "none"}
@@ -58,6 +60,7 @@ class GroupLoss(nn.Module):
         similarity: str | Similarity = "neg_kl",
         weighting_strength: float = 1.0,
         temperature: float | Sequence[float] = (1.0, 0.3),
+        top_k: int = 2,
         absent_strength: float = 0.0,
         reduction: Literal["mean", "sum", "none"] = "mean",
     ) -> None:
@@ -66,7 +69,7 @@ class GroupLoss(nn.Module):
         check_positive("weighting_strength", weighting_strength, allow_zero=True)
         check_positive("absent_strength", absent_strength, allow_zero=True)
         self.objective = GroupObjective(
-            make_selection(selection, temperature=temperature),
+            make_selection(selection, temperature=temperature, k=top_k),
             make_weighting(weighting, similarity=similarity),
             weighting_strength,
             absent_strength,

@@ -70,7 +70,7 @@ def make_weighting(
     similarity : {"dot", "neg_kl"} or Similarity
         S of Eq. 5.
     scale : float
-        Multiplies S.
+        Multiplies S where it is given by name; an object has a scale of its own.
     """
     if form is None or not isinstance(form, str):
         return form

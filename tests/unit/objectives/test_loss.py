@@ -100,6 +100,13 @@ def test_schedules_follow_progress():
     )
 
 
+def test_top_k_says_how_many_objects_share():
+    logits, mask = logits_and_mask()
+    one, many = (GroupLoss(selection="top_k", top_k=k)(logits, TARGETS, mask) for k in (1, 3))
+    torch.testing.assert_close(one, GroupLoss(selection="max")(logits, TARGETS, mask))
+    assert not torch.equal(one, many)
+
+
 def _empty(mask):
     mask = mask.clone()
     mask[1] = False
