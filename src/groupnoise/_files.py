@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
@@ -40,7 +42,14 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as readable JSON, atomically; NaN is refused because JSON has none."""
-    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+    write_text(path, json.dumps(value, indent=2, allow_nan=False, default=_plain_number) + "\n")
+
+
+def _plain_number(value: Any) -> Any:
+    """Return a number of numpy as Python's own; what users count with is often one."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def sha256_of(path: Path) -> str:

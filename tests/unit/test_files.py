@@ -5,6 +5,7 @@ import json
 import os
 import signal
 
+import numpy as np
 import pytest
 
 from groupnoise._files import atomic_path, sha256_of, write_json, write_text
@@ -24,6 +25,11 @@ def test_text_is_written_as_utf8_and_folders_are_made(tmp_path):
 def test_json_is_readable_and_complete(tmp_path):
     write_json(tmp_path / "value.json", {"a": [1, 2.5, None]})
     assert json.loads((tmp_path / "value.json").read_text()) == {"a": [1, 2.5, None]}
+
+
+def test_numbers_of_numpy_are_written_as_numbers(tmp_path):
+    write_json(tmp_path / "value.json", [np.int64(3), np.float32(0.5), np.bool_(True)])
+    assert json.loads((tmp_path / "value.json").read_text()) == [3, 0.5, True]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {"a": {1}}])

@@ -102,7 +102,7 @@ def _random_batches(n_rows: int, batch_size: int) -> list[Tensor]:
 
     Batch normalisation cannot learn from a single row.
     """
-    batches = list(torch.randperm(n_rows).split(batch_size))
+    batches = list(torch.randperm(n_rows).split(int(batch_size)))
     if len(batches) > 1 and len(batches[-1]) == 1:
         batches[-2:] = [torch.cat(batches[-2:])]
     return batches

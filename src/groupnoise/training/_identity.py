@@ -40,7 +40,7 @@ def identity_of(
         Arrays trained on; memory-mapped ones are read block by block.
     """
     identity = {name: described(value) for name, value in parts.items()}
-    identity.update(asdict(plan))
+    identity.update(described(asdict(plan)))
     for name, tensor in tensors_of(state.model).items():
         identity[f"shape of {name}"] = list(tensor.shape)
     identity["data"] = {FINGERPRINT: fingerprint(data)}

@@ -77,6 +77,14 @@ def test_a_callback_is_no_part_of_what_must_agree(tmp_path):
     assert len(watched.history_) == 3
 
 
+def test_numbers_of_numpy_are_the_numbers_they_equal(tmp_path):
+    model = classifier(max_epochs=np.int64(4), learning_rate=np.float32(0.5))
+    interrupted(model, tmp_path, ROWS, CANDIDATES)
+    again = classifier(max_epochs=4, learning_rate=0.5)
+    again.fit(ROWS, CANDIDATES, checkpoint=Checkpoints(tmp_path, resume=True))
+    assert len(again.history_) == 4
+
+
 def test_a_failed_training_leaves_an_estimator_with_the_best_weights(tmp_path):
     model = classifier()
     answers = []

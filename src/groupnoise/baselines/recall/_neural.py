@@ -177,7 +177,7 @@ class WindowTraining(NeuralRecommender):
         noise = torch_generator(generator)
 
         def losses() -> Iterator[Tensor]:
-            for rows in torch.randperm(len(targets), generator=noise).split(self.batch_size):
+            for rows in torch.randperm(len(targets), generator=noise).split(int(self.batch_size)):
                 loss = self._batch_loss(clicks[rows], targets[rows], noise)
                 yield loss.sum() / len(rows)
 
