@@ -159,6 +159,33 @@ def test_a_saved_model_loads_without_a_difference(model, tmp_path):
     assert names == [".json", ".safetensors"]
 
 
+@pytest.mark.parametrize(
+    "model",
+    [PLKNNClassifier(), CCClassifier(**MLP), MILRClassifier(**SEEDED), MiNetClassifier(**MLP)],
+)
+def test_numbers_of_numpy_survive_saving(model, tmp_path):
+    numbers = {
+        name: np.float32(value) if isinstance(value, float) else np.int64(value)
+        for name, value in model.get_params().items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+    data = (BAGS, BAG_LABELS) if hasattr(model, "bag_scores") else (ROWS, LABELS)
+    fitted = clone(model).set_params(**numbers).fit(*data)
+    fitted.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    assert loaded.get_params() == fitted.get_params()
+    np.testing.assert_array_equal(loaded.predict_proba(UNSEEN), fitted.predict_proba(UNSEEN))
+
+
+@pytest.mark.parametrize("hidden", [np.int64(8), (np.int64(8), 4), [8, np.int32(4)]])
+def test_hidden_widths_of_numpy_survive_saving(hidden, tmp_path):
+    fitted = CCClassifier(hidden=hidden, max_epochs=1, **SEEDED).fit(ROWS, LABELS)
+    fitted.save(tmp_path)
+    loaded = CCClassifier.load(tmp_path)
+    np.testing.assert_array_equal(loaded.hidden, hidden)
+    np.testing.assert_array_equal(loaded.predict_proba(UNSEEN), fitted.predict_proba(UNSEEN))
+
+
 @every
 def test_a_model_of_another_kind_is_refused(model, tmp_path):
     fitted_once(model).save(tmp_path)

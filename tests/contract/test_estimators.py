@@ -16,6 +16,8 @@ from groupnoise.estimators import (
     load_model,
 )
 from groupnoise.exceptions import ModelFileError, ParameterError, TrainingError
+from groupnoise.matching import Dot
+from groupnoise.objectives import ContrastiveWeighting, Max, Tempered, TopK
 
 
 class Case:
@@ -151,6 +153,69 @@ def test_saving_twice_replaces_the_model_and_leaves_nothing_behind(case, tmp_pat
     loaded = load_model(tmp_path / "model")
     assert np.array_equal(case.answer(again), case.answer(loaded))
     assert len(list((tmp_path / "model").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"selection": TopK(3)},
+        {"selection": Tempered(1.0, 0.5)},
+        {"weighting": ContrastiveWeighting(Dot(0.5), n_strangers=7)},
+        {"weighting": "sigmoid", "similarity": Dot(2.0)},
+        {"temperature": (1.0, 0.4)},
+    ],
+    ids=["top_k", "tempered", "weighting", "similarity", "temperature"],
+)
+def test_parameters_that_are_objects_survive_saving(case, settings, tmp_path):
+    case.fitted(max_epochs=1, **settings).save(tmp_path / "model")
+    parameters = load_model(tmp_path / "model").get_params()
+    assert {name: parameters[name] for name in settings} == settings
+
+
+def test_numbers_of_numpy_survive_saving(case, tmp_path):
+    numbers = {
+        "dim": np.int64(4),
+        "max_epochs": np.int32(2),
+        "n_members": np.int64(2),
+        "learning_rate": np.float32(0.01),
+    }
+    model = case.fitted(**numbers)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert np.array_equal(case.answer(model), case.answer(loaded))
+    for name, number in numbers.items():
+        assert getattr(loaded, name) == number
+        assert type(getattr(loaded, name)) in (int, float)
+
+
+@pytest.mark.parametrize("kind", ["mil", "pll", "mipl", "noisy labels"])
+def test_weights_of_classes_survive_saving(kind, tmp_path):
+    case = CASES[kind]
+    label = case.fitted(max_epochs=1).classes_[0]  # a string of numpy, as data often holds
+    case.fitted(max_epochs=1, class_weight={label: np.float32(2.0)}).save(tmp_path / "model")
+    assert load_model(tmp_path / "model").class_weight == {str(label): 2.0}
+
+
+def test_what_only_watched_or_drew_is_not_part_of_a_saved_model(case, tmp_path):
+    model = case.fitted(max_epochs=1, on_epoch=print, random_state=np.random.default_rng(0))
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.on_epoch is None
+    assert loaded.random_state is None
+
+
+class OwnSelection:
+    """A selection of the user's own, whose code no file can hold."""
+
+    def __call__(self, scores, mask, progress=1.0):
+        return Max()(scores, mask, progress)
+
+
+def test_a_model_with_a_selection_of_the_users_own_is_not_saved_as_another(case, tmp_path):
+    model = case.fitted(max_epochs=1, selection=OwnSelection())
+    with pytest.raises(ParameterError, match="selection holds a OwnSelection, which a model fold"):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize("harm", ["truncate", "alter", "pickle", "manifest", "foreign"])

@@ -132,6 +132,25 @@ def test_a_saved_model_answers_as_before(model, histories, strings, tmp_path):
     np.testing.assert_array_equal(loaded.scores(log[:3]), fitted.scores(log[:3]))
 
 
+@every_recommender
+def test_numbers_of_numpy_survive_saving(model, histories, tmp_path):
+    numbers = {
+        name: np.int64(value) if isinstance(value, int) else np.float32(value)
+        for name, value in model.get_params().items()
+        if isinstance(value, (int, float))
+    }
+    fitted = clone(model).set_params(**numbers).fit(histories)
+    fitted.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    assert loaded.get_params() == fitted.get_params()
+    np.testing.assert_array_equal(loaded.scores(histories[:3]), fitted.scores(histories[:3]))
+
+
+def test_a_number_of_neighbours_of_numpy_is_kept(histories, tmp_path):
+    ItemCFRecommender(n_neighbors=np.int64(2)).fit(histories).save(tmp_path)
+    assert ItemCFRecommender.load(tmp_path).n_neighbors == 2
+
+
 def test_a_model_of_another_kind_is_refused_by_name(histories, tmp_path):
     PopularityRecommender().fit(histories).save(tmp_path)
     with pytest.raises(ModelFileError, match="PopularityRecommender"):

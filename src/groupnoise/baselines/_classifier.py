@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupnoise._checks import check_features
 from groupnoise._model_files import read_model, write_model
+from groupnoise._saved_parameters import pack_parameters, unpack_parameters
 from groupnoise._typing import FloatArray
 from groupnoise.exceptions import DataError, ModelFileError
 
@@ -45,9 +46,7 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
             folder,
             kind=type(self).__name__,
             manifest={
-                "parameters": {
-                    name: _as_json(value) for name, value in self.get_params(deep=False).items()
-                },
+                "parameters": pack_parameters(self.get_params(deep=False)),
                 "classes": self.classes_.tolist(),
                 "n_features_in": int(self.n_features_in_),
                 "feature_names_in": None if names is None else names.tolist(),
@@ -71,7 +70,7 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
         """
         manifest, arrays = read_model(folder, kind=cls.__name__)
         try:
-            model = cls(**{name: _from_json(v) for name, v in manifest["parameters"].items()})
+            model = cls(**unpack_parameters(manifest["parameters"]))
             model.classes_ = np.asarray(manifest["classes"])
             model.n_features_in_ = int(manifest["n_features_in"])
             if manifest["feature_names_in"] is not None:
@@ -105,16 +104,3 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
         except ValueError as error:  # another width, or other column names
             raise DataError(str(error)) from None
         return rows.astype(np.float64, copy=False)
-
-
-def _as_json(value: Any) -> Any:
-    """Return a parameter as JSON holds it; a generator cannot be kept and becomes None."""
-    if isinstance(value, (np.random.Generator, np.random.RandomState)):
-        return None
-    if isinstance(value, np.generic):
-        return value.item()
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _from_json(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -21,6 +21,7 @@ from groupnoise._checks import check_count, check_positive
 from groupnoise._model_files import read_model, write_model
 from groupnoise._random import generator_from, torch_generator
 from groupnoise._typing import FloatArray, IntArray
+from groupnoise.estimators._saved_state import OWN_ENCODER, read_parameters, saved_parameters
 from groupnoise.estimators._trade_off import TradeOff, TrialData, choose_trade_off, is_auto
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.groups import Groups
@@ -278,7 +279,7 @@ class MatchingEstimator(BaseEstimator):
         fitted, more = self._fitted_state()
         manifest = {
             "groupnoise_version": __version__,
-            "parameters": _plain_parameters(self.get_params(deep=False)),
+            "parameters": saved_parameters(self.get_params(deep=False)),
             "fitted": fitted,
             "history": list(self.history_),
         }
@@ -299,7 +300,7 @@ class MatchingEstimator(BaseEstimator):
         """
         manifest, arrays = read_model(path, kind=cls.__name__)
         try:
-            parameters = dict(manifest["parameters"])
+            parameters = read_parameters(manifest["parameters"])
             known = inspect.signature(cls.__init__).parameters
             estimator: Any = cls(**{k: v for k, v in parameters.items() if k in known})
             if parameters.get("encoder") == OWN_ENCODER:
@@ -333,24 +334,6 @@ class MatchingEstimator(BaseEstimator):
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Rebuild the untrained model from what :meth:`_fitted_state` returned."""
         raise TypeError(f"{type(self).__name__} cannot be loaded.")
-
-
-OWN_ENCODER = "<own module>"
-
-
-def _plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters that JSON can hold; callables and generators stay behind."""
-    plain: dict[str, Any] = {}
-    for name, value in parameters.items():
-        if isinstance(value, nn.Module):
-            plain[name] = OWN_ENCODER
-        elif isinstance(value, (np.integer, np.floating)):
-            plain[name] = value.item()
-        elif isinstance(value, (list, tuple)):
-            plain[name] = [v.item() if isinstance(v, np.generic) else v for v in value]
-        elif value is None or isinstance(value, (str, int, float, bool)):
-            plain[name] = value
-    return plain
 
 
 def mean_probability(log_probabilities: list[Tensor]) -> Tensor:

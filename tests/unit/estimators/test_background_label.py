@@ -29,3 +29,12 @@ def test_a_background_label_that_no_bag_has_is_refused():
     bags, labels = positive_and_negative_bags()
     with pytest.raises(ParameterError, match="background_label 'neither' is none of the labels"):
         MaxMatchingMILClassifier(background_label="neither", **SETTINGS).fit(bags, labels)
+
+
+def test_a_truth_value_of_numpy_survives_saving(tmp_path):
+    bags, labels = positive_and_negative_bags()
+    model = MaxMatchingMILClassifier(background=np.bool_(True), max_epochs=1, random_state=0)
+    model.fit(bags, labels).save(tmp_path / "model")
+    loaded = MaxMatchingMILClassifier.load(tmp_path / "model")
+    assert loaded.background is True
+    np.testing.assert_array_equal(loaded.background_proba(bags[0]), model.background_proba(bags[0]))

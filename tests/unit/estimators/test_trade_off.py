@@ -127,6 +127,13 @@ def test_auto_tries_every_strength_and_takes_the_best_covering_one(setting, tmp_
     assert again.trade_off_.trials[0].criteria == pytest.approx(trials[0].criteria)
 
 
+def test_a_choice_beside_a_number_of_numpy_is_kept(tmp_path):
+    model, data = digit_candidates()
+    model.set_params(weighting_strength=np.float32(0.5), temperature="auto").fit(*data)
+    model.save(tmp_path / "model")
+    assert load_model(tmp_path / "model").trade_off_.weighting_strength == 0.5
+
+
 def test_auto_gives_the_model_that_the_chosen_values_give():
     model, data = digit_candidates()
     chosen = model.set_params(weighting_strength="auto", temperature="auto").fit(*data)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from groupnoise._catalogue import Catalogue, ItemHistories
 from groupnoise._model_files import read_model, write_model
 from groupnoise._recommender import ItemToItemRecommender, Recommender
+from groupnoise._saved_parameters import pack_parameters, unpack_parameters
 from groupnoise.groups import Groups
 
 if TYPE_CHECKING:
@@ -57,11 +58,7 @@ class BaselineRecommender(Recommender):
             "popularity": self.popularity_,
             **{f"learned.{name}": array for name, array in self._arrays().items()},
         }
-        # A generator has no written form; what it decided is in the arrays.
-        parameters = {
-            name: value if isinstance(value, (bool, int, float, str)) else None
-            for name, value in self.get_params().items()
-        }
+        parameters = pack_parameters(self.get_params(deep=False))
         write_model(
             path, kind=type(self).__name__, manifest={"parameters": parameters}, arrays=arrays
         )
@@ -70,7 +67,7 @@ class BaselineRecommender(Recommender):
     def load(cls, path: Path | str) -> Self:
         """Return the recommender that :meth:`save` wrote."""
         manifest, arrays = read_model(path, kind=cls.__name__)
-        model = cls(**manifest["parameters"])
+        model = cls(**unpack_parameters(manifest["parameters"]))
         model.catalogue_ = Catalogue.from_arrays(arrays)
         model.popularity_ = arrays["popularity"]
         prefix = "learned."
