@@ -7,7 +7,8 @@ at which a new model becomes visible; a crash before it leaves the old model who
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,22 @@ def read_model(
     return manifest, arrays
 
 
+@contextmanager
+def whole_model(folder: Path | str) -> Iterator[None]:
+    """Refuse in one sentence a folder whose content, read in the block, does not fit together."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except (AttributeError, LookupError, TypeError, RuntimeError, ValueError) as error:
+        # What torch says of weights that do not fit runs over several lines.
+        reason = " ".join(str(error).split()).rstrip(".")
+        reason += " is missing" if isinstance(error, KeyError) else ""
+        raise ModelFileError(
+            f"{folder} does not hold a whole model ({reason}); restore or refit it."
+        ) from None
+
+
 def pack_labels(labels: NDArray[Any]) -> dict[str, Any]:
     """Return class labels or item ids in a form JSON can hold, with their type."""
     return {"dtype": labels.dtype.str, "values": labels.tolist()}
@@ -163,5 +180,5 @@ def unpack_labels(packed: Mapping[str, Any]) -> NDArray[Any]:
         if dtype.kind not in "biufU":
             raise TypeError(f"labels of type {dtype}")
         return np.array(packed["values"], dtype=dtype)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise ModelFileError(f"the manifest holds no readable labels ({error}).") from None

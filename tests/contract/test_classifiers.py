@@ -1,6 +1,7 @@
 """One contract for every classifier baseline, multiple-instance and partial-label."""
 
 import functools
+import json
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from groupnoise._files import write_json
 from groupnoise.baselines.mil import (
     AttentionMILClassifier,
     GICFClassifier,
@@ -184,6 +186,46 @@ def test_hidden_widths_of_numpy_survive_saving(hidden, tmp_path):
     loaded = CCClassifier.load(tmp_path)
     np.testing.assert_array_equal(loaded.hidden, hidden)
     np.testing.assert_array_equal(loaded.predict_proba(UNSEEN), fitted.predict_proba(UNSEEN))
+
+
+def edit_manifest(folder, **changes):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    write_json(folder / "manifest.json", manifest | changes)
+
+
+@every
+def test_a_folder_written_before_classes_had_a_type_still_loads(model, tmp_path):
+    fitted = fitted_once(model)
+    fitted.save(tmp_path)
+    edit_manifest(tmp_path, classes=fitted.classes_.tolist())
+    loaded = type(model).load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict(UNSEEN), fitted.predict(UNSEEN))
+
+
+def test_classes_keep_their_type(tmp_path):
+    fitted = PLKNNClassifier().fit(ROWS, LABELS.astype(np.int16))
+    fitted.save(tmp_path)
+    assert PLKNNClassifier.load(tmp_path).classes_.dtype == fitted.classes_.dtype
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"parameters": {"hidden": 7}},
+        {"parameters": {"hidden": "wide"}},
+        {"parameters": {"colour": 7}},
+        {"parameters": None},
+        {"classes": None},
+        {"classes": ["ash"]},
+        {"n_features_in": 9},
+        {"n_features_in": "three"},
+    ],
+)
+def test_a_manifest_that_does_not_fit_its_weights_is_refused_in_one_sentence(changes, tmp_path):
+    fitted_once(PARTIAL_LABEL[5]).save(tmp_path)
+    edit_manifest(tmp_path, **changes)
+    with pytest.raises(ModelFileError):
+        CCClassifier.load(tmp_path)
 
 
 @every

@@ -1,10 +1,13 @@
 """One contract for every recommender: what goes in, what comes out, and what it survives."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from groupnoise._files import write_json
 from groupnoise.baselines.recall import (
     AttRecRecommender,
     CaserRecommender,
@@ -149,6 +152,21 @@ def test_numbers_of_numpy_survive_saving(model, histories, tmp_path):
 def test_a_number_of_neighbours_of_numpy_is_kept(histories, tmp_path):
     ItemCFRecommender(n_neighbors=np.int64(2)).fit(histories).save(tmp_path)
     assert ItemCFRecommender.load(tmp_path).n_neighbors == 2
+
+
+@neural_recommender
+@pytest.mark.parametrize(
+    "parameters", [{"dim": None}, {"dim": 3}, {"dim": "wide"}, {"colour": 3}, None]
+)
+def test_a_manifest_that_does_not_fit_its_weights_is_refused(
+    model, parameters, histories, tmp_path
+):
+    clone(model).set_params(max_epochs=1).fit(histories).save(tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["parameters"] = parameters and manifest["parameters"] | parameters
+    write_json(tmp_path / "manifest.json", manifest)
+    with pytest.raises(ModelFileError, match="does not hold a whole model"):
+        type(model).load(tmp_path)
 
 
 def test_a_model_of_another_kind_is_refused_by_name(histories, tmp_path):

@@ -11,7 +11,15 @@ import pytest
 
 from groupnoise import _model_files
 from groupnoise._files import sha256_of, write_json
-from groupnoise._model_files import MANIFEST, read_manifest, read_model, write_model
+from groupnoise._model_files import (
+    MANIFEST,
+    pack_labels,
+    read_manifest,
+    read_model,
+    unpack_labels,
+    whole_model,
+    write_model,
+)
 from groupnoise.exceptions import ModelFileError
 from processes import run_python
 
@@ -179,6 +187,38 @@ def test_a_path_that_holds_no_model_is_named(tmp_path, path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ModelFileError, match=f"{path} holds no manifest.json"):
         read_model(tmp_path / path)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (KeyError("classes"), "('classes' is missing)"),
+        (RuntimeError("Errors:\n\tsize mismatch."), "(Errors: size mismatch)"),
+        (ValueError("no such part"), "(no such part)"),
+        (AttributeError("no items"), "(no items)"),
+        (IndexError("out of range"), "(out of range)"),
+    ],
+)
+def test_content_that_does_not_fit_together_gets_one_sentence(error, reason):
+    with pytest.raises(ModelFileError) as caught, whole_model("runs/7"):
+        raise error
+    assert str(caught.value) == f"runs/7 does not hold a whole model {reason}; restore or refit it."
+
+
+@pytest.mark.parametrize("labels", [["a", "bb"], [1, 2], [True], [0.5], np.array([3], np.uint8)])
+def test_labels_come_back_with_their_type(labels):
+    again = unpack_labels(json.loads(json.dumps(pack_labels(np.asarray(labels)))))
+    assert again.dtype == np.asarray(labels).dtype
+    assert again.tolist() == list(labels)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [{}, {"dtype": "O", "values": [1]}, {"dtype": "|i1", "values": [300]}, {"dtype": "<i8"}, 3],
+)
+def test_labels_that_cannot_be_read_are_refused(packed):
+    with pytest.raises(ModelFileError, match="no readable labels"):
+        unpack_labels(packed)
 
 
 class _Bomb:

@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from groupnoise._checks import check_features
-from groupnoise._model_files import read_model, write_model
+from groupnoise._model_files import pack_labels, read_model, unpack_labels, whole_model, write_model
 from groupnoise._saved_parameters import pack_parameters, unpack_parameters
 from groupnoise._typing import FloatArray
-from groupnoise.exceptions import DataError, ModelFileError
+from groupnoise.exceptions import DataError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -47,7 +47,7 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
             kind=type(self).__name__,
             manifest={
                 "parameters": pack_parameters(self.get_params(deep=False)),
-                "classes": self.classes_.tolist(),
+                "classes": pack_labels(self.classes_),
                 "n_features_in": int(self.n_features_in_),
                 "feature_names_in": None if names is None else names.tolist(),
             },
@@ -69,17 +69,13 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
             If the folder is missing, altered or holds another kind of model.
         """
         manifest, arrays = read_model(folder, kind=cls.__name__)
-        try:
+        with whole_model(folder):
             model = cls(**unpack_parameters(manifest["parameters"]))
-            model.classes_ = np.asarray(manifest["classes"])
+            model.classes_ = _classes(manifest["classes"])
             model.n_features_in_ = int(manifest["n_features_in"])
             if manifest["feature_names_in"] is not None:
                 model.feature_names_in_ = np.asarray(manifest["feature_names_in"], dtype=object)
             model._restore(arrays)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ModelFileError(
-                f"{folder} does not describe a whole {cls.__name__} ({error}); refit the model."
-            ) from None
         return model
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -104,3 +100,8 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
         except ValueError as error:  # another width, or other column names
             raise DataError(str(error)) from None
         return rows.astype(np.float64, copy=False)
+
+
+def _classes(saved: Any) -> NDArray[Any]:
+    """Return the classes of a manifest; folders written before they had a type hold a list."""
+    return np.asarray(saved) if isinstance(saved, list) else unpack_labels(saved)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from groupnoise import __version__
 from groupnoise._checks import check_count, check_positive
-from groupnoise._model_files import read_model, write_model
+from groupnoise._model_files import read_model, whole_model, write_model
 from groupnoise._random import generator_from, torch_generator
 from groupnoise._typing import FloatArray, IntArray
 from groupnoise.estimators._saved_state import OWN_ENCODER, read_parameters, saved_parameters
@@ -299,7 +299,7 @@ class MatchingEstimator(BaseEstimator):
             The architecture of an encoder of the user's own; its weights come from the file.
         """
         manifest, arrays = read_model(path, kind=cls.__name__)
-        try:
+        with whole_model(path):
             parameters = read_parameters(manifest["parameters"])
             known = inspect.signature(cls.__init__).parameters
             estimator: Any = cls(**{k: v for k, v in parameters.items() if k in known})
@@ -321,10 +321,6 @@ class MatchingEstimator(BaseEstimator):
             estimator.history_ = History(manifest.get("history"))
             if "trade_off" in manifest:
                 estimator.trade_off_ = TradeOff.from_record(manifest["trade_off"])
-        except (KeyError, TypeError, RuntimeError, ValueError) as error:
-            if isinstance(error, ModelFileError):
-                raise
-            raise ModelFileError(f"{path} does not hold a whole model: {error}.") from None
         return estimator
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

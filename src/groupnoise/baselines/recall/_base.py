@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from groupnoise._catalogue import Catalogue, ItemHistories
-from groupnoise._model_files import read_model, write_model
+from groupnoise._model_files import read_model, whole_model, write_model
 from groupnoise._recommender import ItemToItemRecommender, Recommender
 from groupnoise._saved_parameters import pack_parameters, unpack_parameters
 from groupnoise.groups import Groups
@@ -65,15 +65,28 @@ class BaselineRecommender(Recommender):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Return the recommender that :meth:`save` wrote."""
+        """Return the recommender that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            A model folder of this very class.
+
+        Raises
+        ------
+        ModelFileError
+            If the folder is missing, altered or holds another kind of model.
+        """
         manifest, arrays = read_model(path, kind=cls.__name__)
-        model = cls(**unpack_parameters(manifest["parameters"]))
-        model.catalogue_ = Catalogue.from_arrays(arrays)
-        model.popularity_ = arrays["popularity"]
         prefix = "learned."
-        model._restore(
-            {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
-        )
+        learned = {
+            name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)
+        }
+        with whole_model(path):
+            model = cls(**unpack_parameters(manifest["parameters"]))
+            model.catalogue_ = Catalogue.from_arrays(arrays)
+            model.popularity_ = arrays["popularity"]
+            model._restore(learned)
         return model
 
     @abstractmethod
