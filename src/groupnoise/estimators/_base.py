@@ -21,7 +21,13 @@ from groupnoise._checks import check_count, check_positive
 from groupnoise._model_files import read_model, whole_model, write_model
 from groupnoise._random import generator_from, torch_generator
 from groupnoise._typing import FloatArray, IntArray
-from groupnoise.estimators._saved_state import OWN_ENCODER, read_parameters, saved_parameters
+from groupnoise.estimators._saved_state import (
+    OWN_ENCODER,
+    load_weights,
+    read_parameters,
+    saved_parameters,
+    saved_weights,
+)
 from groupnoise.estimators._trade_off import TradeOff, TrialData, choose_trade_off, is_auto
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.groups import Groups
@@ -275,7 +281,6 @@ class MatchingEstimator(BaseEstimator):
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "model_")
-        arrays = {f"model.{k}": v.numpy() for k, v in self._weights().state_dict().items()}
         fitted, more = self._fitted_state()
         manifest = {
             "groupnoise_version": __version__,
@@ -285,7 +290,8 @@ class MatchingEstimator(BaseEstimator):
         }
         if hasattr(self, "trade_off_"):
             manifest["trade_off"] = self.trade_off_.as_record()
-        write_model(path, kind=type(self).__name__, manifest=manifest, arrays={**arrays, **more})
+        arrays = {**saved_weights(self._weights()), **more}
+        write_model(path, kind=type(self).__name__, manifest=manifest, arrays=arrays)
 
     @classmethod
     def load(cls, path: Path | str, *, encoder: nn.Module | None = None) -> Any:
@@ -311,12 +317,7 @@ class MatchingEstimator(BaseEstimator):
                     )
                 estimator.encoder = encoder
             estimator._rebuild(manifest["fitted"], arrays)
-            state = {
-                k.removeprefix("model."): torch.from_numpy(v)
-                for k, v in arrays.items()
-                if k.startswith("model.")
-            }
-            estimator._weights().load_state_dict(state)
+            load_weights(estimator._weights(), arrays)
             estimator._weights().eval()
             estimator.history_ = History(manifest.get("history"))
             if "trade_off" in manifest:

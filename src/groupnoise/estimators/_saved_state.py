@@ -1,10 +1,12 @@
-"""What of an estimator goes into its model folder beside the fitted state: its parameters."""
+"""What of an estimator goes into its model folder: its parameters and its weights."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from groupnoise._saved_parameters import pack_parameters, unpack_parameters
@@ -20,6 +22,7 @@ from groupnoise.objectives import (
     TopK,
 )
 
+WEIGHTS = "model."
 OWN_ENCODER = "<own module>"
 PARTS = (
     All,
@@ -48,3 +51,41 @@ def saved_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def read_parameters(saved: Mapping[str, Any]) -> dict[str, Any]:
     """Return what :func:`saved_parameters` kept."""
     return unpack_parameters(saved, parts=PARTS)
+
+
+def saved_weights(model: nn.Module) -> dict[str, NDArray[Any]]:
+    """Return the weights of a model, each by one name even if two modules share it."""
+    second = _second_names(model)
+    return {
+        WEIGHTS + name: tensor.numpy()
+        for name, tensor in model.state_dict().items()
+        if name not in second
+    }
+
+
+def load_weights(model: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Put back what :func:`saved_weights` returned.
+
+    Raises
+    ------
+    RuntimeError
+        If a tensor is missing, is too many or has another shape.
+    """
+    state = {
+        name.removeprefix(WEIGHTS): torch.from_numpy(array)
+        for name, array in arrays.items()
+        if name.startswith(WEIGHTS)
+    }
+    for name, first in _second_names(model).items():
+        # Folders written before shared tensors were saved once hold them under both names.
+        if first in state:
+            state.setdefault(name, state[first])
+    model.load_state_dict(state)
+
+
+def _second_names(model: nn.Module) -> dict[str, str]:
+    """Return each further name of a tensor that modules share, with its first one."""
+    tensors = model.state_dict(keep_vars=True)  # the tensors themselves, so that `is` tells
+    first: dict[int, str] = {}
+    names = {name: first.setdefault(id(tensor), name) for name, tensor in tensors.items()}
+    return {name: before for name, before in names.items() if name != before}

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from groupnoise._model_files import read_model, write_model
 from groupnoise.estimators import MaxMatchingRecommender
-from groupnoise.exceptions import DataError, UnknownTargetError
+from groupnoise.exceptions import DataError, ModelFileError, UnknownTargetError
 from groupnoise.groups import Groups
 
 
@@ -119,3 +120,36 @@ def test_select_needs_to_know_the_next_item(two_worlds):
         model.select([["tea"]])
     with pytest.raises(DataError, match="not in the catalogue"):
         model.select([["tea"]], targets=["moon"])
+
+
+@pytest.mark.parametrize("n_members", [1, 2])
+def test_a_shared_table_is_saved_once(two_worlds, tmp_path, n_members):
+    model = quick(max_epochs=1, n_members=n_members).fit(two_worlds[0])
+    model.save(tmp_path / "model")
+    _, arrays = read_model(tmp_path / "model")
+    assert [name for name in arrays if name.endswith("encoder.weight")] == [
+        "model.object_encoder.weight"
+    ]
+    loaded = MaxMatchingRecommender.load(tmp_path / "model")
+    assert loaded.model_.target_encoder is loaded.model_.object_encoder
+    np.testing.assert_array_equal(loaded.scores([["tea"]]), model.scores([["tea"]]))
+
+
+def test_a_folder_that_holds_a_shared_table_under_both_names_still_loads(two_worlds, tmp_path):
+    model = quick(max_epochs=1).fit(two_worlds[0])
+    model.save(tmp_path / "model")
+    manifest, arrays = read_model(tmp_path / "model")
+    arrays["model.target_encoder.weight"] = arrays["model.object_encoder.weight"].copy()
+    del manifest["weights"]
+    write_model(tmp_path / "old", kind=manifest["kind"], manifest=manifest, arrays=arrays)
+    loaded = MaxMatchingRecommender.load(tmp_path / "old")
+    np.testing.assert_array_equal(loaded.scores([["tea"]]), model.scores([["tea"]]))
+
+
+def test_a_folder_without_its_table_is_refused(two_worlds, tmp_path):
+    quick(max_epochs=1).fit(two_worlds[0]).save(tmp_path / "model")
+    manifest, arrays = read_model(tmp_path / "model")
+    del arrays["model.object_encoder.weight"], manifest["weights"]
+    write_model(tmp_path / "model", kind=manifest["kind"], manifest=manifest, arrays=arrays)
+    with pytest.raises(ModelFileError, match=r"object_encoder\.weight"):
+        MaxMatchingRecommender.load(tmp_path / "model")
