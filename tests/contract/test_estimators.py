@@ -285,6 +285,16 @@ def test_every_epoch_is_reported_and_the_best_one_kept(case):
     assert model.history_.column("validation") == [0.1, 0.9, 0.5]
 
 
+def test_the_best_epoch_survives_saving_and_may_be_absent(case, tmp_path):
+    values = iter([0.1, 0.9, 0.5])
+    case.make().fit(*case.data, validate=lambda fitted: next(values)).save(tmp_path / "model")
+    assert load_model(tmp_path / "model").history_.best_epoch == 2
+    manifest = json.loads((tmp_path / "model" / "manifest.json").read_text())
+    del manifest["best_epoch"]  # as folders were before it was kept
+    (tmp_path / "model" / "manifest.json").write_text(json.dumps(manifest))
+    assert load_model(tmp_path / "model").history_.best_epoch is None
+
+
 def test_the_estimator_is_usable_while_it_is_validated(case):
     case.make().fit(*case.data, validate=lambda fitted: float(np.mean(case.answer(fitted))))
 

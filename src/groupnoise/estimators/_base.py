@@ -287,6 +287,7 @@ class MatchingEstimator(BaseEstimator):
             "parameters": saved_parameters(self.get_params(deep=False)),
             "fitted": fitted,
             "history": list(self.history_),
+            "best_epoch": self.history_.best_epoch,
         }
         if hasattr(self, "trade_off_"):
             manifest["trade_off"] = self.trade_off_.as_record()
@@ -320,6 +321,7 @@ class MatchingEstimator(BaseEstimator):
             load_weights(estimator._weights(), arrays)
             estimator._weights().eval()
             estimator.history_ = History(manifest.get("history"))
+            estimator.history_.best_epoch = manifest.get("best_epoch")
             if "trade_off" in manifest:
                 estimator.trade_off_ = TradeOff.from_record(manifest["trade_off"])
         return estimator
