@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from groupnoise._model_files import read_manifest
 from groupnoise.estimators._mil import MaxMatchingMILClassifier
 from groupnoise.estimators._mipl import MaxMatchingMIPLClassifier
@@ -25,11 +27,19 @@ _ESTIMATORS = {
 }
 
 
-def load_model(path: Path | str) -> Any:
-    """Return the fitted estimator in a model folder, whichever it is."""
+def load_model(path: Path | str, *, encoder: nn.Module | None = None) -> Any:
+    """Return the fitted estimator in a model folder, whichever it is.
+
+    Parameters
+    ----------
+    path : path
+        What `save` of an estimator wrote.
+    encoder : nn.Module, optional
+        The architecture of an encoder of the user's own; its weights come from the file.
+    """
     kind = read_manifest(path).get("kind")
     if kind not in _ESTIMATORS:
         raise ModelFileError(
             f"{path} holds a {kind!r}, which is none of {', '.join(sorted(_ESTIMATORS))}."
         )
-    return _ESTIMATORS[kind].load(path)
+    return _ESTIMATORS[kind].load(path, encoder=encoder)

@@ -12,7 +12,9 @@ from groupnoise.estimators import (
     MaxMatchingMIPLClassifier,
     MaxMatchingPartialLabelClassifier,
     NoisyLabelClassifier,
+    load_model,
 )
+from groupnoise.exceptions import ModelFileError
 from groupnoise.matching import FrozenEncoder
 
 ROWS = np.repeat(np.eye(4), 10, axis=0) + 0.05 * np.arange(40)[:, None]
@@ -59,8 +61,11 @@ def test_the_module_given_stays_as_it_is_and_fitting_again_starts_from_it(kind):
 def test_a_saved_model_takes_its_architecture_from_the_user(kind, tmp_path):
     model = fitted(kind, network(), max_epochs=3)
     model.save(tmp_path / "model")
-    loaded = kind.load(tmp_path / "model", encoder=network())
-    np.testing.assert_array_equal(loaded.predict_proba(ROWS), model.predict_proba(ROWS))
+    for load in (kind.load, load_model):
+        loaded = load(tmp_path / "model", encoder=network())
+        np.testing.assert_array_equal(loaded.predict_proba(ROWS), model.predict_proba(ROWS))
+        with pytest.raises(ModelFileError, match=r"pass its architecture as load\(path, encoder="):
+            load(tmp_path / "model")
 
 
 @every_kind
