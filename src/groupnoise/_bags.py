@@ -14,7 +14,7 @@ from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups
 
 
-def read_bags(bags: Any, groups: Any = None, *, width: int | None = None) -> Groups:
+def read_bags(bags: Any, groups: Any = None) -> Groups:
     """Read bags of instances.
 
     Parameters
@@ -26,8 +26,6 @@ def read_bags(bags: Any, groups: Any = None, *, width: int | None = None) -> Gro
     groups : array-like of shape (n_rows,), optional
         For flat rows, the bag each row belongs to; bags come in order of first appearance.
         Without it every row is a bag of its own, as in ordinary classification.
-    width : int, optional
-        The number of features a fitted model expects.
 
     Returns
     -------
@@ -44,10 +42,10 @@ def read_bags(bags: Any, groups: Any = None, *, width: int | None = None) -> Gro
             raise DataError(
                 "groups= goes with flat rows of shape (rows, features); these bags are grouped."
             )
-        rows = check_features("bags", bags, width=width)
+        rows = check_features("bags", bags)
         return Groups.from_rows(rows, groups)[0]
     if isinstance(bags, Groups):
-        check_features("bags", bags.objects, width=width)
+        check_features("bags", bags.objects)
         return Groups(bags.objects, bags.offsets)
     if isinstance(bags, np.ndarray) and bags.dtype.kind == "O" and bags.ndim == 1:
         bags = list(bags)  # one array per bag: how numpy and scikit-learn hold ragged bags
@@ -59,9 +57,9 @@ def read_bags(bags: Any, groups: Any = None, *, width: int | None = None) -> Gro
     elif _array_rank(bags) == 3:
         found = Groups.from_array(bags)
     else:
-        rows = check_features("bags", bags, width=width)
+        rows = check_features("bags", bags)
         return Groups(rows, np.arange(len(rows) + 1))
-    check_features("bags", found.objects, width=width)
+    check_features("bags", found.objects)
     return found
 
 

@@ -62,9 +62,7 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
         )
 
 
-def check_features(
-    name: str, values: Any, *, width: int | None = None, owner: str = "model"
-) -> NDArray[Any]:
+def check_features(name: str, values: Any, *, width: int | None = None) -> NDArray[Any]:
     """Return `values` as a finite float matrix, one row per object.
 
     Parameters
@@ -75,8 +73,6 @@ def check_features(
         The features.
     width : int, optional
         The number of features a fitted model expects.
-    owner : str
-        What to call that model in an error.
     """
     if hasattr(values, "tocsr"):
         raise DataTypeError(f"sparse features are not supported; pass {name}.toarray() instead.")
@@ -105,7 +101,7 @@ def check_features(
         )
     if width is not None and matrix.shape[1] != width:
         raise DataError(
-            f"{name} has {matrix.shape[1]} features, but {owner} is expecting {width} features "
+            f"{name} has {matrix.shape[1]} features, but model is expecting {width} features "
             "as input, as in training."
         )
     check_finite(name, matrix)

@@ -70,11 +70,6 @@ def test_an_empty_bag_is_named():
         read_bags([ROWS, np.zeros((0, 2)), ROWS])
 
 
-def test_bags_of_another_width_are_refused_by_a_fitted_model():
-    with pytest.raises(DataError, match="2 features, but model is expecting 3"):
-        read_bags([ROWS], width=3)
-
-
 @pytest.mark.parametrize(
     ("y", "expected"),
     [

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from groupnoise._checks import check_features
+from groupnoise._columns import remember_columns, rows_to_predict
 from groupnoise._model_files import pack_labels, read_model, unpack_labels, whole_model, write_model
 from groupnoise._saved_parameters import pack_parameters, unpack_parameters
 from groupnoise._typing import FloatArray
-from groupnoise.exceptions import DataError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -88,18 +88,13 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
     def _rows_to_fit(self, X: Any) -> FloatArray:
         """Return checked training rows and remember their width and column names."""
         rows = check_features("X", X)
-        validate_data(self, X, "no_validation", reset=True, skip_check_array=True)
+        remember_columns(self, [X])
         return rows.astype(np.float64, copy=False)
 
     def _rows_to_predict(self, X: Any) -> FloatArray:
-        """Return checked rows of the width seen in `fit`."""
+        """Return checked rows of the width and column names seen in `fit`."""
         check_is_fitted(self, "classes_")
-        rows = check_features("X", X)
-        try:
-            validate_data(self, X, "no_validation", reset=False, skip_check_array=True)
-        except ValueError as error:  # another width, or other column names
-            raise DataError(str(error)) from None
-        return rows.astype(np.float64, copy=False)
+        return rows_to_predict(self, X).astype(np.float64, copy=False)
 
 
 def _classes(saved: Any) -> NDArray[Any]:

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from groupnoise._bags import read_bag_labels, read_bags
+from groupnoise._bags import read_bag_labels
 from groupnoise._candidates import read_candidates, refuse_unequal_rows
+from groupnoise._columns import column_state, restore_columns
 from groupnoise._model_files import pack_labels, unpack_labels
 from groupnoise._typing import BoolArray, IntArray
 from groupnoise.estimators._base import mean_probability
@@ -35,17 +36,17 @@ class Calibration:
     calibration_temperature_: float = 1.0
 
     def _classifier_state(self) -> dict[str, Any]:
-        """Return what a model file says of a classifier: labels, width and temperature."""
+        """Return what a model file says of a classifier: labels, columns and temperature."""
         return {
             "classes": pack_labels(self.classes_),
-            "n_features_in": self.n_features_in_,
             "calibration_temperature": self.calibration_temperature_,
+            **column_state(self),
         }
 
     def _restore_classifier(self, fitted: Mapping[str, Any]) -> None:
         """Take over what `_classifier_state` returned."""
         self.classes_ = unpack_labels(fitted["classes"])
-        self.n_features_in_ = int(fitted["n_features_in"])
+        restore_columns(self, fitted)
         # Models saved before calibration existed have no temperature.
         self.calibration_temperature_ = float(fitted.get("calibration_temperature", 1.0))
 
@@ -77,7 +78,7 @@ class BagCalibration(Calibration):
         """
         estimator: Any = self
         check_is_fitted(estimator, "model_")
-        instances = read_bags(bags, groups, width=estimator.n_features_in_)
+        instances = estimator._read_bags(bags, groups)
         labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
         self.calibration_temperature_ = 1.0
         log_all = estimator._log_probabilities(estimator.scaler_(instances.objects))

@@ -16,9 +16,14 @@ from groupnoise._bags import read_bag_labels, read_bags, refuse_unlabelled
 from groupnoise._checks import (
     check_choice,
     check_count,
-    check_features,
     check_fraction,
     check_positive,
+)
+from groupnoise._columns import (
+    refuse_other_columns,
+    remember_columns,
+    rows_to_predict,
+    tables_of_bags,
 )
 from groupnoise._random import RandomState
 from groupnoise._scaling import Scaler
@@ -99,6 +104,9 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         The labels.
     n_features_in_ : int
         Width of the instances.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `fit` was given data frames with names; answers are given for
+        the same columns in the same order only.
     members_ : ModuleList of MatchingModel
         The trained encoders of each member; `model_` is the first.
     history_ : History
@@ -229,7 +237,8 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
         refuse_unlabelled(labels)
         self._settle_trade_off(BagTrials(instances, labels, self.classes_))
-        self.n_features_in_, self.calibration_temperature_ = instances.objects.shape[1], 1.0
+        remember_columns(self, tables_of_bags(bags, instances.objects))
+        self.calibration_temperature_ = 1.0
         self.scaler_ = Scaler(self.scaling).fit(instances.objects)
         bag, label = np.nonzero(labels)  # one group per (bag, label)
         scaled = Groups(self.scaler_(instances.objects), instances.offsets)
@@ -314,8 +323,14 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
 
     def _scaled_rows(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self, "model_")
-        rows = check_features("X", X, width=self.n_features_in_, owner=type(self).__name__)
-        return self.scaler_(rows)
+        return self.scaler_(rows_to_predict(self, X))
+
+    def _read_bags(self, bags: Any, groups: ArrayLike | None) -> Groups:
+        """Return bags to answer about, of the columns seen in `fit`."""
+        check_is_fitted(self, "model_")
+        instances = read_bags(bags, groups)
+        refuse_other_columns(self, tables_of_bags(bags, instances.objects))
+        return instances
 
     def bag_scores(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
         """Return the score of each class for each bag, shape (n_bags, n_classes)."""
@@ -366,8 +381,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         return object_scores(outputs)
 
     def _batches(self, bags: Any, groups: ArrayLike | None) -> Iterator[GroupBatch]:
-        check_is_fitted(self, "model_")
-        instances = read_bags(bags, groups, width=self.n_features_in_)
+        instances = self._read_bags(bags, groups)
         scaled = Groups(
             self.scaler_(instances.objects),
             instances.offsets,

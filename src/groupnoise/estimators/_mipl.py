@@ -15,6 +15,13 @@ from torch import Tensor, nn
 
 from groupnoise._bags import read_bag_labels, read_bags, refuse_unlabelled
 from groupnoise._checks import check_count, check_fraction, check_positive
+from groupnoise._columns import (
+    column_state,
+    refuse_other_columns,
+    remember_columns,
+    restore_columns,
+    tables_of_bags,
+)
 from groupnoise._model_files import pack_labels, unpack_labels
 from groupnoise._random import RandomState
 from groupnoise._scaling import Scaler
@@ -104,6 +111,9 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         The labels.
     n_features_in_ : int
         Width of the instances.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `fit` was given data frames with names; answers are given for
+        the same columns in the same order only.
     members_ : ModuleList of MatchingModel
         The trained encoders of each member; `model_` is the first.
     history_ : History
@@ -229,7 +239,7 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         instances = read_bags(bags, groups)
         candidates, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
         refuse_unlabelled(candidates)
-        self.n_features_in_ = instances.objects.shape[1]
+        remember_columns(self, tables_of_bags(bags, instances.objects))
         self.scaler_ = Scaler(self.scaling).fit(instances.objects)
         self._train_members(
             self._build_model,
@@ -276,7 +286,9 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
 
     def _batches(self, bags: Any, groups: ArrayLike | None) -> Iterator[GroupBatch]:
         check_is_fitted(self, "model_")
-        scaled = self._scaled(read_bags(bags, groups, width=self.n_features_in_))
+        instances = read_bags(bags, groups)
+        refuse_other_columns(self, tables_of_bags(bags, instances.objects))
+        scaled = self._scaled(instances)
         for rows in batch_rows(scaled.sizes, EVALUATION_BATCH, None):
             yield collate(scaled, rows)
 
@@ -350,11 +362,11 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         return indicator
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        fitted = {"classes": pack_labels(self.classes_), "n_features_in": self.n_features_in_}
+        fitted = {"classes": pack_labels(self.classes_), **column_state(self)}
         return fitted, self.scaler_.arrays()
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.classes_ = unpack_labels(fitted["classes"])
-        self.n_features_in_ = int(fitted["n_features_in"])
+        restore_columns(self, fitted)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
         self._rebuild_members(self._build_model)

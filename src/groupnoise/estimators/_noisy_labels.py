@@ -78,7 +78,7 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
         P(given label | true label), row by true label.
     label_issues_ : LabelIssues
         What is believed of each training label; not part of a saved model.
-    n_features_in_, members_, log_normaliser_, history_
+    n_features_in_, feature_names_in_, members_, log_normaliser_, history_
         As in :class:`MaxMatchingPartialLabelClassifier`.
 
     Examples
@@ -198,7 +198,7 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
         self.label_issues_: LabelIssues = judge_labels(belief, given, classes)
         self.noise_matrix_ = belief.noise
         super().fit(
-            rows,
+            X,  # not the rows read from it: a data frame names its columns
             _label_sets(self._candidates_of(belief.probabilities, given), classes),
             candidate_weights=belief.probabilities + LEAST_TRUST,
             validate=validate,

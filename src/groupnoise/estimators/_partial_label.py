@@ -20,6 +20,7 @@ from groupnoise._checks import (
     check_fraction,
     check_positive,
 )
+from groupnoise._columns import remember_columns, rows_to_predict
 from groupnoise._random import RandomState
 from groupnoise._scaling import Scaler
 from groupnoise._typing import FloatArray, ProgressCallback
@@ -117,6 +118,9 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         The labels.
     n_features_in_ : int
         Width of the rows.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `fit` was given data frames with names; answers are given for
+        the same columns in the same order only.
     members_ : ModuleList of MatchingModel
         The trained encoders of each member; `model_` is the first.
     log_normaliser_ : ndarray of shape (n_members, n_classes)
@@ -253,7 +257,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         refuse_unequal_rows(rows, indicator)
         trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
         self._settle_trade_off(trials)
-        self.n_features_in_, self.calibration_temperature_ = rows.shape[1], 1.0
+        remember_columns(self, [X])
+        self.calibration_temperature_ = 1.0
         self.scaler_ = Scaler(self.scaling).fit(rows)
         inputs = torch.from_numpy(self.scaler_(rows))
         generator = self._generator()
@@ -320,8 +325,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
     def _log_pair(self, X: ArrayLike) -> list[Tensor]:
         """Return what each member says of every (row, label) pair: (n_rows, n_classes) each."""
         check_is_fitted(self, "model_")
-        rows = check_features("X", X, width=self.n_features_in_, owner=type(self).__name__)
-        blocks = torch.from_numpy(self.scaler_(rows)).split(EVALUATION_BATCH)
+        rows = self.scaler_(rows_to_predict(self, X))
+        blocks = torch.from_numpy(rows).split(EVALUATION_BATCH)
         pairs = []
         with torch.no_grad():
             for number, model in enumerate(self._models()):

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from groupnoise._bags import read_bag_labels, read_bags
+from groupnoise._columns import refuse_other_columns, remember_columns, tables_of_bags
 from groupnoise._typing import BoolArray, FloatArray
 from groupnoise.baselines._classifier import SavedClassifier
 from groupnoise.groups import Groups
@@ -146,8 +147,7 @@ class BagClassifier(SavedClassifier):
         """Return checked bags and the answers of the problems, and take over the classes."""
         found = read_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(found), groups=groups)
-        named = bags if hasattr(bags, "columns") else found.objects
-        validate_data(self, named, "no_validation", reset=True, skip_check_array=True)
+        remember_columns(self, tables_of_bags(bags, found.objects))
         self.is_multi_label_ = np.array((labels.sum(axis=1) != 1).any())
         return found, labels[:, -self._n_problems :]
 
@@ -162,4 +162,6 @@ class BagClassifier(SavedClassifier):
 
     def _bags_to_predict(self, bags: Any, groups: Any) -> Groups:
         check_is_fitted(self, "classes_")
-        return read_bags(bags, groups, width=self.n_features_in_)
+        found = read_bags(bags, groups)
+        refuse_other_columns(self, tables_of_bags(bags, found.objects))
+        return found
