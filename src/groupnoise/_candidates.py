@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise._label_sets import read_label_sets
+from groupnoise._label_sets import holds_plain_labels, read_label_sets
 from groupnoise._typing import BoolArray
 from groupnoise.exceptions import DataError, EmptyGroupError
 
@@ -55,7 +55,40 @@ def read_candidates(candidates: Any, classes: Any = None) -> tuple[BoolArray, ND
     return indicator, found
 
 
-def refuse_unequal_rows(rows: Any, indicator: BoolArray) -> None:
+def answered_right(predicted: NDArray[Any], y: Any, classes: NDArray[Any]) -> BoolArray:
+    """Tell which rows were answered with their true label, or with one of their candidates.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n_rows,)
+        Labels a model answered with.
+    y : array-like, sparse matrix or sequence
+        True labels, or candidates in any form :func:`read_candidates` takes. A true label the
+        model never saw is answered wrong: a part of a cross-validation may lack it.
+    classes : ndarray of shape (n_classes,)
+        The labels the model knows.
+
+    Returns
+    -------
+    bool ndarray of shape (n_rows,)
+
+    Examples
+    --------
+    >>> answered_right(np.array(["ann", "bob"]), ["ann", "cleo"], np.array(["ann", "bob"])).tolist()
+    [True, False]
+    """
+    if holds_plain_labels(y):
+        truth = np.asarray(y)
+        refuse_unequal_rows(predicted, truth)
+        return np.asarray(predicted == truth, dtype=bool)
+    candidates, _ = read_candidates(y, classes)
+    refuse_unequal_rows(predicted, candidates)
+    answers, _ = read_candidates(predicted, classes)
+    covered: BoolArray = (candidates & answers).any(axis=1)
+    return covered
+
+
+def refuse_unequal_rows(rows: Any, indicator: NDArray[Any]) -> None:
     """Raise if candidates were given for another number of rows than there are."""
     if len(rows) != len(indicator):
         raise DataError(

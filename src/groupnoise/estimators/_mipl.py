@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from groupnoise._bags import read_bag_labels, read_bags, refuse_unlabelled
+from groupnoise._candidates import answered_right
 from groupnoise._checks import check_count, check_fraction, check_positive
 from groupnoise._columns import (
     column_state,
@@ -353,6 +354,8 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
     def score(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> float:
         """Return the accuracy for true bag labels, the covering rate for candidate labels."""
         best = self.predict_log_proba(bags, groups=groups).argmax(axis=1)
+        if groups is None:
+            return float(answered_right(self.classes_[best], y, self.classes_).mean())
         indicator = self._read_candidates(y, len(best), groups)
         return float(indicator[np.arange(len(best)), best].mean())
 

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise._candidates import read_candidates, refuse_unequal_rows
+from groupnoise._candidates import answered_right, read_candidates, refuse_unequal_rows
 from groupnoise._checks import (
     check_choice,
     check_count,
@@ -385,14 +385,12 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         """Return the accuracy for true labels, the covering rate for candidate labels.
 
         The covering rate is the share of rows whose predicted label is one of the candidates: it
-        needs no true label, so `GridSearchCV` can choose by it.
+        needs no true label, so `GridSearchCV` can choose by it. A true label that `fit` did not
+        see counts as answered wrong.
         """
-        log_proba = self.predict_log_proba(X)
-        indicator, _ = read_candidates(y, self.classes_)
-        refuse_unequal_rows(log_proba, indicator)
-        covered = indicator[np.arange(len(indicator)), log_proba.argmax(axis=1)]
+        right = answered_right(self.predict(X), y, self.classes_)
         weights = None if sample_weight is None else np.asarray(sample_weight)
-        return float(np.average(covered, weights=weights))
+        return float(np.average(right, weights=weights))
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays = {**self.scaler_.arrays(), "log_normaliser": self.log_normaliser_}

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -92,6 +92,16 @@ def test_grid_search_and_pipeline_work_on_candidates(blobs):
     name = "maxmatchingpartiallabelclassifier__weighting_strength"
     search = GridSearchCV(pipeline, {name: [0.0, 1.0]}, cv=2).fit(rows, candidates)
     assert search.best_score_ > 0.7
+
+
+def test_a_true_label_never_seen_counts_as_wrong_so_that_sorted_rows_can_be_cross_validated(blobs):
+    rows, _, truth = blobs
+    order = np.argsort(truth, kind="stable")
+    model = quick(max_epochs=1).fit(rows, truth)
+    assert model.score(rows[:2], [truth[0], 7]) == (model.predict(rows[:1]) == truth[0]).mean() / 2
+    search = GridSearchCV(quick(max_epochs=1), {"dim": [8, 16]}, cv=KFold(3))
+    search.fit(rows[order], truth[order])
+    assert (search.cv_results_["mean_test_score"] == 0.0).all()  # each part is a class of its own
 
 
 def test_an_encoder_of_the_users_own_is_trained_and_restored(blobs, tmp_path):

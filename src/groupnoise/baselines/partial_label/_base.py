@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from groupnoise._candidates import read_candidates
-from groupnoise._label_sets import holds_plain_labels
+from groupnoise._candidates import answered_right, read_candidates
 from groupnoise._typing import BoolArray, FloatArray
 from groupnoise.baselines._classifier import SavedClassifier
 from groupnoise.exceptions import DataError
@@ -101,15 +100,7 @@ class PartialLabelClassifier(SavedClassifier):
         -------
         score : float
         """
-        predicted = self.predict(X)
-        if holds_plain_labels(y):
-            truth = np.asarray(y)
-            _check_same_length(predicted, truth)
-            return float(np.mean(predicted == truth))
-        indicator, _ = read_candidates(y, self.classes_)
-        _check_same_length(predicted, indicator)
-        chosen, _ = read_candidates(predicted, self.classes_)
-        return float((indicator & chosen).any(axis=1).mean())
+        return float(answered_right(self.predict(X), y, self.classes_).mean())
 
     def _training_data(self, X: Any, y: Any) -> tuple[FloatArray, BoolArray]:
         """Return checked rows and candidates, and take over the classes."""
