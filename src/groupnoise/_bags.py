@@ -63,6 +63,13 @@ def read_bags(bags: Any, groups: Any = None) -> Groups:
     return found
 
 
+def holds_bags(instances: Any) -> bool:
+    """Tell instances in bags (Groups, an array per bag, three dimensions) from plain rows."""
+    if isinstance(instances, (list, tuple)):
+        return len(instances) > 0 and _array_rank(instances[0]) == 2
+    return isinstance(instances, Groups) or _array_rank(instances) == 3
+
+
 def read_bag_labels(
     y: Any, n_bags: int, classes: Any = None, *, groups: Any = None
 ) -> tuple[BoolArray, NDArray[Any]]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from groupnoise._files import write_json
@@ -333,6 +334,25 @@ def test_bags_are_told_apart(model):
 
 
 @every_bag
+def test_score_takes_bags_and_instances(model):
+    fitted, (bags, labels) = fitted_once(model), labelled_bags(30, seed=5)
+    right = fitted.predict_bags(bags) == NAMES[labels]
+    assert fitted.score(bags, NAMES[labels]) == right.mean()
+    assert fitted.score(bags[:2], ["elm", NAMES[labels[1]]]) == right[1] / 2
+    assert fitted.score(UNSEEN, NAMES[UNSEEN_LABELS]) == np.mean(
+        fitted.predict(UNSEEN) == NAMES[UNSEEN_LABELS]
+    )
+
+
+def test_a_grid_search_on_bags_chooses_by_their_labels():
+    model = MILRClassifier(**SEEDED)
+    grid = {"regularization": [1e-4, 1e6]}
+    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(BAGS, NAMES[BAG_LABELS])
+    assert search.best_params_ == {"regularization": 1e-4}
+    assert search.best_score_ > 0.9
+
+
+@every_bag
 def test_the_object_of_a_bag_scores_above_its_background(model):
     rows = np.vstack(BAGS)
     scores = fitted_once(model).instance_scores(BAGS)
@@ -372,6 +392,8 @@ def test_bags_may_carry_several_labels_or_none(model):
     predicted = fitted.predict_bags(pairs)
     assert predicted.dtype == bool
     assert predicted.shape == (30, 3)
+    matrix = np.array([[name in labels for name in NAMES] for labels in both])
+    assert fitted.score(pairs, both) == (predicted == matrix).all(axis=1).mean()
     assert (fitted.predict(UNSEEN) == NAMES[UNSEEN_LABELS]).mean() > 0.9
 
 

@@ -12,7 +12,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise._bags import read_bag_labels, read_bags, refuse_unlabelled
+from groupnoise._bags import holds_bags, read_bag_labels, read_bags, refuse_unlabelled
+from groupnoise._candidates import answered_right
 from groupnoise._checks import (
     check_choice,
     check_count,
@@ -399,11 +400,27 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         log_pair = features.gather(-1, wanted).squeeze(-1)
         return Matching(log_pair, batch.mask, features, features)
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy on single instances with known labels."""
-        from sklearn.metrics import accuracy_score
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy on single instances with known labels, or on bags.
 
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        Bags in any form but flat rows are answered by :meth:`predict_bags`, so `GridSearchCV` can
+        choose by the labels `fit` was given; a bag with several is right if the answer is one of
+        them. Plain rows are instances.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), sequence of arrays, or Groups
+            Instances, or bags.
+        y : array-like
+            A label per instance; for bags, as in :meth:`fit`.
+        sample_weight : array-like of shape (n_rows,) or (n_bags,), optional
+            How much each counts.
+        """
+        if not holds_bags(X):
+            return float(super().score(X, y, sample_weight))
+        right = answered_right(self.predict_bags(X), y, self.classes_)
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average(right, weights=weights))
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return self._classifier_state(), self.scaler_.arrays()

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 
 from groupnoise.estimators import MaxMatchingMILClassifier
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
@@ -79,6 +80,28 @@ def test_bag_scores_rank_the_classes_of_each_bag(witness_bags):
     scores = model.bag_scores(bags)
     assert scores.shape == (60, 3)
     assert (model.predict_bags(bags) == scores.argmax(axis=1)).all()
+
+
+def test_score_takes_bags_as_fit_does_and_instances_as_predict_does(witness_bags):
+    bags, labels = witness_bags
+    model = quick().fit(bags, labels)
+    expected = np.mean(model.predict_bags(bags) == labels)
+    for form in (bags, list(bags), Groups.from_array(bags)):
+        assert model.score(form, labels) == expected
+    assert model.score(bags, [{label} for label in labels]) == expected
+    assert model.score(bags[:2], [9, labels[1]]) == (model.predict_bags(bags)[1] == labels[1]) / 2
+    witnesses = bags[:, 0]
+    assert model.score(witnesses, labels) == np.mean(model.predict(witnesses) == labels)
+
+
+@pytest.mark.parametrize("form", [np.asarray, list, Groups.from_array])
+def test_grid_search_on_bags_chooses_by_their_labels(witness_bags, form):
+    bags, labels = witness_bags
+    search = GridSearchCV(quick(), {"learning_rate": [1e-6, 0.05]}, cv=2, error_score="raise")
+    search.fit(form(bags), labels)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_params_ == {"learning_rate": 0.05}
+    assert search.best_score_ > 0.9
 
 
 @pytest.mark.parametrize(

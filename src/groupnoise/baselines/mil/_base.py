@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise._bags import read_bag_labels, read_bags
+from groupnoise._bags import holds_bags, read_bag_labels, read_bags
+from groupnoise._candidates import answered_right
 from groupnoise._columns import refuse_other_columns, remember_columns, tables_of_bags
 from groupnoise._typing import BoolArray, FloatArray
 from groupnoise.baselines._classifier import SavedClassifier
@@ -127,6 +128,33 @@ class BagClassifier(SavedClassifier):
         The columns of several classes are separate answers and need not sum to one.
         """
         return self._per_class(self._bag_probabilities(self._bags_to_predict(bags, groups)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on single instances with known labels, or on bags.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), sequence of arrays, or Groups
+            Instances; or bags, in any form but flat rows.
+        y : array-like
+            A label per instance; for bags, as in :meth:`fit`. After a fit on bags with several
+            labels, a bag is right if all of its labels are.
+        sample_weight : array-like of shape (n_rows,) or (n_bags,), optional
+            How much each counts.
+
+        Returns
+        -------
+        score : float
+        """
+        if not holds_bags(X):
+            return float(super().score(X, y, sample_weight))
+        predicted = self.predict_bags(X)
+        if self.is_multi_label_:
+            labels, _ = read_bag_labels(y, len(predicted), self.classes_)
+            right = (predicted == labels).all(axis=1)
+        else:
+            right = answered_right(predicted, y, self.classes_)
+        return float(np.average(right, weights=sample_weight))
 
     def instance_scores(self, bags: Any, *, groups: Any = None) -> FloatArray:
         """Return how much each instance speaks for each class of its bag.
