@@ -22,7 +22,8 @@ from groupnoise.estimators._base import mean_probability
 LOWEST, HIGHEST = 0.05, 20.0
 """Temperatures looked at."""
 WRONG_SHARE = 0.01
-"""Share of held-out rows taken to be wrong themselves, so that none can cost without bound."""
+"""Share of held-out rows, and of bags with one label, taken to be wrong themselves, so that none
+can cost without bound."""
 
 Likelihood = Callable[[Tensor], Tensor]
 """Maps log probabilities (n_objects, n_targets) to the log likelihood of each group."""
@@ -135,7 +136,7 @@ def fit_temperature(members: list[Tensor], likelihood: Likelihood) -> float:
     bounds = (math.log(LOWEST), math.log(HIGHEST))
     # A coarse look first: the likelihood of groups may have more than one peak.
     grid = np.linspace(*bounds, 25)
-    best = int(np.argmin([loss(value) for value in grid]))
+    best = int(np.nanargmin([loss(value) for value in grid]))
     around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-3})
     return float(math.exp(found.x))
@@ -153,10 +154,14 @@ def candidate_likelihood(candidates: BoolArray) -> Likelihood:
     chance = allowed.double().mean(-1)  # of an even guess
 
     def likelihood(log_proba: Tensor) -> Tensor:
-        covered = (log_proba.exp() * allowed).sum(-1)
-        return torch.log((1.0 - WRONG_SHARE) * covered + WRONG_SHARE * chance)
+        return _with_guesses((log_proba.exp() * allowed).sum(-1), chance)
 
     return likelihood
+
+
+def _with_guesses(proba: Tensor, chance: Tensor | float) -> Tensor:
+    """Return log probabilities if a small share of all answers were guesses, right by chance."""
+    return torch.log((1.0 - WRONG_SHARE) * proba + WRONG_SHARE * chance)
 
 
 def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:
@@ -180,8 +185,13 @@ def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:
         return values.new_zeros(n_bags, n_classes).index_add_(0, bag, values)
 
     def which(log_proba: Tensor) -> Tensor:
-        mass = over_bags(log_proba[:, :n_classes].exp())
-        return torch.log(mass[wanted] / mass.sum(-1))
+        # On log scale: a bag that is background throughout leaves the classes next to nothing.
+        values = log_proba[:, :n_classes]
+        place = bag.unsqueeze(-1).expand_as(values)
+        peak = values.new_full((n_bags, n_classes), -torch.inf)
+        peak = peak.scatter_reduce_(0, place, values, "amax")
+        log_mass = peak + over_bags((values - peak[bag]).exp()).log()
+        return _with_guesses(log_mass.softmax(-1)[wanted], 1.0 / n_classes)
 
     def present_or_absent(log_proba: Tensor) -> Tensor:
         tiny = torch.finfo(log_proba.dtype).eps

@@ -54,7 +54,7 @@ def test_the_likelihood_of_candidates_is_their_summed_probability():
 def test_bags_with_one_label_are_asked_which_class_is_matched_most():
     proba = torch.tensor([[0.6, 0.4], [0.2, 0.8], [0.3, 0.7]], dtype=torch.float64)
     likelihood = bag_likelihood(np.array([0, 2, 3]), np.array([[True, False], [False, True]]))
-    expected = [math.log(0.8 / 2.0), math.log(0.7)]
+    expected = [math.log((1 - WRONG_SHARE) * share + WRONG_SHARE / 2) for share in (0.8 / 2.0, 0.7)]
     assert likelihood(proba.log()).tolist() == pytest.approx(expected)
 
 
@@ -66,6 +66,21 @@ def test_bags_with_several_labels_are_asked_what_is_present_and_what_absent():
         math.log(0.7) + math.log(0.6),
     ]
     assert likelihood(proba.log()).tolist() == pytest.approx(expected)
+
+
+def test_a_bag_of_background_alone_does_not_decide_the_temperature():
+    log_proba, labels = honest_rows(400, 3, seed=0)
+    outside = torch.full((400, 1), -700.0, dtype=torch.float64)
+    log_all = torch.cat([3.0 * log_proba, outside], -1).log_softmax(-1)  # three times too sure
+    indicator = np.eye(3, dtype=bool)[labels]
+    usual = fit_temperature([log_all], bag_likelihood(np.arange(401), indicator))
+    background = torch.tensor([[-800.0, -801.0, -802.0, 0.0]], dtype=torch.float64)
+    with_background = fit_temperature(
+        [torch.cat([log_all, background])],
+        bag_likelihood(np.arange(402), np.vstack([indicator, [[True, False, False]]])),
+    )
+    assert with_background == pytest.approx(usual, rel=0.1)
+    assert 1.5 < with_background < 6.0
 
 
 @pytest.fixture(scope="module")
