@@ -51,12 +51,6 @@ class Calibration:
         # Models saved before calibration existed have no temperature.
         self.calibration_temperature_ = float(fitted.get("calibration_temperature", 1.0))
 
-    def _cooled(self, log_proba: Tensor) -> Tensor:
-        """Return log probabilities at the fitted temperature."""
-        if self.calibration_temperature_ == 1.0:
-            return log_proba
-        return (log_proba / self.calibration_temperature_).log_softmax(-1)
-
 
 class BagCalibration(Calibration):
     """Calibration of instance probabilities with labelled bags."""
@@ -81,8 +75,7 @@ class BagCalibration(Calibration):
         check_is_fitted(estimator, "model_")
         instances = estimator._read_bags(bags, groups)
         labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
-        self.calibration_temperature_ = 1.0
-        log_all = estimator._log_probabilities(estimator.scaler_(instances.objects))
+        log_all = estimator._log_probabilities(estimator.scaler_(instances.objects), 1.0)
         likelihood = bag_likelihood(instances.offsets, labels)
         self.calibration_temperature_ = fit_temperature([log_all], likelihood)
         return self
@@ -108,8 +101,7 @@ class CandidateCalibration(Calibration):
         estimator: Any = self
         check_is_fitted(estimator, "model_")
         indicator, _ = read_candidates(candidates, estimator.classes_)
-        self.calibration_temperature_ = 1.0
-        members = [pair.log_softmax(-1) for pair in estimator._log_pair(X)]
+        members = [pair.log_softmax(-1) for pair in estimator._log_pair(X, 1.0)]
         refuse_unequal_rows(members[0], indicator)
         self.calibration_temperature_ = fit_temperature(members, candidate_likelihood(indicator))
         return self

@@ -291,14 +291,21 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
             over_workers=None if workers is None else workers.logsumexp,
         )
 
-    def _log_probabilities(self, instances: NDArray[Any]) -> Tensor:
-        """Return log P(target | instance) of scaled instances, background last."""
+    def _log_probabilities(
+        self, instances: NDArray[Any], temperature: float | None = None
+    ) -> Tensor:
+        """Return log P(target | instance) of scaled instances, background last.
+
+        The temperature of the logits is by default the calibrated one.
+        """
+        cooling = self.calibration_temperature_ if temperature is None else temperature
         with torch.no_grad():
             inputs, members = torch.from_numpy(instances), []
             for model in self._models():
                 logits = model.logits(model.encode_objects(inputs), torch.arange(model.n_targets))
                 members.append(logits.log_softmax(-1))
-            return self._cooled(mean_probability(members))
+            log_proba = mean_probability(members)
+            return log_proba if cooling == 1.0 else (log_proba / cooling).log_softmax(-1)
 
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
         """Return log P(class | instance), shape (n_rows, n_classes); background left out."""

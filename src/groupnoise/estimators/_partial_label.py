@@ -322,8 +322,13 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         labels = model.encode_objects(torch.arange(len(self.classes_)))
         return model.encode_target_inputs(inputs) @ labels.t()
 
-    def _log_pair(self, X: ArrayLike) -> list[Tensor]:
-        """Return what each member says of every (row, label) pair: (n_rows, n_classes) each."""
+    def _log_pair(self, X: ArrayLike, temperature: float | None = None) -> list[Tensor]:
+        """Return what each member says of every (row, label) pair: (n_rows, n_classes) each.
+
+        The temperature of the logits is by default the calibrated one. Under
+        `normalize="targets"` rows do not sum to one over labels, and no temperature makes them.
+        """
+        cooling = self.calibration_temperature_ if temperature is None else temperature
         check_is_fitted(self, "model_")
         rows = self.scaler_(rows_to_predict(self, X))
         blocks = torch.from_numpy(rows).split(EVALUATION_BATCH)
@@ -332,12 +337,13 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
             for number, model in enumerate(self._models()):
                 logits = torch.cat([self._logits(model, block) for block in blocks])
                 if self.normalize != "targets":
-                    pairs.append(logits.log_softmax(-1))
+                    pairs.append((logits / cooling).log_softmax(-1))
                 elif model.target_inputs is not None:  # asked during training
-                    pairs.append(logits - self._level(model))
+                    pairs.append((logits - self._level(model)) / cooling)
                 else:
-                    pairs.append(logits - torch.from_numpy(self.log_normaliser_[number]))
-        return [self._cooled(pair) for pair in pairs]
+                    level = torch.from_numpy(self.log_normaliser_[number])
+                    pairs.append((logits - level) / cooling)
+        return pairs
 
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
         """Return log P(label | row), shape (n_rows, n_classes)."""

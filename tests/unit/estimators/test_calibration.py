@@ -137,6 +137,24 @@ def test_bags_calibrate_instances_and_selection_follows(tmp_path):
     assert load_model(tmp_path / "model").calibration_temperature_ == model.calibration_temperature_
 
 
+def test_a_calibration_that_is_refused_changes_nothing(fitted_rows, rows):
+    fitted_rows.calibration_temperature_ = 2.0
+    with pytest.raises(DataError, match="features"):
+        fitted_rows.calibrate(rows[1].features[:, :2], rows[1].candidates)
+    assert fitted_rows.calibration_temperature_ == 2.0
+
+
+@pytest.mark.parametrize("normalize", ["both", "objects", "targets"])
+def test_scores_of_candidates_follow_the_temperature_without_a_jump(rows, normalize):
+    X, candidates = rows[0].features, rows[0].candidates
+    model = MaxMatchingPartialLabelClassifier(
+        encoder="linear", normalize=normalize, max_epochs=1, random_state=0
+    ).fit(X, candidates)
+    before = model.select(X, candidates).scores
+    model.calibration_temperature_ = 1.0001
+    np.testing.assert_allclose(model.select(X, candidates).scores, before, rtol=0.01, atol=0.01)
+
+
 def test_unequal_rows_are_refused(fitted_rows, rows):
     with pytest.raises(DataError, match="candidates were given for 5"):
         fitted_rows.calibrate(rows[1].features[:4], rows[1].candidates[:5])
