@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from groupnoise._typing import FloatArray, IntArray
+from groupnoise._typing import BoolArray, FloatArray, IntArray
+from groupnoise.estimators._base import ObjectScores
 from groupnoise.groups import Groups
 from groupnoise.matching import MatchingModel, log_normaliser, masked_logsumexp
 from groupnoise.objectives import GroupObjective
@@ -188,6 +189,40 @@ def score_items(
         logits += bias.unsqueeze(1)
     terms = (logits + log_weight.unsqueeze(-1)).transpose(1, 2)
     return masked_logsumexp(terms, mask.unsqueeze(1).expand(-1, items.shape[1], -1))
+
+
+def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) -> ObjectScores:
+    """Return scores of known clicks at their places among all clicks of their histories.
+
+    Parameters
+    ----------
+    found : ObjectScores
+        Of the known clicks, at least one in each history.
+    is_known : bool ndarray of shape (n_clicks,)
+        Which of all clicks these are.
+    sizes : int64 ndarray of shape (n_histories,)
+        How many clicks each history has, known or not.
+
+    Returns
+    -------
+    ObjectScores
+        Unknown clicks have a score and weight of -inf, and no share.
+    """
+    place = np.flatnonzero(is_known)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+
+    def spread(values: FloatArray, fill: float) -> FloatArray:
+        full = np.full(len(is_known), fill, dtype=values.dtype)
+        full[place] = values
+        return full
+
+    return ObjectScores(
+        place[found.offsets[:-1] + found.chosen] - offsets[:-1],
+        spread(found.scores, -np.inf),
+        spread(found.log_weight, -np.inf),
+        spread(found.share, 0.0),
+        offsets,
+    )
 
 
 def _log_trust(objective: GroupObjective, features: Tensor, mask: Tensor) -> Tensor:

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise._catalogue import Catalogue, ItemHistories
+from groupnoise._catalogue import Catalogue, IndexedHistories, ItemHistories
 from groupnoise._checks import check_choice, check_count, check_positive
 from groupnoise._random import RandomState
 from groupnoise._recommender import ItemToItemRecommender
-from groupnoise._typing import FloatArray, IntArray, ProgressCallback
+from groupnoise._typing import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
 from groupnoise.estimators._history_scores import (
     ItemSlices,
+    among_all_clicks,
     item_slices,
     recent_clicks,
     score_catalogue,
@@ -367,11 +368,19 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         Parameters
         ----------
         histories : sequence of sequences of item ids, or Groups of item indices
-            The clicks; groups may carry their targets.
+            The clicks; groups may carry their targets. A click that is not in the catalogue keeps
+            its place: it scores -inf, has no share and is never chosen.
         targets : array-like of shape (n_histories,), optional
             The next item of each history: an id, or an index for groups without targets.
+
+        Raises
+        ------
+        DataError
+            If a history holds no click of the catalogue, or a target is not in it.
         """
-        groups = self._with_targets(histories, targets)
+        asked = histories if isinstance(histories, Groups) else list(histories)
+        indexed = self.catalogue_.index(asked)
+        groups = self._with_targets(asked, indexed, targets)
         objective = self._objective()
         pair = PairMatching(FullCandidates(self.n_items_))
         outputs = []
@@ -380,10 +389,22 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
                 batch = collate(groups, rows)
                 matching = pair(self.model_, batch, torch.Generator())
                 outputs.append((objective(matching), batch.mask))
-        return object_scores(outputs)
+        found = object_scores(outputs)
+        if not indexed.n_unknown.any():
+            return found
+        sizes = np.diff(indexed.offsets) + indexed.n_unknown
+        return among_all_clicks(found, self._is_known(asked), sizes)
 
-    def _with_targets(self, histories: ItemHistories | Groups, targets: Any) -> Groups:
-        indexed = self.catalogue_.index(histories)
+    def _is_known(self, histories: Sequence[Any] | Groups) -> BoolArray:
+        """Tell which clicks are in the catalogue, shape (n_clicks,)."""
+        if isinstance(histories, Groups):
+            return (histories.objects >= 0) & (histories.objects < self.n_items_)
+        return self.catalogue_.indices_of(list(itertools.chain(*histories))) >= 0
+
+    def _with_targets(
+        self, histories: Sequence[Any] | Groups, indexed: IndexedHistories, targets: Any
+    ) -> Groups:
+        """Return the known clicks of each history with the next item."""
         if isinstance(histories, Groups):
             wanted = histories.targets if targets is None else np.asarray(targets)
         else:
@@ -393,6 +414,9 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         unknown = np.flatnonzero((wanted < 0) | (wanted >= self.n_items_))
         if len(unknown):
             raise DataError(f"the target of history {unknown[0]} is not in the catalogue.")
+        empty = np.flatnonzero(np.diff(indexed.offsets) == 0)
+        if len(empty):
+            raise DataError(f"history {empty[0]} holds no click that is in the catalogue.")
         return Groups(indexed.items, indexed.offsets, wanted)
 
     def item_vectors(self) -> ItemVectors:

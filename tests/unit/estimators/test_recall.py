@@ -113,6 +113,35 @@ def test_bad_histories_are_refused_in_one_helpful_sentence(histories, words):
         quick().fit(histories)
 
 
+def test_unknown_clicks_keep_their_places_and_are_never_chosen(two_worlds):
+    histories, _ = two_worlds
+    model = quick(max_epochs=1).fit(histories)
+    known = model.select([["tea", "jam"], ["saw"]], targets=["rye", "nail"])
+    found = model.select([["moon", "tea", "sun", "jam"], ["sun", "saw"]], targets=["rye", "nail"])
+    assert found.offsets.tolist() == [0, 4, 6]
+    assert found.chosen.tolist() == [[1, 3][known.chosen[0]], 1]
+    places = [1, 3, 5]
+    np.testing.assert_array_equal(found.scores[places], known.scores)
+    np.testing.assert_array_equal(found.share[places], known.share)
+    strangers = [0, 2, 4]
+    assert np.isneginf(found.scores[strangers]).all()
+    assert (found.share[strangers] == 0.0).all()
+
+
+def test_unknown_indices_in_groups_keep_their_places(two_worlds):
+    histories, _ = two_worlds
+    model = quick(max_epochs=1).fit(histories)
+    groups = Groups.from_lists([[99, 1], [2, 99]], targets=[3, 4])
+    assert model.select(groups).chosen.tolist() == [1, 0]
+
+
+def test_a_history_of_unknown_clicks_alone_is_named(two_worlds):
+    histories, _ = two_worlds
+    model = quick(max_epochs=1).fit(histories)
+    with pytest.raises(DataError, match="history 1 holds no click"):
+        model.select([["tea"], ["moon", "sun"]], targets=["jam", "rye"])
+
+
 def test_select_needs_to_know_the_next_item(two_worlds):
     histories, _ = two_worlds
     model = quick(max_epochs=1).fit(histories)
