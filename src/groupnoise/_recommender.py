@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,9 @@ class Recommender(BaseEstimator):
     Histories are lists of item ids, each a user's clicks in time order, or
     :class:`~groupnoise.groups.Groups` of item *indices* into `items_`.
     """
+
+    _learned: ClassVar[str] = "catalogue_"
+    """The attribute that holds what training gives; without it a recommender is not fitted."""
 
     catalogue_: Catalogue
     popularity_: FloatArray
@@ -72,9 +75,11 @@ class Recommender(BaseEstimator):
                 else self.catalogue_.indices_of(wanted)
             )
             candidates = np.broadcast_to(indices, (n_rows, indices.shape[-1]))
+            if candidates.size == 0:
+                return np.zeros(candidates.shape)
         blocks = [block for _, block in self._score_blocks(indexed, candidates)]
         if not blocks:
-            return np.zeros((0, self.n_items_ if candidates is None else candidates.shape[1]))
+            return np.zeros((0, self.n_items_))
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
     def recommend(
@@ -125,18 +130,23 @@ class Recommender(BaseEstimator):
         return np.take_along_axis(self._score_all(histories), items, axis=1)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "catalogue_")
+        return hasattr(self, self._learned)
 
     def _prepare(self, histories: ItemHistories | Groups, item_ids: Any) -> Groups:
         """Check parameters, set catalogue and popularity, and return the training data."""
         self._check_parameters()
-        training = self._read_training(histories, item_ids)
+        catalogue, training = self._read_training(histories, item_ids)
         clicks = training.objects if training.targets is None else training.targets
-        self.popularity_ = count_ids(clicks, self.n_items_)
+        if hasattr(self, self._learned):
+            # Should this fit fail, what an earlier one learned must not answer under new names.
+            delattr(self, self._learned)
+        self.catalogue_, self.popularity_ = catalogue, count_ids(clicks, len(catalogue))
         return training
 
-    def _read_training(self, histories: ItemHistories | Groups, item_ids: Any) -> Groups:
-        """Set the catalogue and return the training data as groups of item indices."""
+    def _read_training(
+        self, histories: ItemHistories | Groups, item_ids: Any
+    ) -> tuple[Catalogue, Groups]:
+        """Return the catalogue and the training data as groups of item indices."""
         if isinstance(histories, Groups):
             if histories.objects.dtype.kind not in "iu" or histories.objects.ndim != 1:
                 raise DataError("groups of clicks must hold one whole item index per click.")
@@ -144,19 +154,19 @@ class Recommender(BaseEstimator):
             largest = max(int(a.max()) for a in arrays)
             if min(int(a.min()) for a in arrays) < 0:
                 raise DataError("groups of clicks hold a negative item index.")
-            self.catalogue_ = Catalogue(np.arange(largest + 1) if item_ids is None else item_ids)
-            if largest >= self.n_items_:
+            catalogue = Catalogue(np.arange(largest + 1) if item_ids is None else item_ids)
+            if largest >= len(catalogue):
                 raise DataError(
-                    f"groups hold item index {largest}, but item_ids lists {self.n_items_} items."
+                    f"groups hold item index {largest}, but item_ids lists {len(catalogue)} items."
                 )
-            return histories
+            return catalogue, histories
         rows = list(histories)
-        self.catalogue_ = Catalogue.of_histories(rows) if item_ids is None else Catalogue(item_ids)
-        indexed = self.catalogue_.index(rows)
+        catalogue = Catalogue.of_histories(rows) if item_ids is None else Catalogue(item_ids)
+        indexed = catalogue.index(rows)
         if indexed.n_unknown.any():
             row = int(indexed.n_unknown.argmax())
             raise UnknownTargetError(f"history {row} holds items that item_ids does not list.")
-        return _non_empty(indexed)[0]
+        return catalogue, _non_empty(indexed)[0]
 
     def _score_blocks(
         self, indexed: IndexedHistories, candidates: IntArray | None

@@ -125,6 +125,8 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
     [['jam']]
     """
 
+    _learned = "model_"
+
     def __init__(
         self,
         *,
@@ -378,6 +380,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         DataError
             If a history holds no click of the catalogue, or a target is not in it.
         """
+        check_is_fitted(self)
         asked = histories if isinstance(histories, Groups) else list(histories)
         indexed = self.catalogue_.index(asked)
         groups = self._with_targets(asked, indexed, targets)
@@ -421,6 +424,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
 
     def item_vectors(self) -> ItemVectors:
         """Return the vectors and biases of all items, for export to a recall service."""
+        check_is_fitted(self)
         ids = torch.arange(self.n_items_)
         with torch.no_grad():
             bias = self.model_.target_bias(ids)

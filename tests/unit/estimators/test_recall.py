@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from groupnoise._model_files import read_model, write_model
 from groupnoise.estimators import MaxMatchingRecommender
@@ -140,6 +141,32 @@ def test_a_history_of_unknown_clicks_alone_is_named(two_worlds):
     model = quick(max_epochs=1).fit(histories)
     with pytest.raises(DataError, match="history 1 holds no click"):
         model.select([["tea"], ["moon", "sun"]], targets=["jam", "rye"])
+
+
+def test_a_fit_that_fails_does_not_leave_old_vectors_under_new_names():
+    model = quick(max_epochs=1).fit([["a", "b", "c"]] * 4)
+    with pytest.raises(DataError, match="item_ids"):
+        model.fit([["x", "y"]], item_ids=["x"])
+    assert model.items_.tolist() == ["a", "b", "c"]  # refused before anything was touched
+    assert set(model.recommend([["a"]], top=2)[0][0]) == {"b", "c"}
+    with pytest.raises(DataError, match="long enough"):
+        model.set_params(window_size=9, min_window=9).fit([["x", "y", "z", "w"]])
+    with pytest.raises(NotFittedError):
+        model.recommend([["x"]])
+
+
+def test_no_items_to_score_are_scored_with_nothing(two_worlds):
+    histories, _ = two_worlds
+    model = quick(max_epochs=1).fit(histories)
+    assert model.scores([["tea"], ["saw", "nail"]], items=[]).shape == (2, 0)
+    assert model.scores(Groups.from_lists([[0], [1, 2]]), items=[]).shape == (2, 0)
+
+
+def test_use_before_fit_is_refused():
+    with pytest.raises(NotFittedError):
+        quick().select([["tea"]], targets=["jam"])
+    with pytest.raises(NotFittedError):
+        quick().item_vectors()
 
 
 def test_select_needs_to_know_the_next_item(two_worlds):

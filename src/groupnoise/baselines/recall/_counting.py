@@ -24,6 +24,8 @@ _TIE_BREAK = 1e-9
 class CountingRecommender(ItemToItemBaseline):
     """Score by rows of a sparse item-item table, popularity deciding between equals."""
 
+    _learned = "similarity_"
+
     scope: str
     similarity_: sparse.csr_array
 

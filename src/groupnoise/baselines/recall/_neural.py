@@ -35,6 +35,8 @@ class NeuralRecommender(ItemToItemBaseline):
     A subclass builds its network and yields the loss of each batch of an epoch.
     """
 
+    _learned = "network_"
+
     dim: int
     window_size: int
     n_negatives: int
