@@ -110,6 +110,8 @@ class MatchingEstimator(BaseEstimator):
 
     def _settle_trade_off(self, data: TrialData) -> None:
         """Choose what is "auto" on held-out groups of the training data."""
+        if hasattr(self, "trade_off_"):
+            del self.trade_off_  # chosen in an earlier fit
         if is_auto(self.weighting_strength) or is_auto(self.temperature):
             self.trade_off_ = choose_trade_off(self, data, self._generator())
 

@@ -192,3 +192,12 @@ def test_the_command_line_takes_auto_and_shows_what_it_chose(tmp_path):
     assert fitted.exit_code == 0, fitted.output
     shown = CliRunner().invoke(app, ["info", folder]).output
     assert "weighting_strength = 'auto', which chose " in shown
+
+
+def test_a_fit_with_numbers_forgets_what_an_earlier_one_chose(tmp_path):
+    model, data = digit_bags()
+    model.set_params(weighting_strength="auto").fit(*data)
+    assert hasattr(model, "trade_off_")
+    model.set_params(weighting_strength=1.0).fit(*data).save(tmp_path / "model")
+    assert not hasattr(model, "trade_off_")
+    assert not hasattr(load_model(tmp_path / "model"), "trade_off_")
