@@ -266,21 +266,31 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         pair: Matcher = self._pair(len(rows))
         if candidate_weights is not None:
             pair = PriorMatching(pair, log_candidate_weights(candidate_weights, indicator))
-        self._train_members(
-            lambda draw: self._build_model(draw, inputs),
-            groups,
-            pair,
-            generator,
-            group_weights=group_weights(self.class_weight, indicator, self.classes_),
-            validate=validate,
-            workers=workers,
-            checkpoint=checkpoint,
-        )
-        self.log_normaliser_ = torch.stack([self._level(m) for m in self._models()]).numpy()
-        for model in self._models():
-            # Training rows are neither part of the model nor of its file.
-            model.target_inputs = None
+        try:
+            self._train_members(
+                lambda draw: self._build_model(draw, inputs),
+                groups,
+                pair,
+                generator,
+                group_weights=group_weights(self.class_weight, indicator, self.classes_),
+                validate=validate,
+                workers=workers,
+                checkpoint=checkpoint,
+            )
+        finally:
+            # Also after a training that failed: the best weights so far answer and are saved.
+            self._let_go_of_rows()
         return self
+
+    def _let_go_of_rows(self) -> None:
+        """Keep the denominators of the labels, and neither in the model nor in its file the rows."""
+        models = [
+            model for model in getattr(self, "members_", ()) if model.target_inputs is not None
+        ]
+        if models:
+            self.log_normaliser_ = torch.stack([self._level(model) for model in models]).numpy()
+        for model in models:
+            model.target_inputs = None
 
     def _build_model(self, generator: torch.Generator, inputs: Tensor | None) -> MatchingModel:
         return MatchingModel(

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from groupnoise.estimators import MaxMatchingPartialLabelClassifier
-from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
+from groupnoise.exceptions import DataError, EmptyGroupError, TrainingError, UnknownTargetError
 
 
 def quick(**settings):
@@ -144,6 +144,25 @@ def test_a_label_never_seen_is_named(blobs):
     model = quick(max_epochs=1).fit(rows, candidates)
     with pytest.raises(UnknownTargetError, match="7"):
         model.disambiguate(rows[:1], [{7}])
+
+
+@pytest.mark.parametrize("normalize", ["both", "targets"])
+def test_a_training_that_fails_leaves_a_model_that_can_be_saved(blobs, normalize, tmp_path):
+    rows, candidates, _ = blobs
+    model = quick(normalize=normalize, max_epochs=2).fit(rows[:60], candidates[:60])
+    earlier = model.log_normaliser_
+
+    def validate(fitted):
+        raise TrainingError("the loss is no longer finite")
+
+    with pytest.raises(TrainingError):
+        model.fit(rows, candidates, validate=validate)
+    if normalize == "targets":
+        assert not np.array_equal(model.log_normaliser_, earlier)
+    answers = model.predict_proba(rows)
+    model.save(tmp_path / "model")
+    loaded = MaxMatchingPartialLabelClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(rows), answers)
 
 
 def test_single_candidates_everywhere_train_plain_cross_entropy(blobs):
