@@ -113,7 +113,11 @@ class MatchingEstimator(BaseEstimator):
         if hasattr(self, "trade_off_"):
             del self.trade_off_  # chosen in an earlier fit
         if is_auto(self.weighting_strength) or is_auto(self.temperature):
-            self.trade_off_ = choose_trade_off(self, data, self._generator())
+            self.trade_off_ = choose_trade_off(self._for_trials(), data, self._generator())
+
+    def _for_trials(self) -> MatchingEstimator:
+        """Return an estimator whose copies try values for what is "auto"."""
+        return self
 
     def _objective(self) -> GroupObjective:
         check_positive("weighting_strength", self.weighting_strength_, allow_zero=True)

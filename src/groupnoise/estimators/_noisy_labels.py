@@ -109,10 +109,10 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
         candidates: str = "in_batch",
         n_negatives: int = 1024,
         selection: str | Selection = "marginal",
-        temperature: float | Sequence[float] = (1.0, 0.3),
+        temperature: float | Sequence[float] | str = (1.0, 0.3),
         top_k: int = 2,
         weighting: str | Weighting | None = "sigmoid",
-        weighting_strength: float = 0.0,
+        weighting_strength: float | str = 0.0,
         similarity: str | Similarity = "dot",
         similarity_scale: float = 1.0,
         class_weight: ClassWeight = None,
@@ -252,6 +252,10 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
         settings = {name: getattr(self, name) for name in names}
         settings.update(n_members=1, on_epoch=None, random_state=seed)
         return MaxMatchingPartialLabelClassifier(**settings)
+
+    def _for_trials(self) -> MaxMatchingPartialLabelClassifier:
+        # By then the candidates and their weights are known, and only the training is tried.
+        return self._for_held_out(0)
 
     def _candidates_of(self, belief: FloatArray, given: IntArray) -> BoolArray:
         """Return the likeliest labels of each row and its given one, (n_rows, n_classes)."""

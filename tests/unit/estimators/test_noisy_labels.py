@@ -7,6 +7,7 @@ from sklearn.preprocessing import StandardScaler
 
 from groupnoise.datasets import flip_labels
 from groupnoise.estimators import MaxMatchingPartialLabelClassifier, NoisyLabelClassifier
+from groupnoise.estimators._trade_off import STRENGTHS
 from groupnoise.exceptions import DataError, ParameterError
 
 QUICK = {"encoder": "linear", "max_epochs": 8, "learning_rate": 0.03, "random_state": 0}
@@ -69,6 +70,14 @@ def test_grids_and_pipelines_take_it(noisy):
     grid = {"noisylabelclassifier__n_neighbors": [5, 15]}
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(rows, given)
     assert search.best_score_ > 0.4
+
+
+def test_the_weighting_can_be_chosen_on_held_out_rows(noisy):
+    rows, given, _ = noisy
+    settings = {**QUICK, "max_epochs": 1, "weighting_strength": "auto"}
+    model = NoisyLabelClassifier(evidence="neighbours", **settings).fit(rows, given)
+    assert len(model.trade_off_.trials) == len(STRENGTHS)
+    assert model.weighting_strength_ in STRENGTHS
 
 
 def test_a_class_of_one_row_is_survived():
