@@ -234,13 +234,16 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
 
         def predict(training: IntArray, held: IntArray) -> FloatArray:
             seen = np.flatnonzero(candidates[training].any(axis=0))
+            probabilities = np.zeros((len(held), len(classes)))
+            if len(seen) == 1:  # of two classes one has a single row, and it is held out
+                probabilities[:, seen] = 1.0
+                return probabilities
             model = self._for_held_out(int(generator.integers(2**31)))
             model.fit(
                 rows[training],
                 _label_sets(candidates[training], classes),
                 candidate_weights=(belief[training] + LEAST_TRUST)[:, seen],
             )
-            probabilities = np.zeros((len(held), len(classes)))
             probabilities[:, seen] = model.predict_proba(rows[held])
             return probabilities
 

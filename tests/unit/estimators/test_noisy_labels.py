@@ -88,6 +88,13 @@ def test_a_class_of_one_row_is_survived():
     assert model.predict_proba(rows).shape == (40, 5)
 
 
+def test_a_class_of_one_row_is_survived_beside_a_single_other():
+    rows, _ = clouds(20)
+    model = NoisyLabelClassifier(**{**QUICK, "max_epochs": 2}).fit(rows, ["rare", *["usual"] * 19])
+    assert model.classes_.tolist() == ["rare", "usual"]
+    np.testing.assert_allclose(model.predict_proba(rows).sum(axis=1), 1.0, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
