@@ -269,6 +269,18 @@ def test_a_bad_parameter_is_named_when_fitting(case, setting, value):
         case.fitted(**{setting: value})
 
 
+def test_one_hidden_width_may_be_given_as_a_number(case):
+    if "hidden" not in case.make().get_params():
+        pytest.skip("no encoder to choose")
+    for hidden in (8, np.int64(8)):
+        np.testing.assert_array_equal(
+            case.answer(case.fitted(encoder="mlp", hidden=hidden)),
+            case.answer(case.fitted(encoder="mlp", hidden=(8,))),
+        )
+    with pytest.raises(ParameterError, match="hidden"):
+        case.fitted(encoder="mlp", hidden=None)
+
+
 def test_asking_before_fitting_says_so(case):
     with pytest.raises(NotFittedError):
         case.answer(case.make())

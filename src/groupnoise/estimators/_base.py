@@ -152,11 +152,10 @@ class MatchingEstimator(BaseEstimator):
         if self.encoder == "linear":
             return LinearEncoder(n_features, dim, generator=generator)
         if self.encoder == "mlp":
-            for width in self.hidden:
+            widths = (self.hidden,) if np.ndim(self.hidden) == 0 else self.hidden
+            for width in widths:
                 check_count("hidden", width)
-            return MLPEncoder(
-                n_features, self.hidden, dim, dropout=self.dropout, generator=generator
-            )
+            return MLPEncoder(n_features, widths, dim, dropout=self.dropout, generator=generator)
         raise ParameterError(
             f"encoder must be 'identity', 'linear', 'mlp' or a torch module; got {self.encoder!r}."
         )

@@ -60,7 +60,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
     encoder : {"identity", "linear", "mlp"} or nn.Module
         f. "identity" makes the classifier linear, as in the paper. A module of your own maps
         (n, ...) to (n, dim).
-    hidden : sequence of int
+    hidden : int or sequence of int
         Hidden widths of "mlp".
     dim : int
         Width of the vectors; "identity" takes that of the features.
@@ -128,7 +128,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         self,
         *,
         encoder: str | nn.Module = "identity",
-        hidden: Sequence[int] = (128,),
+        hidden: int | Sequence[int] = (128,),
         dim: int = 64,
         dropout: float = 0.3,
         scaling: str = "standard",

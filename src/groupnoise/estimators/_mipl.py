@@ -76,7 +76,7 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
     ----------
     encoder : {"identity", "linear", "mlp"} or nn.Module
         f. A module of your own maps (n, ...) to (n, dim).
-    hidden : sequence of int
+    hidden : int or sequence of int
         Hidden widths of "mlp".
     dim : int
         Width of the vectors; "identity" takes that of the features.
@@ -134,7 +134,7 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         self,
         *,
         encoder: str | nn.Module = "mlp",
-        hidden: Sequence[int] = (256,),
+        hidden: int | Sequence[int] = (256,),
         dim: int = 64,
         dropout: float = 0.3,
         scaling: str = "standard",

@@ -101,7 +101,7 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
         n_folds: int = 5,
         n_rounds: int = 2,
         encoder: str | nn.Module = "mlp",
-        hidden: Sequence[int] = (300,),
+        hidden: int | Sequence[int] = (300,),
         dim: int = 64,
         dropout: float = 0.5,
         scaling: str = "standard",

@@ -73,7 +73,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
     ----------
     encoder : {"linear", "mlp"} or nn.Module
         g. "linear" is the paper's.
-    hidden : sequence of int
+    hidden : int or sequence of int
         Hidden widths of "mlp".
     dim : int
         Width of the vectors.
@@ -146,7 +146,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         self,
         *,
         encoder: str | nn.Module = "mlp",
-        hidden: Sequence[int] = (300,),
+        hidden: int | Sequence[int] = (300,),
         dim: int = 64,
         dropout: float = 0.5,
         scaling: str = "standard",
