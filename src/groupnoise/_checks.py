@@ -37,6 +37,13 @@ def check_fraction(name: str, value: float) -> None:
         raise ParameterError(f"{name} must lie between 0 and 1; got {value!r}.")
 
 
+def check_dropout(value: float) -> None:
+    """Refuse a dropout outside [0, 1): nothing can be learned where every unit is dropped."""
+    check_fraction("dropout", value)
+    if value == 1:
+        raise ParameterError(f"dropout must be below 1; got {value!r}.")
+
+
 def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
     """Refuse a parameter that is not one of the allowed words."""
     choices = list(allowed)

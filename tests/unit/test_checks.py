@@ -6,6 +6,7 @@ import pytest
 from groupnoise._checks import (
     check_choice,
     check_count,
+    check_dropout,
     check_features,
     check_finite,
     check_fraction,
@@ -40,11 +41,19 @@ def test_counts_are_whole_numbers_with_a_least_value():
 
 
 def test_fractions_lie_between_zero_and_one():
-    check_fraction("dropout", 0)
-    check_fraction("dropout", 1.0)
+    check_fraction("rate", 0)
+    check_fraction("rate", 1.0)
     for value in (-0.1, 1.1, np.nan, True, "0.5"):
-        with pytest.raises(ParameterError, match="dropout must lie between 0 and 1; got"):
-            check_fraction("dropout", value)
+        with pytest.raises(ParameterError, match="rate must lie between 0 and 1; got"):
+            check_fraction("rate", value)
+
+
+def test_dropout_leaves_something_to_learn_with():
+    check_dropout(0)
+    check_dropout(0.99)
+    for value in (1, 1.0, 1.5, -0.1, None):
+        with pytest.raises(ParameterError, match="dropout must"):
+            check_dropout(value)
 
 
 def test_choices_list_what_is_allowed():

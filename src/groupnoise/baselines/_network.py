@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from groupnoise._checks import check_choice, check_count, check_fraction
+from groupnoise._checks import check_choice, check_count, check_dropout
 from groupnoise._random import RandomState, generator_from
 from groupnoise._typing import FloatArray, ProgressCallback
 from groupnoise.baselines._classifier import SavedClassifier
@@ -176,7 +176,7 @@ def hidden_layers(
     n_features: int, hidden: HiddenWidths, *, batch_norm: bool, dropout: float
 ) -> nn.Sequential:
     """Return for each width a linear map, ReLU and dropout, normalised on request."""
-    check_fraction("dropout", dropout)
+    check_dropout(dropout)
     layers: list[nn.Module] = []
     for before, after in pairwise([n_features, *_widths(hidden)]):
         norm = [nn.BatchNorm1d(after)] if batch_norm else []

@@ -17,7 +17,7 @@ from groupnoise._candidates import answered_right
 from groupnoise._checks import (
     check_choice,
     check_count,
-    check_fraction,
+    check_dropout,
     check_positive,
 )
 from groupnoise._columns import (
@@ -232,7 +232,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         """
         check_choice("normalize", self.normalize, ("both", "targets"))
         check_positive("absent_strength", self.absent_strength, allow_zero=True)
-        check_fraction("dropout", self.dropout)
+        check_dropout(self.dropout)
         check_count("dim", self.dim)
         instances = read_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)

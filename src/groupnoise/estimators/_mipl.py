@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from groupnoise._bags import read_bag_labels, read_bags, refuse_unlabelled
 from groupnoise._candidates import answered_right
-from groupnoise._checks import check_count, check_fraction, check_positive
+from groupnoise._checks import check_count, check_dropout, check_positive
 from groupnoise._columns import (
     column_state,
     refuse_other_columns,
@@ -234,7 +234,7 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
                 "weighting_strength and temperature cannot be 'auto' for bags with candidate "
                 "labels; give numbers."
             )
-        check_fraction("dropout", self.dropout)
+        check_dropout(self.dropout)
         check_count("dim", self.dim)
         check_positive("pooling", self.pooling)
         instances = read_bags(bags, groups)

@@ -16,8 +16,8 @@ from groupnoise._candidates import answered_right, read_candidates, refuse_unequ
 from groupnoise._checks import (
     check_choice,
     check_count,
+    check_dropout,
     check_features,
-    check_fraction,
     check_positive,
 )
 from groupnoise._columns import remember_columns, rows_to_predict
@@ -249,7 +249,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         checkpoint : Checkpoints, optional
             Where the training saves itself while it runs, and goes on from after an interruption.
         """
-        check_fraction("dropout", self.dropout)
+        check_dropout(self.dropout)
         check_count("dim", self.dim)
         check_positive("label_spread", self.label_spread, allow_zero=True)
         rows = check_features("X", X)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from groupnoise._catalogue import ItemHistories
-from groupnoise._checks import check_count, check_fraction, check_positive
+from groupnoise._checks import check_count, check_dropout, check_positive
 from groupnoise._random import RandomState, generator_from, torch_generator
 from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.baselines._training import seeded
@@ -92,7 +92,7 @@ class NeuralRecommender(ItemToItemBaseline):
         check_positive("learning_rate", self.learning_rate)
         check_positive("weight_decay", self.weight_decay, allow_zero=True)
         if hasattr(self, "dropout"):
-            check_fraction("dropout", self.dropout)
+            check_dropout(self.dropout)
 
     def _learn(
         self,
