@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 
+from groupnoise._blocks import blocks
 from groupnoise._typing import BoolArray, FloatArray
 from groupnoise.evaluation import approximated_accuracy, covering_rate, hit_at_k, ndcg_at_k
 from groupnoise.exceptions import DataError
@@ -14,6 +16,8 @@ from groupnoise.groups import Groups
 
 LEAST_CHANCE = 1e-12
 TOP = 10
+SCORES_AT_ONCE = 1 << 25
+"""Scores of windows held at a time: 128 MB in single precision."""
 
 
 class GroupCriteria(NamedTuple):
@@ -92,21 +96,33 @@ def history_criteria(model: Any, windows: Groups) -> GroupCriteria:
     Parameters
     ----------
     model : fitted MaxMatchingRecommender
-        Or anything else whose `scores` of all items are logits.
+        Or anything else whose `scores` of all `n_items_` items are logits.
     windows : Groups
         Windows of item indices the model has not seen, with their targets.
     """
     if windows.targets is None:
         raise DataError("history_criteria needs windows with their next clicks as targets.")
-    scores = np.asarray(model.scores(windows), dtype=np.float64)  # (n_windows, n_items)
-    target = np.take_along_axis(scores, windows.targets[:, None], axis=1)
-    level = np.logaddexp.reduce(scores, axis=1)
-    n_better = (scores > target).sum(axis=1)
-    n_tied = (scores == target).sum(axis=1) - 1
+    parts = []
+    step = max(1, SCORES_AT_ONCE // model.n_items_)
+    for first in range(0, len(windows), step):
+        part = windows.subset(np.arange(first, min(first + step, len(windows))))
+        scores = np.asarray(model.scores(part))  # (n_windows, n_items)
+        target = np.take_along_axis(scores, np.asarray(part.targets)[:, None], axis=1)
+        log_likelihood = target[:, 0] - _log_sums(scores)
+        n_tied = (scores == target).sum(axis=1) - 1
+        parts.append((log_likelihood, (scores > target).sum(axis=1), n_tied))
+    log_likelihood, n_better, n_tied = map(np.concatenate, zip(*parts, strict=True))
     return GroupCriteria(
-        float(np.mean(target[:, 0] - level)),
+        float(np.mean(log_likelihood)),
         hit_at_k(n_better, n_tied, k=TOP),
         ndcg_at_k(n_better, n_tied, k=TOP),
+    )
+
+
+def _log_sums(scores: FloatArray) -> FloatArray:
+    """Return the log of the summed exponentials of each row, in double precision."""
+    return np.concatenate(
+        [logsumexp(part.astype(np.float64), axis=1) for _, part in blocks(scores)]
     )
 
 

@@ -38,8 +38,12 @@ class SaidBefore:
     def background_proba(self, rows):
         return self.background
 
+    @property
+    def n_items_(self):
+        return self.logits.shape[1]
+
     def scores(self, windows):
-        return self.logits
+        return self.logits[windows.objects]
 
 
 def test_the_labels_of_a_bag_are_the_candidates_of_its_instances():
@@ -76,6 +80,15 @@ def test_a_window_is_as_likely_as_its_next_click():
     found = history_criteria(SaidBefore(scores=scores), windows)
     assert found.log_likelihood == pytest.approx(np.mean(np.log([0.7, 0.3])))
     assert found.approximated_accuracy == pytest.approx((1 + 1 / np.log2(3)) / 2)
+
+
+def test_windows_are_judged_alike_a_few_at_a_time(monkeypatch):
+    generator = np.random.default_rng(0)
+    model = SaidBefore(scores=generator.normal(size=(50, 30)).astype(np.float32))
+    windows = Groups(np.arange(50), np.arange(51), generator.integers(30, size=50))
+    together = history_criteria(model, windows)
+    monkeypatch.setattr("groupnoise.estimators._criteria.SCORES_AT_ONCE", 7 * 30)
+    assert history_criteria(model, windows) == pytest.approx(together, rel=1e-12)
 
 
 def test_windows_without_targets_cannot_judge():
