@@ -81,13 +81,32 @@ def score_catalogue(
     mixed = F.embedding_bag(slot, shares, mode="sum", per_sample_weights=(log_weight - level).exp())
     vanished = (mixed.amin(-1) == 0.0).nonzero().squeeze(-1)
     scores = mixed.log_().add_(level)
-    # Items far below all others leave the range of exp; such rows are summed on log scale.
-    for row in vanished.tolist():
-        real = mask[row]
-        log_pair = model.logits(vectors[slot[row, real]], torch.arange(model.n_targets))
-        terms = log_pair.log_softmax(-1) + log_trust[row, real].unsqueeze(-1)
-        scores[row] = terms.logsumexp(0)
+    if len(vanished):
+        # Items far below all others leave the range of exp; such rows are summed on log scale.
+        used, used_slot = torch.unique(slot[vanished], return_inverse=True)
+        log_pair = model.logits(vectors[used], torch.arange(model.n_targets)).log_softmax(-1)
+        trusted = log_trust[vanished].masked_fill(~mask[vanished], -torch.inf)
+        scores[vanished] = _log_mixed(log_pair, used_slot, trusted)
     return scores
+
+
+def _log_mixed(log_pair: Tensor, slot: Tensor, log_weight: Tensor) -> Tensor:
+    """Return the log of weighted sums of the exponentials of rows, shape (groups, n_items).
+
+    Parameters
+    ----------
+    log_pair : Tensor of shape (n_distinct, n_items)
+        The rows on log scale.
+    slot : int64 Tensor of shape (groups, size)
+        The rows of each sum.
+    log_weight : Tensor of shape (groups, size)
+        The log of their weights; -inf leaves one out.
+    """
+    # Place by place: all terms at once would be as large as the catalogue times all clicks.
+    total = log_pair.new_full((len(slot), log_pair.shape[1]), -torch.inf)
+    for rows, weights in zip(slot.unbind(-1), log_weight.unbind(-1), strict=True):
+        total = torch.logaddexp(total, log_pair[rows] + weights.unsqueeze(-1))
+    return total
 
 
 class ItemSlices(NamedTuple):
