@@ -300,10 +300,11 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         """
         cooling = self.calibration_temperature_ if temperature is None else temperature
         with torch.no_grad():
-            inputs, members = torch.from_numpy(instances), []
+            blocks, members = torch.from_numpy(instances).split(EVALUATION_BATCH), []
             for model in self._models():
-                logits = model.logits(model.encode_objects(inputs), torch.arange(model.n_targets))
-                members.append(logits.log_softmax(-1))
+                targets = torch.arange(model.n_targets)
+                logits = [model.logits(model.encode_objects(block), targets) for block in blocks]
+                members.append(torch.cat(logits).log_softmax(-1))
             log_proba = mean_probability(members)
             return log_proba if cooling == 1.0 else (log_proba / cooling).log_softmax(-1)
 

@@ -139,3 +139,19 @@ def test_a_bag_of_ten_thousand_instances_is_learned_from_and_selected_in():
     bags = [rng.normal(size=(10_000, 2)), rng.normal(size=(3, 2))]
     model = quick(max_epochs=1, weighting_strength=1.0).fit(bags, ["big", "small"])
     assert len(model.select(bags, ["big", "small"]).scores) == 10_003
+
+
+def test_instances_are_encoded_a_block_at_a_time_with_the_same_answers(monkeypatch):
+    rng = np.random.default_rng(0)
+    bags, labels = rng.normal(size=(20, 3, 4)), np.arange(20) % 2
+    model = quick(encoder="mlp", hidden=(8,), max_epochs=1, background=True).fit(bags, labels)
+    rows = rng.normal(size=(300, 4))
+    together = model.predict_proba(rows)
+    monkeypatch.setattr("groupnoise.estimators._mil.EVALUATION_BATCH", 7)
+    blocks = []
+    model.model_.object_encoder.register_forward_hook(
+        lambda _, inputs, __: blocks.append(inputs[0])
+    )
+    np.testing.assert_allclose(model.predict_proba(rows), together, rtol=1e-5)
+    assert max(len(block) for block in blocks) == 7
+    assert sum(len(block) for block in blocks) == 300
