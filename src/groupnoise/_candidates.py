@@ -84,8 +84,7 @@ def answered_right(predicted: NDArray[Any], y: Any, classes: NDArray[Any]) -> Bo
     candidates, _ = read_candidates(y, classes)
     refuse_unequal_rows(predicted, candidates)
     answers, _ = read_candidates(predicted, classes)
-    covered: BoolArray = (candidates & answers).any(axis=1)
-    return covered
+    return np.asarray((candidates & answers).any(axis=1))
 
 
 def refuse_unequal_rows(rows: Any, indicator: NDArray[Any]) -> None:

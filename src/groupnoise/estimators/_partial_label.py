@@ -283,7 +283,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         return self
 
     def _let_go_of_rows(self) -> None:
-        """Keep the denominators of the labels, and neither in the model nor in its file the rows."""
+        """Keep the denominators of the labels; no training rows, here or in a model file."""
         models = [
             model for model in getattr(self, "members_", ()) if model.target_inputs is not None
         ]
