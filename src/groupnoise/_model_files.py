@@ -159,7 +159,15 @@ def whole_model(folder: Path | str) -> Iterator[None]:
         yield
     except ModelFileError:
         raise
-    except (AttributeError, LookupError, TypeError, RuntimeError, ValueError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        TypeError,
+        RuntimeError,
+        ValueError,
+    ) as error:
         # What torch says of weights that do not fit runs over several lines.
         reason = " ".join(str(error).split()).rstrip(".")
         reason += " is missing" if isinstance(error, KeyError) else ""

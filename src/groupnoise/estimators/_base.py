@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -264,8 +265,13 @@ class MatchingEstimator(BaseEstimator):
             self.history_ = history
         self.model_ = self._models()[0]
 
-    def _rebuild_members(self, build: Callable[[torch.Generator], MatchingModel]) -> None:
-        """Put untrained members in place, for their weights to be read from a file."""
+    def _rebuild_members(
+        self, build: Callable[[torch.Generator], MatchingModel], arrays: Mapping[str, object]
+    ) -> None:
+        """Put untrained members in place, their weights to come from the arrays of a file."""
+        check_count("n_members", self.n_members)
+        if self.n_members > len(arrays):
+            raise ParameterError(f"{self.n_members} members cannot stand in {len(arrays)} arrays.")
         generator = torch.Generator().manual_seed(0)
         self.members_ = nn.ModuleList(build(generator) for _ in range(self.n_members))
         self.model_ = self._models()[0]
@@ -322,13 +328,17 @@ class MatchingEstimator(BaseEstimator):
                         "pass its architecture as load(path, encoder=...)."
                     )
                 estimator.encoder = encoder
-            estimator._rebuild(manifest["fitted"], arrays)
+            # Sizes that a manifest merely claims take no memory: weights come with their own.
+            own = parameters.get("encoder") == OWN_ENCODER
+            with nullcontext() if own else torch.device("meta"):
+                estimator._rebuild(manifest["fitted"], arrays)
             load_weights(estimator._weights(), arrays)
             estimator._weights().eval()
             estimator.history_ = History(manifest.get("history"))
             estimator.history_.best_epoch = manifest.get("best_epoch")
             if "trade_off" in manifest:
                 estimator.trade_off_ = TradeOff.from_record(manifest["trade_off"])
+            estimator._objective()  # refuses settings that no training can have had
         return estimator
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

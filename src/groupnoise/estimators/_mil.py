@@ -436,4 +436,4 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._restore_classifier(fitted)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
-        self._rebuild_members(self._build_model)
+        self._rebuild_members(self._build_model, arrays)

@@ -372,4 +372,4 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         self.classes_ = unpack_labels(fitted["classes"])
         restore_columns(self, fitted)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
-        self._rebuild_members(self._build_model)
+        self._rebuild_members(self._build_model, arrays)

@@ -416,4 +416,4 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         self._restore_classifier(fitted)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
         self.log_normaliser_ = arrays["log_normaliser"]
-        self._rebuild_members(lambda draw: self._build_model(draw, None))
+        self._rebuild_members(lambda draw: self._build_model(draw, None), arrays)

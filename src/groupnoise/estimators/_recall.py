@@ -439,6 +439,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         return {"dim": dim}, {**self.catalogue_.to_arrays(), "popularity": self.popularity_}
 
     def _rebuild(self, fitted: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_parameters()
         self.catalogue_ = Catalogue.from_arrays(arrays)
         self.popularity_ = arrays["popularity"]
         # Folders written before there were members do not say how wide their vectors are.

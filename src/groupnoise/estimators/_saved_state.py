@@ -66,21 +66,29 @@ def saved_weights(model: nn.Module) -> dict[str, NDArray[Any]]:
 def load_weights(model: nn.Module, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Put back what :func:`saved_weights` returned.
 
+    Parameters
+    ----------
+    model : nn.Module
+        As it was built before training; its tensors may be on the meta device, without memory.
+    arrays : mapping of str to ndarray
+        What the model folder holds; arrays that are no weights are left aside.
+
     Raises
     ------
     RuntimeError
         If a tensor is missing, is too many or has another shape.
     """
-    state = {
-        name.removeprefix(WEIGHTS): torch.from_numpy(array)
-        for name, array in arrays.items()
-        if name.startswith(WEIGHTS)
-    }
+    types = {name: tensor.dtype for name, tensor in model.state_dict().items()}
+    state = {}
+    for label, array in arrays.items():
+        name = label.removeprefix(WEIGHTS)
+        if name != label:
+            state[name] = torch.tensor(array, dtype=types.get(name))
     for name, first in _second_names(model).items():
         # Folders written before shared tensors were saved once hold them under both names.
         if first in state:
             state.setdefault(name, state[first])
-    model.load_state_dict(state)
+    model.load_state_dict(state, assign=True)
 
 
 def _second_names(model: nn.Module) -> dict[str, str]:
