@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
@@ -19,6 +20,7 @@ from groupnoise import __version__
 from groupnoise.serving.http._answers import found_items
 from groupnoise.serving.http._errors import Refusal, install_error_handlers
 from groupnoise.serving.http._guard import Guard
+from groupnoise.serving.http._requests import check_limit, parse_recall_request
 from groupnoise.serving.http._schemas import (
     ErrorAnswer,
     ItemsAnswer,
@@ -72,10 +74,17 @@ def guarded_app(service: RecallService) -> ASGIApp:
 
 
 def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
-    @app.post("/v1/recall", response_model=RecallAnswer, responses=_REFUSALS)
-    async def recall(request: RecallRequest) -> Response:
+    @app.post(
+        "/v1/recall",
+        response_model=RecallAnswer,
+        responses=_REFUSALS,
+        openapi_extra={"requestBody": _body_of(RecallRequest)},
+    )
+    async def recall(request: Request) -> Response:
         """Return the best items for each history."""
-        return Response(await service.recall(request), media_type="application/json")
+        content_type = request.headers.get("content-type", "")
+        asked = parse_recall_request(await request.body(), content_type, service.limits)
+        return Response(await service.recall(asked), media_type="application/json")
 
     @app.get("/v1/similar/{item:path}", response_model=SimilarAnswer, responses=_REFUSALS)
     async def similar(
@@ -91,11 +100,19 @@ def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
         limit: Annotated[int, Query(ge=1)] = 10,
     ) -> Response:
         """Find items by title."""
-        service.check_limit("top", limit, f"limit is {limit}")
-        service.check_limit("query_length", len(q), f"the query holds {len(q)} characters")
+        check_limit(service.limits, "top", limit, f"limit is {limit}")
+        check_limit(service.limits, "query_length", len(q), f"the query holds {len(q)} characters")
         return JSONResponse(
             {"items": await asyncio.to_thread(found_items, service.model(), q, limit)}
         )
+
+
+def _body_of(schema: type[BaseModel]) -> dict[str, Any]:
+    """Describe a body that the route reads itself, for the OpenAPI page."""
+    return {
+        "required": True,
+        "content": {"application/json": {"schema": schema.model_json_schema()}},
+    }
 
 
 def _add_model_routes(app: FastAPI, service: RecallService) -> None:

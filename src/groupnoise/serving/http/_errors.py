@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -46,6 +47,12 @@ class Refusal(Exception):
         return JSONResponse({"error": error}, status_code=self.status, headers=headers)
 
 
+def sentence_of(error: Mapping[str, Any]) -> str:
+    """Return one validation error as a sentence that begins with where it is."""
+    where = ".".join(str(part) for part in error["loc"]) or "the body"
+    return f"{where}: {error['msg']}."
+
+
 def install_error_handlers(app: FastAPI) -> None:
     """Make the app answer every kind of error in the shape of :class:`Refusal`."""
 
@@ -55,10 +62,8 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
-        sentence = f"{where}: {first['msg']}."
-        return Refusal(422, "invalid_request", sentence).response(request.state.request_id)
+        refusal = Refusal(422, "invalid_request", sentence_of(error.errors()[0]))
+        return refusal.response(request.state.request_id)
 
     @app.exception_handler(GroupNoiseError)
     async def on_library_error(request: Request, error: GroupNoiseError) -> JSONResponse:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictInt, StrictStr
 
 ItemId = StrictInt | StrictStr
+# One mistake is enough to refuse a list; thousands of them take long to write down.
+ItemIds = Annotated[list[ItemId], FailFast()]
 ModelName = Literal["main", "compare"]
 
 
@@ -19,7 +21,8 @@ class RecallRequest(BaseModel):
     )
 
     histories: Annotated[
-        list[list[ItemId]],
+        list[ItemIds],
+        FailFast(),
         Field(min_length=1, description="Each a list of item ids, oldest click first."),
     ]
     top: Annotated[int, Field(ge=1, strict=True, description="Items per history.")] = 10
@@ -27,9 +30,11 @@ class RecallRequest(BaseModel):
         Literal["mm+", "mm"], Field(description="Score by all clicks, or by the last alone.")
     ] = "mm+"
     exclude_seen: Annotated[bool, Field(description="Leave out the history's own items.")] = True
-    allow: Annotated[list[ItemId], Field(description="Recall only these, if any.")] = []
-    deny: Annotated[list[ItemId], Field(description="Never recall these.")] = []
-    categories: Annotated[list[str], Field(description="Recall only from these, if any.")] = []
+    allow: Annotated[ItemIds, Field(description="Recall only these, if any.")] = []
+    deny: Annotated[ItemIds, Field(description="Never recall these.")] = []
+    categories: Annotated[
+        list[str], FailFast(), Field(description="Recall only from these, if any.")
+    ] = []
     per_category: Annotated[
         int | None, Field(ge=1, description="At most this many items of one category.")
     ] = None

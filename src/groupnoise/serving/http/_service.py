@@ -16,6 +16,7 @@ from groupnoise.serving.http._errors import Refusal
 from groupnoise.serving.http._logs import log
 from groupnoise.serving.http._metrics import ServiceMetrics
 from groupnoise.serving.http._queue import RecallQueue
+from groupnoise.serving.http._requests import check_limit
 from groupnoise.serving.http._schemas import RecallRequest
 from groupnoise.serving.http._settings import ServiceSettings
 from groupnoise.serving.http._slot import ModelSlot
@@ -65,7 +66,6 @@ class RecallService:
 
     async def recall(self, request: RecallRequest) -> bytes:
         """Return the answer to a recall request as JSON; see `RecallAnswer`."""
-        self._check_limits(request)
         model = self.model(request.model)
         options = RecallOptions(
             top=request.top,
@@ -90,7 +90,7 @@ class RecallService:
 
     async def similar(self, item: str, top: int) -> dict[str, Any]:
         """Return the items that best follow one item; see `SimilarAnswer`."""
-        self.check_limit("top", top, f"top is {top}")
+        check_limit(self.limits, "top", top, f"top is {top}")
         model = self.model()
         model.check_known(item)
         options = RecallOptions(top=top, method="mm")
@@ -120,22 +120,6 @@ class RecallService:
             # The reason names paths of this machine: it belongs in the log, not in an answer.
             message = f"the {name} artifact was refused and the old model stays; see the log."
             raise Refusal(409, "artifact_refused", message) from None
-
-    def check_limit(self, name: str, value: float, what: str) -> None:
-        """Refuse a value above the named limit, saying what it is."""
-        limit = getattr(self.limits, name)
-        if value > limit:
-            message = f"{what}; this service allows at most {limit}."
-            raise Refusal(422, f"{name}_limit", message, limit=limit)
-
-    def _check_limits(self, request: RecallRequest) -> None:
-        n_histories = len(request.histories)
-        longest = max(len(history) for history in request.histories)
-        n_filters = max(len(request.allow), len(request.deny), len(request.categories))
-        self.check_limit("histories", n_histories, f"the request holds {n_histories} histories")
-        self.check_limit("history_length", longest, f"a history holds {longest} items")
-        self.check_limit("top", request.top, f"top is {request.top}")
-        self.check_limit("filter_items", n_filters, f"a filter holds {n_filters} entries")
 
     def _show_models(self) -> None:
         self.metrics.show_models({name: slot.model for name, slot in self._slots.items()})
