@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from serving_support import running_service, write_shop
+from serving_support import running_service, write_random, write_shop
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +54,19 @@ def test_every_id_of_a_legal_request_may_be_wrong(service):
     assert answer.status_code == 422
     assert "histories.0.0" in answer.json()["error"]["message"]
     assert service.processor_seconds() - seconds < 1.0
+
+
+def test_the_largest_explained_answer_is_refused_or_affordable(tmp_path):
+    clicks = list(range(200))
+    artifact = write_random(tmp_path / "a", 1000)
+    with running_service(tmp_path, artifact) as service:
+        httpx.get(f"{service.address}/healthz", timeout=60)
+        megabytes = service.resident_megabytes()
+        body = {"top": 500, "explain": True, "exclude_seen": False}
+        refused = post(service, {**body, "histories": [clicks] * 256})
+        assert refused.status_code == 422
+        assert refused.json()["error"]["code"] == "explain_limit"
+        largest = post(service, {**body, "histories": [clicks] * 10})
+        assert largest.status_code == 200
+        assert len(largest.json()["results"][9]["items"][499]["shares"]) == 200
+        assert service.resident_megabytes() - megabytes < 250

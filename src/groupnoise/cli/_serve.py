@@ -35,6 +35,9 @@ def serve(
     max_histories: Annotated[int, typer.Option(help="Most histories in a request.")] = 256,
     max_history_length: Annotated[int, typer.Option(help="Most clicks in a history.")] = 200,
     max_top: Annotated[int, typer.Option(help="Most items per history.")] = 500,
+    max_explain: Annotated[
+        int, typer.Option(help="Most clicks times items in an explained answer.")
+    ] = 1_000_000,
     max_body_bytes: Annotated[int, typer.Option(help="Largest request body.")] = 1_000_000,
 ) -> None:
     """Serve a recall model; reload it with SIGHUP or POST /v1/model/reload."""
@@ -54,6 +57,7 @@ def serve(
         histories=max_histories,
         history_length=max_history_length,
         top=max_top,
+        explain=max_explain,
         body_bytes=max_body_bytes,
     )
 

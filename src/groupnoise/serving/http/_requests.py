@@ -46,6 +46,10 @@ def parse_recall_request(body: bytes, content_type: str, limits: Limits) -> Reca
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         raise Refusal(422, "invalid_request", sentence_of(first)) from None
     check_limit(limits, "top", request.top, f"top is {request.top}")
+    if request.explain:
+        n_shares = request.top * sum(len(history) for history in request.histories)
+        what = f"clicks times top, over all histories, is {n_shares} with explain"
+        check_limit(limits, "explain", n_shares, what)
     return request
 
 

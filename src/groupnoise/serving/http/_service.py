@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from dataclasses import asdict
 from typing import Any
 
@@ -85,7 +86,11 @@ class RecallService:
         is_large = request.explain or len(request.histories) * request.top > LARGE_ANSWER
         if is_large:
             # Long work on the event loop would hold up everyone else's request.
-            return await asyncio.to_thread(_recall_json, model, request, recalled)
+            given_up = threading.Event()
+            try:
+                return await asyncio.to_thread(_recall_json, model, request, recalled, given_up)
+            finally:
+                given_up.set()  # a thread cannot be cancelled, only told that nobody waits
         return _recall_json(model, request, recalled)
 
     async def similar(self, item: str, top: int) -> dict[str, Any]:
@@ -125,9 +130,16 @@ class RecallService:
         self.metrics.show_models({name: slot.model for name, slot in self._slots.items()})
 
 
-def _recall_json(model: RecallModel, request: RecallRequest, recalled: Recalled) -> bytes:
+def _recall_json(
+    model: RecallModel,
+    request: RecallRequest,
+    recalled: Recalled,
+    given_up: threading.Event | None = None,
+) -> bytes:
     results = []
     for number, history in enumerate(request.histories):
+        if given_up is not None and given_up.is_set():
+            return b""
         reasons = None
         if request.explain:
             positions, _ = recalled.row(number)

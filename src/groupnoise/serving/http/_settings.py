@@ -22,6 +22,8 @@ class Limits:
     """Clicks in one history; above it 422."""
     top: int = 500
     """Items asked for per history; above it 422."""
+    explain: int = 1_000_000
+    """Shares in an explained answer, one per click and item, over all histories; above it 422."""
     filter_items: int = 10_000
     """Ids in an allow or deny list, and categories in a filter; above it 422."""
     query_length: int = 200

@@ -57,6 +57,16 @@ def test_the_first_of_many_mistakes_is_told():
     assert refusal_of([]).message.startswith("the body: ")
 
 
+def test_reasons_are_limited_by_clicks_times_items():
+    body = {"histories": [["tea"] * 3, ["cup"] * 2], "top": 4}
+    assert parse_recall_request(json.dumps(body).encode(), JSON, Limits(explain=19)).top == 4
+    body["explain"] = True
+    assert parse_recall_request(json.dumps(body).encode(), JSON, Limits(explain=20)).explain
+    refusal = refusal_of(body, explain=19)
+    assert (refusal.code, refusal.limit) == ("explain_limit", 19)
+    assert "20 with explain" in refusal.message
+
+
 def test_sizes_are_checked_before_what_is_inside():
     assert refusal_of({"histories": [[None] * 9]}, history_length=8).code == "history_length_limit"
     assert refusal_of({"histories": [None] * 9}, histories=8).code == "histories_limit"
