@@ -1,10 +1,15 @@
 """What one request or one client can take from the service, measured over a real socket."""
 
 import json
+import signal
+import socket
+import time
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from groupnoise.serving.http import Limits
 from serving_support import running_service, write_random, write_shop
 
 
@@ -54,6 +59,42 @@ def test_every_id_of_a_legal_request_may_be_wrong(service):
     assert answer.status_code == 422
     assert "histories.0.0" in answer.json()["error"]["message"]
     assert service.processor_seconds() - seconds < 1.0
+
+
+@pytest.mark.parametrize("n_requests", [1, 3])
+def test_a_client_that_never_reads_its_answer_is_closed(tmp_path, n_requests):
+    # Several requests on one connection: the second waits for room that never comes.
+    body = {"histories": [list(range(100))] * 20, "top": 400, "explain": True}
+    artifact = write_random(tmp_path / "a", 1000)
+    with running_service(tmp_path, artifact, limits=Limits(seconds=4.0)) as service:
+        target = urlsplit(service.address)
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect((target.hostname, target.port))
+            connection.sendall(raw_post(body) * n_requests)
+            wait_until(lambda: "closed_stalled" in events(service), seconds=40)
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(timeout=10) in (0, -signal.SIGTERM)
+
+
+def raw_post(body, path="/v1/recall"):
+    content = json.dumps(body).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(content)}\r\n\r\n"
+    )
+    return head.encode() + content
+
+
+def events(service):
+    return [line["event"] for line in service.log_lines()]
+
+
+def wait_until(condition, *, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
 
 
 def test_the_largest_explained_answer_is_refused_or_affordable(tmp_path):

@@ -34,10 +34,15 @@ def log(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
 
 
 def configure_logs() -> None:
-    """Send the service's and uvicorn's logs to standard error as JSON; for the server only."""
+    """Send the logs of the service and its server to standard error as JSON; for it alone."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
-    for name, level in (("groupnoise.serving", logging.INFO), ("uvicorn", logging.WARNING)):
+    levels = {
+        "groupnoise.serving": logging.INFO,
+        "uvicorn": logging.WARNING,
+        "asyncio": logging.WARNING,
+    }
+    for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(level)

@@ -10,10 +10,13 @@ class Connection:
 
     def __init__(self, cycle=None):
         self.cycle = cycle
+        self.n_unsent = 0
         self.is_closed = False
-        self.transport = SimpleNamespace(close=self.close)
+        self.transport = SimpleNamespace(
+            abort=self.abort, get_write_buffer_size=lambda: self.n_unsent
+        )
 
-    def close(self):
+    def abort(self):
         self.is_closed = True
 
 
@@ -41,3 +44,19 @@ def test_connections_that_left_are_forgotten():
     sweep.close_stalled([connection], 10.0)
     sweep.close_stalled([], 11.0)
     assert sweep.close_stalled([connection], 13.0) == 0
+
+
+def test_a_client_that_reads_nothing_of_its_answer_is_closed_even_with_a_request_running():
+    connection, sweep = Connection(SimpleNamespace(response_complete=False)), StalledConnections(2)
+    assert sweep.close_stalled([connection], 10.0) == 0
+    connection.n_unsent = 500
+    assert sweep.close_stalled([connection], 20.0) == 0
+    assert sweep.close_stalled([connection], 22.1) == 1
+    assert connection.is_closed
+
+
+def test_a_client_that_reads_slowly_is_served():
+    connection, sweep = Connection(SimpleNamespace(response_complete=True)), StalledConnections(2)
+    for step in range(10):
+        connection.n_unsent = 500 - step
+        assert sweep.close_stalled([connection], 10.0 + 1.5 * step) == 0
