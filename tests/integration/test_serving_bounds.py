@@ -77,6 +77,16 @@ def test_a_client_that_never_reads_its_answer_is_closed(tmp_path, n_requests):
         assert service.process.wait(timeout=10) in (0, -signal.SIGTERM)
 
 
+@pytest.mark.parametrize("path", ["/v1/recall", "/v1/model/reload"])
+def test_a_body_that_never_ends_is_a_408_on_every_route(tmp_path, path):
+    artifact = write_shop(tmp_path / "a")
+    with running_service(tmp_path, artifact, limits=Limits(seconds=1.0)) as service:
+        target = urlsplit(service.address)
+        with socket.create_connection((target.hostname, target.port), timeout=20) as connection:
+            connection.sendall(raw_post({"histories": [["tea"]]}, path)[:-1])
+            assert connection.recv(1000).startswith(b"HTTP/1.1 408")
+
+
 def raw_post(body, path="/v1/recall"):
     content = json.dumps(body).encode()
     head = (

@@ -22,7 +22,7 @@ from groupnoise.serving.http._settings import ServiceSettings, is_loopback
 OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/search.js", "/healthz", "/readyz"})
 """Served without a token: they say nothing about the model."""
 UNTIMED_PATHS = frozenset({"/v1/model/reload"})
-"""Reading and checking a large artifact takes as long as it takes."""
+"""Reading and checking a large artifact takes as long as it takes; reading a body does not."""
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -76,11 +76,14 @@ class Guard:
 
     async def _admit_and_run(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         seconds = self._settings.limits.seconds
-        is_timed = scope["path"] not in UNTIMED_PATHS
         try:
             self._admit(scope)
-            running = self._run(scope, receive, answer)
-            await asyncio.wait_for(running, timeout=seconds if is_timed else None)
+            body = await asyncio.wait_for(self._read_body(scope, receive), seconds)
+            if body is None:
+                return
+            left = answer.started + seconds - time.perf_counter()
+            running = self._app(scope, _replay(body, receive), answer.send)
+            await asyncio.wait_for(running, None if scope["path"] in UNTIMED_PATHS else left)
         except Refusal as refusal:
             await answer.instead(scope, receive, refusal)
         except (asyncio.TimeoutError, TimeoutError):
@@ -91,12 +94,6 @@ class Guard:
             LOGGER.exception("failure", extra={"fields": {"request_id": answer.request_id}})
             message = "the service failed on this request; its log says more under the request id."
             await answer.instead(scope, receive, Refusal(500, "internal_error", message))
-
-    async def _run(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
-        body = await self._read_body(scope, receive)
-        if body is None:
-            return
-        await self._app(scope, _replay(body, receive), answer.send)
 
     def _admit(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
