@@ -151,7 +151,9 @@ def test_a_large_body_is_a_413(client, is_chunked):
         b'{"histories": [[]], "method": "best"}',
         b'{"histories": [[]], "unheard_of": 1}',
         b'{"histories": [["tea"]], "categories": ["nowhere"]}',
-        b"[" * 900,
+        b'{"histories": [["\\ud800"]]}',
+        b'{"histories": [["tea"]], "categories": ["\\udfff"]}',
+        b"[" * 1900,
     ],
 )
 def test_a_bad_body_is_a_422_in_one_sentence(client, body):

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from groupnoise.serving._model import Reasons, Recalled, RecallModel
+
+
+def as_json(value: Any) -> bytes:
+    """Return a value as JSON; what JSON or UTF-8 cannot hold is a ValueError."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
 
 
 def recall_result(

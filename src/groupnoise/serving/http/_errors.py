@@ -47,6 +47,12 @@ class Refusal(Exception):
         return JSONResponse({"error": error}, status_code=self.status, headers=headers)
 
 
+def internal_error() -> Refusal:
+    """Return what a client is told of a failure: where to look, and nothing of what it was."""
+    message = "the service failed on this request; its log says more under the request id."
+    return Refusal(500, "internal_error", message)
+
+
 def sentence_of(error: Mapping[str, Any]) -> str:
     """Return one validation error as a sentence that begins with where it is."""
     where = ".".join(str(part) for part in error["loc"]) or "the body"
@@ -74,6 +80,11 @@ def install_error_handlers(app: FastAPI) -> None:
             str(error),
         )
         return refusal.response(request.state.request_id)
+
+    @app.exception_handler(Exception)
+    async def on_failure(request: Request, error: Exception) -> JSONResponse:
+        # The error goes on to the guard, which logs it.
+        return internal_error().response(request.state.request_id)
 
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: HTTPException) -> JSONResponse:

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from groupnoise.serving.http._errors import Refusal
+from groupnoise.serving.http._errors import Refusal, internal_error
 from groupnoise.serving.http._logs import LOGGER, log
 from groupnoise.serving.http._metrics import ServiceMetrics
 from groupnoise.serving.http._settings import ServiceSettings, is_loopback
@@ -92,8 +92,7 @@ class Guard:
             await answer.instead(scope, receive, late)
         except Exception:
             LOGGER.exception("failure", extra={"fields": {"request_id": answer.request_id}})
-            message = "the service failed on this request; its log says more under the request id."
-            await answer.instead(scope, receive, Refusal(500, "internal_error", message))
+            await answer.instead(scope, receive, internal_error())
 
     def _admit(self, scope: Scope) -> None:
         headers = Headers(scope=scope)

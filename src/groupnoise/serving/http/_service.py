@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import threading
 from dataclasses import asdict
@@ -12,7 +11,7 @@ from typing import Any
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.serving._model import Recalled, RecallModel
 from groupnoise.serving._options import RecallOptions
-from groupnoise.serving.http._answers import describe, ranked_items, recall_result
+from groupnoise.serving.http._answers import as_json, describe, ranked_items, recall_result
 from groupnoise.serving.http._errors import Refusal
 from groupnoise.serving.http._logs import log
 from groupnoise.serving.http._metrics import ServiceMetrics
@@ -146,4 +145,4 @@ def _recall_json(
             reasons = model.explain(history, positions, method=request.method)
         results.append(recall_result(model, recalled, number, reasons))
     answer = {"model": request.model, "version": model.version, "results": results}
-    return json.dumps(answer, separators=(",", ":"), ensure_ascii=False).encode()
+    return as_json(answer)

@@ -8,6 +8,7 @@ from groupnoise.exceptions import ModelFileError
 from groupnoise.serving._artifact import open_artifact
 from groupnoise.serving._model import RecallModel
 from groupnoise.serving._options import RecallOptions
+from groupnoise.serving.http._answers import as_json, describe
 
 
 class ModelSlot:
@@ -47,3 +48,4 @@ def _warm(model: RecallModel) -> None:
     top = min(10, len(model.items))
     popular = model.items.ids_of(model.items.popular_order[:1])
     model.recall([popular, []], RecallOptions(top=top))
+    as_json(describe(model))  # a card may hold what JSON cannot
