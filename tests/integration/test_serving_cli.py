@@ -117,6 +117,22 @@ def test_an_unfit_item_table_is_refused(fitted, run, tmp_path, table, message):
         )
 
 
+@pytest.mark.parametrize(
+    "card",
+    ['{"hit": NaN}', '{"hit": 1e999}', '{"a": "\\ud800"}', "[" * 100_000, "{", "[]", b"\xff"],
+    ids=["nan", "infinite", "half a character", "deep", "open", "list", "bytes"],
+)
+def test_a_card_that_is_no_json_object_is_refused(fitted, run, tmp_path, card):
+    fitted.save(tmp_path / "model")
+    (tmp_path / "card.json").write_bytes(card if isinstance(card, bytes) else card.encode())
+    with pytest.raises(DataError, match=r"card\.json"):
+        run(
+            *("export", tmp_path / "model", "--output", tmp_path / "a"),
+            *("--card", tmp_path / "card.json"),
+        )
+    assert not (tmp_path / "a").exists()
+
+
 def test_a_folder_that_is_no_model_is_refused(run, tmp_path):
     with pytest.raises(ModelFileError, match="holds no manifest"):
         run("export", tmp_path, "--output", tmp_path / "a")

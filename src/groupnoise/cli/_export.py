@@ -139,9 +139,15 @@ def _read_card(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        card = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        # Python reads more than it can send: 1e999 becomes infinite, "\ud800" half a character.
+        json.dumps(card, allow_nan=False, ensure_ascii=False).encode()
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as JSON ({error}).") from None
     if not isinstance(card, dict):
         raise DataError(f'{path} must hold one JSON object, such as {{"data": "..."}}.')
     return card
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"JSON has no {name}")
