@@ -29,7 +29,8 @@ def write_folder(
 ) -> str:
     """Write the arrays, then the manifest that names them; return the version this makes.
 
-    The version is a digest of kind, scoring and contents: equal artifacts have equal versions.
+    The version is a digest of kind, scoring, category names, what the index is searched with, and
+    contents: equal artifacts have equal versions, and what answers otherwise has another.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -39,6 +40,8 @@ def write_folder(
     identity = {
         "kind": manifest.get("kind"),
         "scoring": manifest.get("scoring"),
+        "categories": manifest.get("categories"),
+        "index": manifest.get("index"),
         "files": {name: entry["sha256"] for name, entry in files.items()},
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()

@@ -31,6 +31,20 @@ def test_equal_contents_make_equal_versions(tmp_path):
     assert write_folder(tmp_path / "c", manifest={"kind": "other"}, arrays=ARRAYS) not in versions
 
 
+@pytest.mark.parametrize(
+    "change", [{"categories": ["ink", "tea"]}, {"index": {"kind": "ivf", "effort": 4}}]
+)
+def test_renamed_categories_and_another_index_effort_make_another_version(folder, change):
+    before = read_manifest(folder)["version"]
+    assert write_folder(folder, manifest={"kind": "test", **change}, arrays=ARRAYS) != before
+
+
+def test_what_is_only_said_about_a_model_keeps_its_version(folder):
+    before = read_manifest(folder)["version"]
+    described = {"kind": "test", "card": {"name": "x"}, "created": "today"}
+    assert write_folder(folder, manifest=described, arrays=ARRAYS) == before
+
+
 def test_a_second_write_replaces_the_first_and_leaves_nothing_behind(folder):
     write_folder(folder, manifest={"kind": "test"}, arrays={"numbers": np.zeros(1)})
     assert len(list(folder.iterdir())) == 2
