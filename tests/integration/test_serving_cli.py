@@ -161,14 +161,16 @@ def test_serving_needs_an_artifact_or_the_demo(artifact, run):
         run("serve", artifact, "--host", "0.0.0.0")
 
 
-def serve_in_a_process(*arguments):
-    program = "import typer; from groupnoise.cli._serve import serve; typer.run(serve)"
+SERVE = "import typer; from groupnoise.cli._serve import serve; typer.run(serve)"
+
+
+def serve_in_a_process(*arguments, program=SERVE, **environment):
     return subprocess.Popen(
         [sys.executable, "-c", program, "--port", "0", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **environment},
     )
 
 
@@ -193,6 +195,29 @@ def test_the_serve_command_answers(artifact):
         assert httpx.get(f"{address}/v1/model").json()["compare"]["n_items"] == 8
     finally:
         end(process)
+
+
+def test_the_demo_leaves_nothing_behind(artifact, tmp_path):
+    # Training is not what is tested: the demo serves a copy of what was exported.
+    program = f"""
+import shutil
+from groupnoise.cli import _demo_shop
+
+def write_demo(folder):
+    copy = shutil.copytree({str(artifact)!r}, folder / "copy")
+    return copy, copy
+
+_demo_shop.write_demo = write_demo
+{SERVE}
+"""
+    process = serve_in_a_process("--demo", program=program, TMPDIR=str(tmp_path))
+    try:
+        address = address_of(process)
+        assert len(list(tmp_path.glob("groupnoise-demo-*"))) == 1
+        assert httpx.get(f"{address}/readyz").status_code == 200
+    finally:
+        end(process)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

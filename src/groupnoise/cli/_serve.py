@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import tempfile
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -78,6 +81,12 @@ def serve(
         return
     from groupnoise.cli._demo_shop import write_demo
 
+    # The server ends on SIGTERM by raising the signal again, which would skip the cleaning up.
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     with tempfile.TemporaryDirectory(prefix="groupnoise-demo-") as folder:
         typer.echo("training on the simulated shop ...")
         start(*write_demo(Path(folder)))
+
+
+def _exit_on_signal(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
