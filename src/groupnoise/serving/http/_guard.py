@@ -106,9 +106,9 @@ class Guard:
             raise Refusal(429, "too_many_requests", message, limit=limit)
         token = self._settings.token
         if token is not None:
-            given = headers.get("authorization", "").encode("utf-8", "replace")
-            expected = f"Bearer {token}".encode()
-            if not hmac.compare_digest(given, expected):
+            scheme, _, given = headers.get("authorization", "").partition(" ")
+            is_right = hmac.compare_digest(given.strip().encode(), token.encode())
+            if scheme.lower() != "bearer" or not is_right:
                 message = "this service needs `Authorization: Bearer <token>`."
                 raise Refusal(401, "token_needed", message)
 

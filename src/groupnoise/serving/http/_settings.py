@@ -75,6 +75,10 @@ class ServiceSettings:
             raise ParameterError(f"port must lie between 0 and 65535; got {self.port}.")
         if self.token is not None and not self.token.strip():
             raise ParameterError("token must not be empty; leave it out to serve loopback only.")
+        if self.token is not None and not _fits_in_a_header(self.token):
+            raise ParameterError(
+                "token must be printable ASCII without space around it; a header carries no other."
+            )
         if self.token is None and not is_loopback(self.host):
             raise ParameterError(
                 f"listening on {self.host} lets other machines in, which needs a token; give "
@@ -82,6 +86,10 @@ class ServiceSettings:
             )
         check_fraction("least_recall", self.least_recall)
         check_positive("grace_seconds", self.grace_seconds)
+
+
+def _fits_in_a_header(token: str) -> bool:
+    return token.isascii() and token.isprintable() and token == token.strip()
 
 
 def is_loopback(host: str) -> bool:

@@ -27,6 +27,12 @@ def test_impossible_settings_are_refused(bad):
         ServiceSettings(artifact=Path("a"), **bad)
 
 
+@pytest.mark.parametrize("token", ["schlüssel", " key", "key\n", "a\tb", "\ud800"])
+def test_a_token_no_header_can_carry_is_refused(token):
+    with pytest.raises(ParameterError, match="printable ASCII"):
+        ServiceSettings(artifact=Path("a"), token=token)
+
+
 @pytest.mark.parametrize("bad", [{"top": 0}, {"seconds": 0}, {"body_bytes": 1.5}])
 def test_impossible_limits_are_refused(bad):
     with pytest.raises(ParameterError):
