@@ -193,6 +193,12 @@ def test_every_answer_carries_security_headers(client, path):
 def test_pages_of_other_sites_are_refused(client):
     foreign = client.post("/v1/model/reload", headers={"origin": "https://example.org"})
     assert foreign.status_code == 403
+    for site in ("cross-site", "same-site"):
+        shown = client.get("/v1/items", headers={"sec-fetch-site": site})
+        assert shown.json()["error"]["code"] == "foreign_origin"
+        assert client.get("/", headers={"sec-fetch-site": site}).status_code == 200
+    for site in ("same-origin", "none"):
+        assert client.get("/v1/items", headers={"sec-fetch-site": site}).status_code == 200
     rebound = client.get("/v1/model", headers={"host": "example.org"})
     assert rebound.json()["error"]["code"] == "foreign_host"
 

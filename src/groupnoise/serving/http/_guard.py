@@ -23,6 +23,8 @@ OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/search.js", "/healthz", 
 """Served without a token: they say nothing about the model."""
 UNTIMED_PATHS = frozenset({"/v1/model/reload"})
 """Reading and checking a large artifact takes as long as it takes; reading a body does not."""
+FOREIGN_SITES = frozenset({"cross-site", "same-site"})
+"""What browsers call pages of another origin; another port of this machine is the same site."""
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -97,7 +99,7 @@ class Guard:
     def _admit(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         path = scope["path"]
-        self._check_origin(headers)
+        self._check_origin(headers, path)
         if path in OPEN_PATHS:
             return
         limit = self._settings.limits.concurrency
@@ -112,14 +114,17 @@ class Guard:
                 message = "this service needs `Authorization: Bearer <token>`."
                 raise Refusal(401, "token_needed", message)
 
-    def _check_origin(self, headers: Headers) -> None:
+    def _check_origin(self, headers: Headers, path: str) -> None:
         """Keep web pages of other sites from using a service that trusts this machine."""
         host = headers.get("host", "")
         if self._settings.token is None and not is_loopback(_host_name(f"//{host}")):
             message = "without a token this service answers to the name of this machine only."
             raise Refusal(403, "foreign_host", message)
         origin = headers.get("origin")
-        if origin is not None and _network_location(origin) != host:
+        is_foreign = origin is not None and _network_location(origin) != host
+        # Browsers send no Origin with an image or a link. A link to the page itself is welcome.
+        site = headers.get("sec-fetch-site")
+        if is_foreign or (site in FOREIGN_SITES and path not in OPEN_PATHS):
             raise Refusal(403, "foreign_origin", "requests from pages of other sites are refused.")
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
