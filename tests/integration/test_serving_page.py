@@ -138,6 +138,48 @@ def test_text_from_the_artifact_is_never_run(page, tmp_path):
         assert page.messages == []
 
 
+def test_ids_with_signs_of_an_address_in_them_survive_a_reload(page, tmp_path):
+    ids = ["50%", "a,b", "c&d=e#f", "ü +", "%2C", "g"]
+    artifact = write_shop(tmp_path / "a", ids=ids, titles=ids, card={"example": ids[:5]})
+    with running_service(tmp_path, artifact) as service:
+        page.goto(service.address)
+        page.wait_for_selector("#lists:not([aria-busy]) .item")
+        assert clicked(page) == ids[:5]
+        page.reload()
+        page.wait_for_selector("#lists:not([aria-busy]) .item")
+        assert clicked(page) == ids[:5]
+        page.goto("about:blank")
+        open_with(page, service, ["50%", "g"])
+        assert clicked(page) == ["50%", "g"]
+        assert page.messages == []
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        {"metrics": None, "data": [None], "name": None, "example": None},
+        {"metrics": {"hit@10": None}, "nested": {"a": {"b": None}}, "example": "tea"},
+        {"metrics": 0.5, "summary": ["x"], "example": [None, {}, "tea"]},
+    ],
+)
+def test_any_card_is_shown(page, tmp_path, card):
+    with running_service(tmp_path, write_shop(tmp_path / "a", card=card)) as service:
+        page.goto(service.address)
+        page.wait_for_selector("#lists:not([aria-busy]) .item")
+        assert "version" in page.locator("#cards .card").inner_text()
+        assert page.locator("#banner").is_hidden()
+        assert page.messages == []
+
+
+def test_a_fault_of_the_page_is_shown_in_the_banner(page, service):
+    page.route("**/v1/model", lambda route: route.fulfill(json={"main": {"card": {}}}))
+    page.goto(service.address)
+    page.wait_for_selector("#banner >> text=Cannot read")
+    page.unroute("**/v1/model")
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_selector("#lists:not([aria-busy]) .item")
+
+
 def test_a_silent_service_is_reported_and_can_be_tried_again(page, tmp_path):
     with running_service(tmp_path, write_shop(tmp_path / "a")) as service:
         open_with(page, service, ["tea"])

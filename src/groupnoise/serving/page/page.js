@@ -51,7 +51,7 @@ async function ask(path, body) {
 /* ---------- errors ---------- */
 
 function showError(error) {
-  if (!(error instanceof ServiceError)) throw error;
+  if (!(error instanceof ServiceError)) console.error(error); // a fault of the page or of a card
   if (error.status === 401) {
     $("token-form").hidden = false;
     $("token").focus();
@@ -217,10 +217,10 @@ function renderCards() {
 }
 
 function modelCard(title, model) {
-  const { name, summary, example, metrics = {}, ...facts } = model.card;
+  const { name, summary, example, metrics, ...facts } = model.card;
   const rows = [
     ...Object.entries(facts),
-    ...Object.entries(metrics),
+    ...Object.entries(metrics ?? {}),
     ["items", model.n_items.toLocaleString("en")],
     ["search", model.index ? `${model.index.kind}, recall ${model.index.recall} at ${model.index.at}` : "exact"],
     ["version", model.version],
@@ -234,6 +234,7 @@ function modelCard(title, model) {
 }
 
 function readable(value) {
+  if (value === null) return "none";
   if (typeof value === "number" && !Number.isInteger(value)) return value.toPrecision(3);
   if (Array.isArray(value)) return value.map(readable).join(", ");
   if (typeof value === "object") return Object.entries(value).map(([k, v]) => `${k} ${readable(v)}`).join(", ");
@@ -282,6 +283,25 @@ function rememberClicks() {
   history.replaceState(null, "", ids ? `#items=${ids}` : location.pathname + location.search);
 }
 
+/* Each id is escaped by itself, so that one with a comma in it stays whole. */
+function rememberedIds() {
+  const ids = /^#items=([^&]+)/.exec(location.hash)?.[1];
+  return ids === undefined ? null : ids.split(",").map(unescaped);
+}
+
+function unescaped(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // written by hand: a % that escapes nothing
+  }
+}
+
+function exampleIds() {
+  const { example } = state.models.main.card;
+  return Array.isArray(example) ? example.filter((id) => ["string", "number"].includes(typeof id)) : [];
+}
+
 async function pickIds(ids) {
   const found = await Promise.all(ids.map((id) => ask(`v1/items?limit=1&q=${encodeURIComponent(id)}`)));
   state.clicks = ids.map((id, index) => {
@@ -294,12 +314,12 @@ async function pickIds(ids) {
 /* ---------- start ---------- */
 
 function fillOptions() {
-  const { categories, card } = state.models.main;
+  const { categories } = state.models.main;
   const hasCategories = categories.length > 0;
   $("category-label").hidden = $("cap-label").hidden = !hasCategories;
   $("category").replaceChildren(make("option", { value: "" }, "any"),
     ...categories.map((name) => make("option", { value: name }, name)));
-  $("example").hidden = !Array.isArray(card.example);
+  $("example").hidden = exampleIds().length === 0;
 }
 
 function setTheme(theme) {
@@ -313,9 +333,7 @@ async function start() {
     $("token-form").hidden = true;
     fillOptions();
     renderCards();
-    const kept = new URLSearchParams(location.hash.slice(1)).get("items");
-    const ids = kept ? kept.split(",").map(decodeURIComponent) : state.models.main.card.example ?? [];
-    await pickIds(ids);
+    await pickIds(rememberedIds() ?? exampleIds());
   } catch (error) {
     showError(error);
   }
@@ -335,7 +353,7 @@ function wire() {
   wireSearch();
   for (const id of ["method", "top", "category", "cap", "exclude"]) $(id).addEventListener("change", refresh);
   $("clear").addEventListener("click", () => { state.clicks = []; refresh(); $("search").focus(); });
-  $("example").addEventListener("click", () => pickIds(state.models.main.card.example).catch(showError));
+  $("example").addEventListener("click", () => pickIds(exampleIds()).catch(showError));
   $("token-form").addEventListener("submit", (event) => {
     event.preventDefault();
     sessionStorage.setItem("token", $("token").value);
