@@ -87,6 +87,29 @@ def test_a_body_that_never_ends_is_a_408_on_every_route(tmp_path, path):
             assert connection.recv(1000).startswith(b"HTTP/1.1 408")
 
 
+@pytest.mark.parametrize("before", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_a_head_without_end_is_refused(service, before):
+    target = urlsplit(service.address)
+    megabytes = service.resident_megabytes()
+    with socket.create_connection((target.hostname, target.port), timeout=20) as connection:
+        connection.sendall(before + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ")
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            connection.sendall(b"x" * 100_000_000)
+    assert service.resident_megabytes() - megabytes < 20
+
+
+def test_heads_of_a_usual_size_are_read_whatever_comes_with_them(service):
+    head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 8000 + b"\r\n"
+    post_and_get = raw_post({"histories": [["x" * 1000] * 200] * 4}) + head
+    last = head + b"Connection: close\r\n\r\n"
+    target = urlsplit(service.address)
+    with socket.create_connection((target.hostname, target.port), timeout=30) as connection:
+        connection.sendall((post_and_get + b"\r\n") * 2 + (head + b"\r\n") * 20 + last)
+        with connection.makefile("rb") as stream:
+            answers = stream.read()
+    assert answers.count(b"HTTP/1.1 200") == 2 + 2 + 20 + 1
+
+
 def raw_post(body, path="/v1/recall"):
     content = json.dumps(body).encode()
     head = (

@@ -13,6 +13,7 @@ import uvicorn
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.serving.http._app import guarded_app
 from groupnoise.serving.http._logs import configure_logs, log
+from groupnoise.serving.http._protocol import http_protocol
 from groupnoise.serving.http._service import RecallService
 from groupnoise.serving.http._settings import ServiceSettings
 from groupnoise.serving.http._stalled import StalledConnections
@@ -39,6 +40,7 @@ def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None =
         guarded_app(service),
         host=settings.host,
         port=settings.port,
+        http=http_protocol(),
         log_config=None,
         access_log=False,
         server_header=False,
