@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -159,6 +160,23 @@ def test_serving_needs_an_artifact_or_the_demo(artifact, run):
         run("serve", artifact, "--demo")
     with pytest.raises(ParameterError, match="needs a token"):
         run("serve", artifact, "--host", "0.0.0.0")
+    with pytest.raises(ParameterError, match="without brackets"):
+        run("serve", artifact, "--host", "[::1]")
+
+
+def test_a_host_that_cannot_be_listened_on_is_named(artifact):
+    def complaint(*arguments):
+        command = [sys.executable, "-m", "groupnoise", "serve", artifact, *arguments]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert ended.returncode == 2
+        return ended.stderr.splitlines()[-1]
+
+    assert "'no.such.invalid' cannot be resolved" in complaint(
+        "--host", "no.such.invalid", "--token", "t"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert "is it in use" in complaint("--port", port)
 
 
 SERVE = "import typer; from groupnoise.cli._serve import serve; typer.run(serve)"

@@ -35,6 +35,7 @@ def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None =
     # A reload signal that comes before the service listens for it must not end the process.
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    _check_resolves(settings.host)
     service = RecallService(settings)
     config = uvicorn.Config(
         guarded_app(service),
@@ -56,6 +57,14 @@ def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None =
     host, port = listening.getsockname()[:2]
     server.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     server.run(sockets=[listening])
+
+
+def _check_resolves(host: str) -> None:
+    """Refuse a host name no one knows before a model is loaded for it."""
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, UnicodeError):
+        raise GroupNoiseError(f"the host {host!r} cannot be resolved to an address.") from None
 
 
 class _Server(uvicorn.Server):

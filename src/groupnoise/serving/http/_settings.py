@@ -73,6 +73,8 @@ class ServiceSettings:
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise ParameterError(f"port must lie between 0 and 65535; got {self.port}.")
+        if "[" in self.host or "]" in self.host:
+            raise ParameterError(f"host is written without brackets; got {self.host!r}.")
         if self.token is not None and not self.token.strip():
             raise ParameterError("token must not be empty; leave it out to serve loopback only.")
         if self.token is not None and not _fits_in_a_header(self.token):
@@ -101,6 +103,6 @@ def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

@@ -20,7 +20,14 @@ def test_loopback_needs_none(host):
 
 @pytest.mark.parametrize(
     "bad",
-    [{"port": -1}, {"port": 70000}, {"token": " "}, {"least_recall": 2}, {"grace_seconds": 0}],
+    [
+        {"port": -1},
+        {"port": 70000},
+        {"host": "[::1]"},
+        {"token": " "},
+        {"least_recall": 2},
+        {"grace_seconds": 0},
+    ],
 )
 def test_impossible_settings_are_refused(bad):
     with pytest.raises(ParameterError):
