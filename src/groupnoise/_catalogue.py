@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from groupnoise._checks import check_count
 from groupnoise._typing import FloatArray, IntArray
-from groupnoise.exceptions import DataError
+from groupnoise._untrusted_arrays import INTEGERS, check_offsets, stored_array
+from groupnoise.exceptions import DataError, ModelFileError
 
 ItemHistories = Iterable[Sequence[Any] | NDArray[Any]]
 """One time-ordered sequence of item ids per user."""
@@ -141,10 +142,17 @@ class Catalogue:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Catalogue:
         """Return the catalogue whose :meth:`to_arrays` are among `arrays`."""
         if "item_ids" in arrays:
-            return cls(arrays["item_ids"])
-        text, ends = arrays["item_ids_utf8"].tobytes(), arrays["item_ids_ends"].tolist()
-        starts = [0, *ends[:-1]]
-        return cls([text[a:b].decode("utf-8") for a, b in zip(starts, ends, strict=True)])
+            ids: ArrayLike = stored_array(arrays, "item_ids", types=INTEGERS, shape=(None,))
+        else:
+            utf8 = stored_array(arrays, "item_ids_utf8", types=("u1",), shape=(None,))
+            ends = stored_array(arrays, "item_ids_ends", types=INTEGERS, shape=(None,))
+            offsets = np.concatenate([[0], ends])
+            check_offsets("item_ids_ends", offsets, len(utf8))
+            ids = _decoded(utf8.tobytes(), offsets.tolist())
+        try:
+            return cls(ids)
+        except DataError as error:
+            raise ModelFileError(f"the stored item ids are no catalogue: {error}") from None
 
 
 def top_k(
@@ -240,6 +248,13 @@ def _id_array(ids: ArrayLike) -> NDArray[Any]:
         f"item ids must be all whole numbers or all strings; got {odd!r} of type "
         f"{type(odd).__name__}."
     )
+
+
+def _decoded(text: bytes, offsets: list[int]) -> list[str]:
+    try:
+        return [text[a:b].decode("utf-8") for a, b in pairwise(offsets)]
+    except UnicodeDecodeError:
+        raise ModelFileError("the stored item ids are not text in UTF-8.") from None
 
 
 def _kind_name(ids: NDArray[Any]) -> str:

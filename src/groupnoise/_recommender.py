@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from groupnoise._blocks import count_ids
 from groupnoise._catalogue import Catalogue, IndexedHistories, ItemHistories, top_k
 from groupnoise._typing import FloatArray, IntArray
+from groupnoise._untrusted_arrays import FLOATS, INTEGERS, check_numbers, stored_array
 from groupnoise.exceptions import DataError, UnknownTargetError
 from groupnoise.groups import Groups
 
@@ -116,6 +117,16 @@ class Recommender(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range; called first by `fit`."""
+
+    def _check_popularity(self) -> None:
+        """Refuse popularity from a file that does not fit the catalogue."""
+        popularity = stored_array(
+            {"popularity": self.popularity_},
+            "popularity",
+            types=(*FLOATS, *INTEGERS),
+            shape=(self.n_items_,),
+        )
+        check_numbers("popularity", popularity)
 
     def _rows_at_once(self, n_candidates: int | None) -> int:
         """Return how many histories to score together, for that many candidates or for all."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from groupnoise._catalogue import Catalogue, top_k
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.groups import Groups
 
 
@@ -54,6 +54,29 @@ def test_arrays_restore_the_same_catalogue(ids):
     arrays = catalogue.to_arrays()
     assert all(array.dtype.kind in "iu" for array in arrays.values())
     assert Catalogue.from_arrays(arrays).ids.tolist() == ids
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({}, "item_ids_utf8 is missing"),
+        ({"item_ids": np.array([1.5])}, "item_ids is of type float64"),
+        ({"item_ids": np.array([[1]])}, "item_ids has shape"),
+        ({"item_ids": np.array([1, 1])}, "no catalogue: item id 1 occurs twice"),
+        ({"item_ids_utf8": b"abc"}, "item_ids_ends is missing"),
+        ({"item_ids_utf8": b"abc", "item_ids_ends": [2, 9]}, "does not rise from 0 to 3"),
+        ({"item_ids_utf8": b"abc", "item_ids_ends": [-2, 3]}, "does not rise from 0 to 3"),
+        ({"item_ids_utf8": b"abc", "item_ids_ends": [2, 1, 3]}, "does not rise from 0 to 3"),
+        ({"item_ids_utf8": b"a\xff", "item_ids_ends": [1, 2]}, "not text in UTF-8"),
+    ],
+)
+def test_stored_ids_that_make_no_catalogue_are_refused(arrays, message):
+    stored = {
+        name: np.frombuffer(a, dtype=np.uint8) if isinstance(a, bytes) else np.asarray(a)
+        for name, a in arrays.items()
+    }
+    with pytest.raises(ModelFileError, match=message):
+        Catalogue.from_arrays(stored)
 
 
 @pytest.mark.parametrize(

@@ -442,6 +442,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self._check_parameters()
         self.catalogue_ = Catalogue.from_arrays(arrays)
         self.popularity_ = arrays["popularity"]
+        self._check_popularity()
         # Folders written before there were members do not say how wide their vectors are.
         width = fitted.get("dim", self.dim)
         self.model_ = self._build_model(torch.Generator().manual_seed(0), width)

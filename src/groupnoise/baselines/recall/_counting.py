@@ -12,6 +12,14 @@ from scipy import sparse
 from groupnoise._checks import check_choice
 from groupnoise._recommender import last_items
 from groupnoise._typing import FloatArray, IntArray
+from groupnoise._untrusted_arrays import (
+    FLOATS,
+    INTEGERS,
+    check_numbers,
+    check_offsets,
+    check_positions,
+    stored_array,
+)
 from groupnoise.baselines.recall._base import ItemToItemBaseline
 from groupnoise.groups import Groups
 
@@ -52,10 +60,16 @@ class CountingRecommender(ItemToItemBaseline):
         return {"values": table.data, "columns": table.indices, "offsets": table.indptr}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.similarity_ = sparse.csr_array(
-            (arrays["values"], arrays["columns"], arrays["offsets"]),
-            shape=(self.n_items_, self.n_items_),
-        )
+        self._check_popularity()
+        n_items = self.n_items_
+        values = stored_array(arrays, "values", types=FLOATS, shape=(None,))
+        columns = stored_array(arrays, "columns", types=INTEGERS, shape=values.shape)
+        offsets = stored_array(arrays, "offsets", types=INTEGERS, shape=(n_items + 1,))
+        # scipy looks nothing of this up, and would follow it out of its own memory.
+        check_positions("columns", columns, n_items)
+        check_offsets("offsets", offsets, len(columns))
+        check_numbers("values", values)
+        self.similarity_ = sparse.csr_array((values, columns, offsets), shape=(n_items, n_items))
 
 
 def item_counts(groups: Groups, n_items: int) -> sparse.csr_array:

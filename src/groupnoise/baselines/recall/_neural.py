@@ -155,6 +155,7 @@ class NeuralRecommender(ItemToItemBaseline):
         return {name: value.numpy() for name, value in self.network_.state_dict().items()}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_popularity()
         with torch.random.fork_rng(devices=[]):
             self.network_ = self._build()
         self.network_.load_state_dict({n: torch.from_numpy(a) for n, a in arrays.items()})

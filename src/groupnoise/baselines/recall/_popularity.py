@@ -45,4 +45,5 @@ class PopularityRecommender(BaselineRecommender):
         return {}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back nothing: popularity is restored for every recommender."""
+        # Popularity itself is restored for every recommender.
+        self._check_popularity()

@@ -1,17 +1,20 @@
 """Counts and cosines against plain loops over a random log."""
 
+import json
 from itertools import permutations
 from math import log, sqrt
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
+from groupnoise._files import sha256_of, write_json
 from groupnoise.baselines.recall import (
     CooccurrenceRecommender,
     ItemCFRecommender,
     PopularityRecommender,
 )
-from groupnoise.exceptions import ParameterError
+from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.groups import Groups
 
 N_ITEMS = 12
@@ -129,3 +132,49 @@ def test_parameters_out_of_range_are_refused():
         ItemCFRecommender(weighting="tfidf").fit([[1, 2]])
     with pytest.raises(ParameterError, match="n_neighbors"):
         ItemCFRecommender(n_neighbors=0).fit([[1, 2]])
+
+
+def alter(folder, name, change):
+    """Change one array of a model folder and its checksum with it, as whoever alters both would."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    weights = folder / manifest["weights"]["file"]
+    arrays = load_file(str(weights))
+    save_file({**arrays, name: np.ascontiguousarray(change(arrays[name]))}, str(weights))
+    manifest["weights"]["sha256"] = sha256_of(weights)
+    write_json(folder / "manifest.json", manifest)
+
+
+@pytest.mark.parametrize("estimator", [CooccurrenceRecommender, ItemCFRecommender])
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("learned.columns", lambda a: a - 1000, "columns points outside 0 to 11"),
+        ("learned.columns", lambda a: a + 1, "columns points outside 0 to 11"),
+        ("learned.columns", lambda a: a.astype(float), "columns is of type float64"),
+        ("learned.columns", lambda a: a[:-1], "columns has shape"),
+        ("learned.offsets", lambda a: a[:-1], "offsets has shape"),
+        ("learned.offsets", lambda a: a + 1, "offsets does not rise from 0"),
+        ("learned.offsets", lambda a: a - 10**6, "offsets does not rise from 0"),
+        ("learned.offsets", lambda a: np.r_[a[:3], -9, a[4:]], "offsets does not rise from 0"),
+        ("learned.offsets", lambda a: np.r_[a[:-1], 10**6], "offsets does not rise from 0"),
+        ("learned.values", lambda a: a * np.nan, "values holds values that are NaN"),
+        ("learned.values", lambda a: a[:, None], "values has shape"),
+        ("popularity", lambda a: a[:3], "popularity has shape (3,) where (12,) is needed"),
+        ("popularity", lambda a: a * np.inf, "popularity holds values that are NaN"),
+    ],
+)
+def test_a_table_that_points_out_of_itself_is_refused(
+    tmp_path, log_of_clicks, estimator, name, change, message
+):
+    estimator().fit(log_of_clicks, item_ids=range(N_ITEMS)).save(tmp_path)
+    alter(tmp_path, name, change)
+    with pytest.raises(ModelFileError) as caught:
+        estimator.load(tmp_path)
+    assert message in str(caught.value)
+
+
+def test_popularity_of_another_length_is_refused(tmp_path, log_of_clicks):
+    PopularityRecommender().fit(log_of_clicks).save(tmp_path)
+    alter(tmp_path, "popularity", lambda a: a[:3])
+    with pytest.raises(ModelFileError, match="popularity has shape"):
+        PopularityRecommender.load(tmp_path)
