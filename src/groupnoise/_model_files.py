@@ -6,7 +6,6 @@ at which a new model becomes visible; a crash before it leaves the old model who
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise._files import atomic_path, sha256_of, write_json
+from groupnoise._untrusted_files import read_json
 from groupnoise.exceptions import ModelFileError
 
 FORMAT = "groupnoise-model"
@@ -91,12 +91,12 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
     """Return the manifest of a model folder after checking that it is one of ours."""
     path = Path(folder) / MANIFEST
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_json(path)
     except (FileNotFoundError, NotADirectoryError):
         raise ModelFileError(
             f"{folder} holds no {MANIFEST}; give the folder that save() or `groupnoise fit` wrote."
         ) from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise ModelFileError(
             f"{path} cannot be read as JSON ({error}); restore or refit it."
         ) from None

@@ -124,6 +124,16 @@ def _truncate_manifest(folder):
     path.write_text(path.read_text(encoding="utf-8")[:-20], encoding="utf-8")
 
 
+def _make_manifest_a_pipe(folder):
+    (folder / MANIFEST).unlink()
+    os.mkfifo(folder / MANIFEST)
+
+
+def _link_manifest_to_zeros(folder):
+    (folder / MANIFEST).unlink()
+    (folder / MANIFEST).symlink_to("/dev/zero")
+
+
 def _name_weights(name):
     return lambda folder: edit_manifest(folder, weights={"file": name, "sha256": "0"})
 
@@ -138,6 +148,9 @@ def _name_weights(name):
         (_truncate_manifest, "cannot be read as JSON"),
         (lambda folder: (folder / MANIFEST).write_bytes(b"\xff\xfe\x00"), "cannot be read as JSON"),
         (lambda folder: (folder / MANIFEST).write_text("[" * 100_000), "cannot be read as JSON"),
+        (lambda folder: (folder / MANIFEST).write_text("9" * 5000), "cannot be read as JSON"),
+        (_make_manifest_a_pipe, "cannot be read as JSON"),
+        (_link_manifest_to_zeros, "cannot be read as JSON"),
         (lambda folder: (folder / MANIFEST).write_text("[1]"), "not a groupnoise model manifest"),
         (lambda folder: edit_manifest(folder, format="onnx"), "not a groupnoise model manifest"),
         (lambda folder: edit_manifest(folder, format_version=2), "reads version 1. Upgrade"),
@@ -160,6 +173,9 @@ def _name_weights(name):
         "truncated_manifest",
         "binary_manifest",
         "deep_manifest",
+        "long_number_manifest",
+        "pipe_manifest",
+        "endless_manifest",
         "list_manifest",
         "foreign_manifest",
         "future_version",

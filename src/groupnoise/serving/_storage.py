@@ -7,7 +7,6 @@ sees one whole artifact or the other, and a crash leaves the old one in place.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise._files import atomic_path, sha256_of, write_json
+from groupnoise._untrusted_files import file_in, read_json
 from groupnoise.exceptions import ModelFileError
+from groupnoise.serving._array_files import check_memory_for, read_array
 
 FORMAT = "groupnoise-artifact"
 FORMAT_VERSION = 1
@@ -55,12 +56,12 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
     """Return the manifest of an artifact folder after checking that it is one of ours."""
     path = Path(folder) / MANIFEST
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_json(path)
     except (FileNotFoundError, NotADirectoryError):
         raise ModelFileError(
             f"{folder} holds no {MANIFEST}; give the folder that `groupnoise export` wrote."
         ) from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise ModelFileError(
             f"{path} cannot be read as JSON ({error}); export the artifact again."
         ) from None
@@ -93,8 +94,19 @@ def read_arrays(
     entries = manifest.get("files")
     if not isinstance(entries, dict):
         raise ModelFileError(f"{Path(folder) / MANIFEST} names no files; export it again.")
-    read = _map_array if memory_map else _read_array
-    return {name: read(_file_of(Path(folder), entry), entry) for name, entry in entries.items()}
+    paths = {name: _file_of(Path(folder), entry) for name, entry in entries.items()}
+    if not memory_map:
+        check_memory_for(paths.values())
+    return {
+        name: read_array(path, entries[name], memory_map=memory_map) for name, path in paths.items()
+    }
+
+
+def _file_of(folder: Path, entry: Any) -> Path:
+    try:
+        return file_in(folder, entry.get("file") if isinstance(entry, dict) else None)
+    except ValueError:
+        raise ModelFileError(f"{folder / MANIFEST} names a file outside its own folder.") from None
 
 
 def _write_array(folder: Path, name: str, array: NDArray[Any]) -> dict[str, Any]:
@@ -111,59 +123,3 @@ def _remove_stale(folder: Path, *, keep: set[str]) -> None:
     for path in folder.glob("*-*.npy"):
         if path.name not in keep:
             path.unlink(missing_ok=True)
-
-
-def _file_of(folder: Path, entry: Any) -> Path:
-    name = entry.get("file") if isinstance(entry, dict) else None
-    # A manifest may come from anywhere: never follow a path out of its own folder.
-    if not isinstance(name, str) or Path(name).name != name:
-        raise ModelFileError(f"{folder / MANIFEST} names a file outside its own folder.")
-    return folder / name
-
-
-def _map_array(path: Path, entry: Mapping[str, Any]) -> NDArray[Any]:
-    try:
-        size = path.stat().st_size
-        if size != entry.get("bytes"):
-            raise ModelFileError(
-                f"{path} has {size} bytes where its manifest says {entry.get('bytes')}: it is "
-                "truncated or was altered. Export the artifact again."
-            )
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise _missing(path) from None
-    except (OSError, ValueError) as error:
-        raise ModelFileError(f"{path} cannot be mapped as an array ({error}).") from None
-    return array
-
-
-def _read_array(path: Path, entry: Mapping[str, Any]) -> NDArray[Any]:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise _missing(path) from None
-    except OSError as error:
-        raise ModelFileError(f"{path} cannot be read ({error}).") from None
-    if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
-        raise ModelFileError(
-            f"{path} does not match the checksum in its manifest: it is truncated or was altered. "
-            "Export the artifact again."
-        )
-    return _array_in(data, path)
-
-
-def _array_in(data: bytes, path: Path) -> NDArray[Any]:
-    """View the array inside the bytes of a .npy file, without a second copy."""
-    header = io.BytesIO(data[:4096])
-    try:
-        np.lib.format.read_magic(header)
-        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(header)
-        if fortran_order or dtype.hasobject:
-            raise ValueError("only plain row-major arrays are read")
-        return np.frombuffer(data, dtype=dtype, offset=header.tell()).reshape(shape)
-    except ValueError as error:
-        raise ModelFileError(f"{path} is not a plain .npy array ({error}).") from None
-
-
-def _missing(path: Path) -> ModelFileError:
-    return ModelFileError(f"{path} is missing; restore it or export the artifact again.")
