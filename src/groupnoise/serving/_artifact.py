@@ -17,7 +17,7 @@ from groupnoise.serving._items import ItemTable, pack_items
 from groupnoise.serving._model import RecallModel
 from groupnoise.serving._rankers import NeighbourRanker, Ranker, VectorRanker
 from groupnoise.serving._scoring import MatchingVectors, log_normalisers
-from groupnoise.serving._storage import read_arrays, read_manifest, write_folder
+from groupnoise.serving._storage import read_folder, write_folder
 
 
 def write_artifact(
@@ -158,8 +158,7 @@ def open_artifact(
     least_recall : float
         Refuse a faiss index whose recorded recall lies below this.
     """
-    manifest = read_manifest(folder)
-    arrays = read_arrays(folder, manifest, memory_map=memory_map)
+    manifest, arrays = read_folder(folder, memory_map=memory_map)
     try:
         items = ItemTable(arrays, manifest.get("categories", []))
         ranker = _ranker(manifest, arrays, least_recall)
@@ -177,8 +176,7 @@ def add_index(folder: Path | str, spec: IndexSpec) -> dict[str, Any]:
 
     Refused, and the artifact left as it was, where the measured recall is below what `spec` asks.
     """
-    manifest = read_manifest(folder)
-    arrays = read_arrays(folder, manifest, memory_map=False)
+    manifest, arrays = read_folder(folder, memory_map=False)
     if manifest.get("kind") != "vectors":
         raise DataError(f"{folder} holds no vectors, so it cannot have an index.")
     index, description = build_index(_stored_vectors(manifest, arrays), spec)

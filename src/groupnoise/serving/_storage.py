@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from groupnoise._files import atomic_path, sha256_of, write_json
 from groupnoise._untrusted_files import file_in, read_json
 from groupnoise.exceptions import ModelFileError
-from groupnoise.serving._array_files import check_memory_for, read_array
+from groupnoise.serving._array_files import MissingFileError, check_memory_for, read_array
 
 FORMAT = "groupnoise-artifact"
 FORMAT_VERSION = 1
@@ -100,6 +100,21 @@ def read_arrays(
     return {
         name: read_array(path, entries[name], memory_map=memory_map) for name, path in paths.items()
     }
+
+
+def read_folder(
+    folder: Path | str, *, memory_map: bool
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the manifest of an artifact folder and the arrays it names.
+
+    Where an export replaces the folder between the reading of the two, the new ones are returned.
+    """
+    manifest = read_manifest(folder)
+    try:
+        return manifest, read_arrays(folder, manifest, memory_map=memory_map)
+    except MissingFileError:
+        manifest = read_manifest(folder)
+        return manifest, read_arrays(folder, manifest, memory_map=memory_map)
 
 
 def _file_of(folder: Path, entry: Any) -> Path:

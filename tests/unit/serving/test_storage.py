@@ -9,8 +9,14 @@ import numpy as np
 import pytest
 
 from groupnoise.exceptions import ModelFileError
-from groupnoise.serving import _array_files
-from groupnoise.serving._storage import MANIFEST, read_arrays, read_manifest, write_folder
+from groupnoise.serving import _array_files, _storage
+from groupnoise.serving._storage import (
+    MANIFEST,
+    read_arrays,
+    read_folder,
+    read_manifest,
+    write_folder,
+)
 
 ARRAYS = {"numbers": np.arange(6, dtype=np.float32).reshape(2, 3), "words": np.array([b"a", b"bc"])}
 
@@ -85,6 +91,24 @@ def test_a_missing_file_is_named(folder, memory_map):
     next(folder.glob("words-*.npy")).unlink()
     with pytest.raises(ModelFileError, match=r"words-.* is missing"):
         read_arrays(folder, read_manifest(folder), memory_map=memory_map)
+
+
+@pytest.mark.parametrize("memory_map", [True, False])
+def test_a_folder_replaced_while_it_is_read_gives_the_new_artifact(folder, memory_map, monkeypatch):
+    old = read_manifest(folder)
+    new = {name: array[:1] for name, array in ARRAYS.items()}
+    write_folder(folder, manifest={"kind": "test"}, arrays=new)
+    manifests = iter([old, read_manifest(folder)])
+    monkeypatch.setattr(_storage, "read_manifest", lambda folder: next(manifests))
+    manifest, arrays = read_folder(folder, memory_map=memory_map)
+    assert manifest["version"] != old["version"]
+    np.testing.assert_array_equal(arrays["numbers"], ARRAYS["numbers"][:1])
+
+
+def test_a_file_that_stays_missing_is_refused_after_a_second_look(folder):
+    next(folder.glob("words-*.npy")).unlink()
+    with pytest.raises(ModelFileError, match=r"words-.* is missing"):
+        read_folder(folder, memory_map=True)
 
 
 @pytest.mark.parametrize(
