@@ -42,6 +42,7 @@ TOP_LEVEL_MAY_IMPORT = {
 SERVING_MAY_IMPORT = {
     "__init__",
     "exceptions",
+    "_blocks",
     "_checks",
     "_files",
     "_catalogue",

@@ -6,7 +6,9 @@ but never misplace one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from groupnoise._checks import check_choice, check_count, check_fraction, require
 from groupnoise._typing import IntArray
+from groupnoise._untrusted_arrays import check_positions, stored_array
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.serving._exact import ExactSearch
 from groupnoise.serving._rankers import Explanation, Method, Ranking, VectorRanker
@@ -24,6 +27,10 @@ MEASURED_QUERIES = 1000
 LISTS_PER_ROOT = 6.5
 NOMINEES_PER_ITEM = 4
 """How many items each click nominates in MM+ for every item asked for."""
+_FIRST_BYTES = {"ivf": b"IwFl", "hnsw": b"IHNf"}
+"""How faiss begins an index of each kind that keeps vectors whole."""
+_READING = threading.Lock()
+"""The limits that faiss reads under belong to the whole process."""
 EFFORTS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256)
 
 
@@ -166,21 +173,78 @@ def build_index(
 
 
 def load_index(
-    data: NDArray[np.uint8], description: Mapping[str, Any], *, least_recall: float
+    data: NDArray[np.uint8],
+    description: Mapping[str, Any],
+    *,
+    least_recall: float,
+    shape: tuple[int, ...],
 ) -> FaissIndex:
-    """Return a stored index, refused where its recorded recall lies below `least_recall`."""
+    """Return a stored index, refused where its recorded recall lies below `least_recall`.
+
+    Parameters
+    ----------
+    data : uint8 ndarray
+        The serialised index.
+    description : mapping
+        What :func:`build_index` said of it.
+    least_recall : float
+        What it must have found of the exact top.
+    shape : pair of int
+        The shape of the vectors it must have been built on.
+    """
     faiss = require("faiss", extra="recall")
-    recall = float(description["recall"])
+    kind, effort, recall = description["kind"], description["effort"], description["recall"]
+    check_choice("kind", kind, tuple(_FIRST_BYTES))
+    check_count("effort", effort)
+    check_fraction("recall", recall)
     if recall < least_recall:
         raise ModelFileError(
             f"the index of this artifact has a recall of {recall} at {description['at']}, below "
             f"the {least_recall} required; export it with a better one or without."
         )
+    stored = np.ascontiguousarray(
+        stored_array({"index": data}, "index", types=("u1",), shape=(None,))
+    )
+    # faiss reads whatever kind of index the bytes announce, some of them from other files.
+    if bytes(stored[:4]) != _FIRST_BYTES[kind]:
+        raise ModelFileError(f"the index of this artifact is no {kind} index of whole vectors.")
     try:
-        index = faiss.deserialize_index(np.ascontiguousarray(data))
-    except RuntimeError as error:
-        raise ModelFileError(f"faiss cannot read the index of this artifact ({error}).") from None
-    return FaissIndex(index, str(description["kind"]), int(description["effort"]))
+        with _bounded_reading(faiss, len(stored)):
+            index = faiss.deserialize_index(stored)
+    except (RuntimeError, MemoryError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelFileError(f"faiss cannot read the index of this artifact ({reason}).") from None
+    if (index.ntotal, index.d) != shape or index.metric_type != faiss.METRIC_INNER_PRODUCT:
+        raise ModelFileError("the index of this artifact was built on other vectors.")
+    if kind == "ivf":
+        _check_lists(faiss, index)
+    return FaissIndex(index, kind, effort)
+
+
+@contextmanager
+def _bounded_reading(faiss: Any, n_bytes: int) -> Iterator[None]:
+    """Keep faiss from making room for more than the bytes at hand can hold."""
+    limits = ("deserialization_vector_byte_limit", "deserialization_loop_limit")
+    known = [name for name in limits if hasattr(faiss, f"set_{name}")]  # not before faiss 1.13
+    with _READING:
+        before = {name: getattr(faiss, f"get_{name}")() for name in known}
+        try:
+            for name in known:
+                getattr(faiss, f"set_{name}")(n_bytes)
+            yield
+        finally:
+            for name, limit in before.items():
+                getattr(faiss, f"set_{name}")(limit)
+
+
+def _check_lists(faiss: Any, index: Any) -> None:
+    """Refuse inverted lists that answer with positions there are no items at."""
+    lists = index.invlists
+    for number in range(lists.nlist):
+        size = lists.list_size(number)
+        if size:
+            positions = faiss.rev_swig_ptr(lists.get_ids(number), size)
+            check_positions("index", positions, index.ntotal)
 
 
 def _empty_index(faiss: Any, kind: str, n_items: int, width: int) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise._checks import check_count, check_features, check_finite
-from groupnoise.exceptions import DataError, ModelFileError
+from groupnoise.exceptions import (
+    DataError,
+    GroupNoiseError,
+    MissingExtraError,
+    ModelFileError,
+    ParameterError,
+)
 from groupnoise.serving._approximate import ApproximateRanker, IndexSpec, build_index, load_index
+from groupnoise.serving._artifact_checks import check_artifact
 from groupnoise.serving._items import ItemTable, pack_items
 from groupnoise.serving._model import RecallModel
 from groupnoise.serving._rankers import NeighbourRanker, Ranker, VectorRanker
 from groupnoise.serving._scoring import MatchingVectors, log_normalisers
 from groupnoise.serving._storage import read_folder, write_folder
+
+_LARGEST_STRENGTH = 1e6
+"""Of a scoring rule: a larger one drowns the scores, in the end in NaN."""
 
 
 def write_artifact(
@@ -154,20 +165,21 @@ def open_artifact(
     folder : path
         What :func:`write_artifact` or :func:`write_neighbour_artifact` wrote.
     memory_map : bool
-        True is instant and checks lengths; False reads everything and checks every byte.
+        True is instant and passes over vectors, neighbours and texts; False reads everything and
+        checks every byte and every value.
     least_recall : float
         Refuse a faiss index whose recorded recall lies below this.
+
+    Raises
+    ------
+    ModelFileError
+        If the folder is missing, altered, or holds parts that do not fit together.
     """
     manifest, arrays = read_folder(folder, memory_map=memory_map)
-    try:
+    with _sound_artifact(folder):
+        check_artifact(manifest, arrays, every_value=not memory_map)
         items = ItemTable(arrays, manifest.get("categories", []))
         ranker = _ranker(manifest, arrays, least_recall)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise ModelFileError(
-            f"{folder} lacks or garbles a part of the artifact ({error!r}); export it again."
-        ) from None
     return RecallModel(items=items, ranker=ranker, manifest=manifest)
 
 
@@ -179,10 +191,27 @@ def add_index(folder: Path | str, spec: IndexSpec) -> dict[str, Any]:
     manifest, arrays = read_folder(folder, memory_map=False)
     if manifest.get("kind") != "vectors":
         raise DataError(f"{folder} holds no vectors, so it cannot have an index.")
-    index, description = build_index(_stored_vectors(manifest, arrays), spec)
+    with _sound_artifact(folder):
+        check_artifact(manifest, arrays, every_value=True)
+        vectors = _stored_vectors(manifest, arrays)
+    index, description = build_index(vectors, spec)
     manifest["index"] = description
     write_folder(folder, manifest=manifest, arrays={**arrays, "index": index})
     return description
+
+
+@contextmanager
+def _sound_artifact(folder: Path | str) -> Iterator[None]:
+    """Refuse in one sentence an artifact that the block cannot make sense of."""
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except Exception as error:  # files come from anywhere, and no list of what may fail is whole
+        reason = str(error) if isinstance(error, GroupNoiseError) else repr(error)
+        raise ModelFileError(
+            f"{folder} is no sound artifact: {reason.rstrip('.')}. Export it again."
+        ) from None
 
 
 def _matching_vectors(
@@ -210,11 +239,21 @@ def _matching_vectors(
         targets=with_bias,
         queries=query_rows,
         log_normaliser=np.zeros(n_items, dtype=np.float32),
-        weighting_strength=float(rules.get("weighting_strength", 1.0)),
-        similarity_scale=float(rules.get("similarity_scale", 1.0)),
-        recency=float(rules.get("recency", 0.0)),
+        weighting_strength=_strength(rules, "weighting_strength", 1.0),
+        similarity_scale=_strength(rules, "similarity_scale", 1.0),
+        recency=_strength(rules, "recency", 0.0),
         window_size=_window_size(rules),
     )
+
+
+def _strength(rules: Mapping[str, Any], name: str, default: float | None = None) -> float:
+    value = rules[name] if default is None else rules.get(name, default)
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not is_number or not abs(value) <= _LARGEST_STRENGTH:
+        raise ParameterError(
+            f"{name} must be a number of at most {_LARGEST_STRENGTH:g}; got {str(value)[:40]}."
+        )
+    return float(value)
 
 
 def _window_size(rules: Mapping[str, Any]) -> int | None:
@@ -253,9 +292,13 @@ def _ranker(
     exact = VectorRanker(_stored_vectors(manifest, arrays))
     if "index" not in arrays:
         return exact
-    return ApproximateRanker(
-        exact, load_index(arrays["index"], manifest["index"], least_recall=least_recall)
+    index = load_index(
+        arrays["index"],
+        manifest["index"],
+        least_recall=least_recall,
+        shape=exact.vectors.targets.shape,
     )
+    return ApproximateRanker(exact, index)
 
 
 def _stored_vectors(
@@ -267,8 +310,8 @@ def _stored_vectors(
         targets=targets,
         queries=arrays.get("query_vectors", targets),
         log_normaliser=arrays["log_normaliser"],
-        weighting_strength=float(rules["weighting_strength"]),
-        similarity_scale=float(rules["similarity_scale"]),
-        recency=float(rules["recency"]),
+        weighting_strength=_strength(rules, "weighting_strength"),
+        similarity_scale=_strength(rules, "similarity_scale"),
+        recency=_strength(rules, "recency"),
         window_size=_window_size(rules),
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise._checks import check_finite
 from groupnoise._typing import IntArray
 from groupnoise.exceptions import DataError
 from groupnoise.serving._text import TextColumn, fold, pack_text
@@ -145,6 +146,7 @@ def pack_items(
     packed_ids = _pack_ids(ids)
     counts = np.asarray(popularity, dtype=np.float32)
     _check_length("popularity", counts, len(packed_ids))
+    check_finite("popularity", counts)
     order = np.argsort(packed_ids, kind="stable")
     in_order = packed_ids[order]
     repeated = np.flatnonzero(in_order[1:] == in_order[:-1])

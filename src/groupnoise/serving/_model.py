@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise._typing import BoolArray, FloatArray, IntArray
-from groupnoise.exceptions import UnknownTargetError
+from groupnoise.exceptions import ModelFileError, UnknownTargetError
 from groupnoise.serving._items import ItemId, ItemTable
 from groupnoise.serving._options import ItemFilter, RecallOptions
 from groupnoise.serving._rankers import Method, Ranker, Ranking
@@ -204,6 +204,9 @@ class RecallModel:
             positions[has_clicks], scores[has_clicks] = self.ranker.rank(
                 with_clicks, n, method=method, candidates=candidates
             )
+            # The vectors of a mapped artifact were not looked at when it was opened.
+            if not (scores < np.inf).all():
+                raise ModelFileError("the artifact scores an item with NaN or beyond all numbers.")
         if not has_clicks.all():
             popular = self.items.popular_order
             if candidates is not None:

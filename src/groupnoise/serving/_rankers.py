@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from groupnoise._typing import FloatArray, IntArray
+from groupnoise.exceptions import ModelFileError
 from groupnoise.serving._exact import ExactSearch
 from groupnoise.serving._scoring import Float32Array, MatchingVectors
 
@@ -158,6 +159,9 @@ class NeighbourRanker:
         indices = np.concatenate([self._indices[span] for span in spans])
         scores = np.concatenate([self._scores[span] for span in spans])
         found, where = np.unique(indices, return_inverse=True)
+        # The neighbours of a mapped artifact were not looked at when it was opened.
+        if len(found) and not 0 <= found[0] <= found[-1] < len(self._indptr) - 1:
+            raise ModelFileError("the artifact names neighbours it has no item for.")
         sums = np.bincount(where, weights=scores, minlength=len(found)).astype(np.float64)
         return found.astype(np.int64), sums
 

@@ -43,7 +43,8 @@ class TextColumn:
 
     def __getitem__(self, row: int) -> str:
         begin, end = int(self._offsets[row]), int(self._offsets[row + 1]) - 1
-        return str(self._text[begin:end], "utf-8")
+        # The text of a mapped artifact was not looked at when it was opened.
+        return str(self._text[begin:end], "utf-8", "replace")
 
     def rows_holding(self, words: Sequence[str]) -> tuple[IntArray, BoolArray]:
         """Return the rows whose text holds every word, and where the rarest begins a word."""
