@@ -34,16 +34,43 @@ def info(
     if as_json:
         typer.echo(json.dumps(manifest, indent=2))
         return
-    weights = model / manifest["weights"]["file"]
+    kind = _part(model, manifest, "kind", str)
+    weights = _weights_file(model, _part(model, manifest, "weights", dict).get("file"))
+    history = _part(model, manifest, "history", list)
+    chosen = _part(model, manifest, "trade_off", dict)
+    parameters = _part(model, manifest, "parameters", dict)
     size = weights.stat().st_size / 1e6 if weights.is_file() else 0.0
-    history = manifest.get("history") or []
-    typer.echo(f"{manifest['kind']}, groupnoise {manifest.get('groupnoise_version', 'unknown')}")
+    typer.echo(f"{kind}, groupnoise {manifest.get('groupnoise_version', 'unknown')}")
     typer.echo(f"weights  {weights.name}, {size:.1f} MB")
     typer.echo(f"epochs   {len(history)}")
-    chosen = manifest.get("trade_off", {})
-    for name, value in manifest.get("parameters", {}).items():
+    for name, value in parameters.items():
         choice = f", which chose {chosen[name]!r}" if value == "auto" and name in chosen else ""
         typer.echo(f"  {name} = {value!r}{choice}")
+
+
+def _part(model: Path, manifest: dict[str, Any], name: str, kind: type) -> Any:
+    """Return a part of a manifest, empty where rivals leave it out, refused if of another type."""
+    from groupnoise.exceptions import ModelFileError
+
+    may_lack = name in ("history", "trade_off", "parameters")
+    value = kind() if may_lack and manifest.get(name) is None else manifest.get(name)
+    if not isinstance(value, kind):
+        raise ModelFileError(
+            f"{model} holds no {kind.__name__} under {name!r} of its manifest; restore or refit it."
+        )
+    return value
+
+
+def _weights_file(model: Path, name: Any) -> Path:
+    from groupnoise._untrusted_files import file_in
+    from groupnoise.exceptions import ModelFileError
+
+    try:
+        path = file_in(model, name)
+        path.is_file()
+    except (OSError, ValueError):
+        raise ModelFileError(f"{model} does not name a weights file of its own folder.") from None
+    return path
 
 
 def doctor(
