@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from groupnoise.cli._serve import serve
 from groupnoise.estimators import MaxMatchingRecommender
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
 from groupnoise.serving import RecallOptions, open_artifact
+from groupnoise.serving._storage import read_folder, write_folder
 
 LOG = [["tea", "cup", "spoon", "pot"], ["nail", "hammer", "saw", "drill"]] * 15
 
@@ -151,6 +153,48 @@ def test_a_batch_is_recalled_from_file_to_file(artifact, run, tmp_path):
     assert [row["user"] for row in rows] == ["1", "2", "3"]
     assert set(rows[0]["items"]) == {"spoon", "pot"}
     assert rows[2]["source"] == "popularity"
+
+
+def _drop_vectors(artifact):
+    manifest, arrays = read_folder(artifact, memory_map=False)
+    shorter = {**arrays, "target_vectors": arrays["target_vectors"][:3]}
+    write_folder(artifact, manifest=manifest, arrays=shorter)
+
+
+def _make_a_pipe_of_the_manifest(artifact):
+    (artifact / "manifest.json").unlink()
+    os.mkfifo(artifact / "manifest.json")
+
+
+@pytest.mark.parametrize("damage", [_drop_vectors, _make_a_pipe_of_the_manifest])
+@pytest.mark.parametrize("command", ["recall", "serve"])
+def test_a_damaged_artifact_ends_with_one_sentence_and_exit_code_2(
+    artifact, tmp_path, damage, command
+):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(artifact, damaged)
+    damage(damaged)
+    (tmp_path / "in.jsonl").write_text(json.dumps({"user": "u", "items": ["tea"]}))
+    words = {
+        "recall": [
+            "--histories",
+            tmp_path / "in.jsonl",
+            "--output",
+            tmp_path / "out.csv",
+            "--quiet",
+        ],
+        "serve": ["--port", "0"],
+    }[command]
+    finished = subprocess.run(
+        [sys.executable, "-m", "groupnoise", command, str(damaged), *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert finished.returncode == 2
+    assert len(finished.stderr.strip().splitlines()) == 1
+    assert str(damaged) in finished.stderr
 
 
 def test_serving_needs_an_artifact_or_the_demo(artifact, run):

@@ -5,8 +5,10 @@ import signal
 import time
 
 import httpx
+import numpy as np
 import pytest
 
+from groupnoise.serving._storage import read_folder, write_folder
 from groupnoise.serving.http import Limits
 from serving_support import running_service, write_neighbour_shop, write_shop
 
@@ -261,6 +263,26 @@ def test_a_bad_artifact_is_refused_and_the_old_one_stays(tmp_path):
         assert "truncated" in reload_refusals(service)[0]["reason"]
         assert service.recall([["tea"]], top=1)["results"][0]["items"][0]["item"] == "cup"
         assert 'groupnoise_reloads_total{outcome="refused"} 2.0' in client.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("ids", lambda a: a.astype("U10")),
+        ("popularity", lambda a: a * np.nan),
+        ("target_vectors", lambda a: a * np.nan),
+        ("popular_order", lambda a: a - 7),
+        ("titles_offsets", lambda a: a + 1),
+        ("category_codes", lambda a: a + 5),
+    ],
+)
+def test_an_artifact_altered_with_its_checksums_is_refused(tmp_path, name, change):
+    artifact = write_shop(tmp_path / "a")
+    with running_service(tmp_path, artifact) as service, service.client() as client:
+        manifest, arrays = read_folder(artifact, memory_map=False)
+        write_folder(artifact, manifest=manifest, arrays={**arrays, name: change(arrays[name])})
+        assert client.post("/v1/model/reload").status_code == 409
+        assert service.recall([["tea"], []], top=1)["results"][0]["items"][0]["item"] == "cup"
 
 
 def test_both_models_switch_or_neither(tmp_path):
