@@ -147,7 +147,15 @@ def read_model(
         )
     try:
         arrays = load_file(str(weights))
-    except (SafetensorError, ValueError, KeyError) as error:
+    except (
+        SafetensorError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        # Types that numpy does not have fail in several ways.
         raise ModelFileError(f"{weights} is not a safetensors file ({error}).") from None
     return manifest, arrays
 
@@ -157,8 +165,6 @@ def whole_model(folder: Path | str) -> Iterator[None]:
     """Refuse in one sentence a folder whose content, read in the block, does not fit together."""
     try:
         yield
-    except ModelFileError:
-        raise
     except (
         ArithmeticError,
         AttributeError,
@@ -168,6 +174,8 @@ def whole_model(folder: Path | str) -> Iterator[None]:
         RuntimeError,
         ValueError,
     ) as error:
+        if isinstance(error, ModelFileError) and str(folder) in str(error):
+            raise
         # What torch says of weights that do not fit runs over several lines.
         reason = " ".join(str(error).split()).rstrip(".")
         reason += " is missing" if isinstance(error, KeyError) else ""

@@ -256,6 +256,16 @@ def test_a_pickle_in_place_of_the_weights_is_never_executed(folder, tmp_path):
     assert not (tmp_path / "executed").exists()
 
 
+@pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "X9"])
+def test_weights_of_a_type_that_numpy_lacks_are_refused(folder, dtype):
+    header = json.dumps({"table": {"dtype": dtype, "shape": [2], "data_offsets": [0, 4]}}).encode()
+    weights_of(folder).write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 4)
+    digest = sha256_of(weights_of(folder))
+    edit_manifest(folder, weights={"file": weights_of(folder).name, "sha256": digest})
+    with pytest.raises(ModelFileError, match="is not a safetensors file"):
+        read_model(folder)
+
+
 @pytest.mark.parametrize("failing", [1, 2, 3])
 def test_a_save_that_fails_leaves_the_old_model_and_nothing_else(folder, failing, monkeypatch):
     before = {path.name for path in folder.iterdir()}
