@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from groupnoise._checks import require
 from groupnoise._files import atomic_path
+from groupnoise._typing import FloatArray
 from groupnoise.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.datasets import Dataset
+    from groupnoise.datasets import Dataset, PartialLabelDataset
 
 FORMATS = (".csv", ".jsonl", ".parquet")
 
@@ -67,9 +69,10 @@ def _answers(fitted: Any, dataset: Dataset, top: int) -> Iterable[dict[str, Any]
             yield {"bag": int(bag), **_label(fitted.classes_, values)}
     elif isinstance(dataset, PartialLabelDataset):
         probabilities = fitted.predict_proba(dataset.features)
-        inside = _among_candidates(dataset.candidates, probabilities)
+        inside = among_candidates(dataset, fitted.classes_, probabilities)
         for row, (values, allowed) in enumerate(zip(probabilities, inside, strict=True)):
-            best = _label(fitted.classes_, allowed)["label"]
+            # A row whose candidates the model has never seen has no best one.
+            best = _label(fitted.classes_, allowed)["label"] if allowed.max() >= 0 else None
             yield {"row": row, **_label(fitted.classes_, values), "best_candidate": best}
     else:
         histories = [dataset.item_ids[history] for history in dataset.histories]
@@ -84,13 +87,25 @@ def _answers(fitted: Any, dataset: Dataset, top: int) -> Iterable[dict[str, Any]
                 }
 
 
-def _among_candidates(candidates: Any, probabilities: Any) -> Any:
-    """Return the probabilities with labels that are no candidates at -1."""
-    if candidates.shape != probabilities.shape:
-        raise DataError(
-            f"the data has {candidates.shape[1]} classes, the model {probabilities.shape[1]}."
-        )
-    return np.where(candidates, probabilities, -1.0)
+def among_candidates(
+    dataset: PartialLabelDataset, classes: NDArray[Any], probabilities: FloatArray
+) -> FloatArray:
+    """Return the probabilities of a model's classes, -1 at those that are no candidates.
+
+    Classes of the data and of the model are matched by name, for their order may differ and
+    either may lack some. A model trained on a 0/1 matrix only numbers its classes; where it knows
+    no name of the data, they are matched in order.
+    """
+    columns = {str(label): column for column, label in enumerate(classes.tolist())}
+    names = dataset.class_names
+    if columns.keys().isdisjoint(names) and list(columns) == [str(i) for i in range(len(names))]:
+        names = list(columns)
+    inside = np.full(probabilities.shape, -1.0)
+    for name, is_candidate in zip(names, dataset.candidates.T, strict=True):
+        if name in columns:
+            column = columns[name]
+            inside[is_candidate, column] = probabilities[is_candidate, column]
+    return inside
 
 
 def _label(classes: Any, values: Any) -> dict[str, Any]:
@@ -102,7 +117,9 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write a table in the form its suffix names, atomically."""
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":
-            require("polars", extra="data").DataFrame(rows).write_parquet(temporary)
+            require("polars", extra="data").DataFrame(rows, infer_schema_length=None).write_parquet(
+                temporary
+            )
         elif path.suffix == ".jsonl":
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         else:

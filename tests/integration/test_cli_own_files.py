@@ -1,0 +1,100 @@
+"""fit, predict and evaluate on files of one's own, in whatever order rows and columns come."""
+
+import csv
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from groupnoise.cli import main
+
+N_CLASSES = 12
+
+
+@pytest.fixture
+def groupnoise(tmp_path, monkeypatch, capsys):
+    """The command line in this process, whose libraries are loaded: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, code=0):
+        monkeypatch.setattr(sys, "argv", ["groupnoise", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        assert (left.value.code or 0) == code, said.err
+        return said
+
+    return run
+
+
+def write_csv(path, columns, rows):
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(columns)
+        writer.writerows(rows)
+    return path
+
+
+def read_csv(path):
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def candidate_rows(seed=0, n_rows=240, classes=range(N_CLASSES)):
+    """Well separated classes 0 to 11 with three candidates a row: features, candidates, truth."""
+    centres = np.random.default_rng(0).normal(size=(N_CLASSES, 6)) * 4
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(n_rows):
+        truth = int(rng.choice(list(classes)))
+        others = rng.choice(list(classes), 2, replace=False).tolist()
+        features = (centres[truth] + rng.normal(size=6) * 0.5).round(4).tolist()
+        rows.append((features, sorted({truth, *others}), truth))
+    return rows
+
+
+COLUMNS = [f"f{number}" for number in range(6)]
+
+
+def write_candidates(path, rows):
+    lines = [[*features, "|".join(map(str, named)), truth] for features, named, truth in rows]
+    return write_csv(path, [*COLUMNS, "candidates", "truth"], lines)
+
+
+def fit_candidates(groupnoise, path, *words):
+    groupnoise(
+        "fit", path, "--setting", "pll", "-o", "model", "-q", "-p", "max_epochs=15", *words
+    )  # fmt: skip
+
+
+def test_the_best_candidate_is_found_by_name_whatever_the_order_of_the_classes(
+    groupnoise, tmp_path
+):
+    rows = candidate_rows()
+    fit_candidates(groupnoise, write_candidates(tmp_path / "rows.csv", rows))
+    groupnoise("predict", "model", "rows.csv", "--setting", "pll", "-o", "answers.csv")
+    best = [int(answer["best_candidate"]) for answer in read_csv(tmp_path / "answers.csv")]
+    assert np.mean([one == truth for one, (_, _, truth) in zip(best, rows, strict=True)]) > 0.95
+
+    order = list(range(N_CLASSES))[::-1]
+    names = [f"candidate_{number}" for number in order]
+    lines = [[*features, *(int(k in named) for k in order)] for features, named, _ in rows]
+    write_csv(tmp_path / "columns.csv", [*COLUMNS, *names], lines)
+    groupnoise("predict", "model", "columns.csv", "--setting", "pll", "-o", "again.csv")
+    again = [int(answer["best_candidate"]) for answer in read_csv(tmp_path / "again.csv")]
+    assert again == best
+
+
+def test_new_rows_may_lack_classes_or_have_unknown_ones(groupnoise, tmp_path):
+    fit_candidates(groupnoise, write_candidates(tmp_path / "rows.csv", candidate_rows()))
+    rows = candidate_rows(seed=1, n_rows=4, classes=[3, 10, 11])
+    features, named, truth = rows[0]
+    rows[0] = (features, [*named, 77], truth)
+    rows[1] = (rows[1][0], [77, 78], 78)
+    write_candidates(tmp_path / "new.csv", rows)
+    groupnoise("predict", "model", "new.csv", "--setting", "pll", "-o", "answers.jsonl")
+    answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert answers[0]["best_candidate"] in map(str, named)
+    assert answers[1]["best_candidate"] is None
+    assert answers[1]["label"] in {"3", "10", "11"}
