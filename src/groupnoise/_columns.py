@@ -26,6 +26,11 @@ def remember_columns(estimator: Any, tables: Sequence[Any]) -> None:
     refuse_other_columns(estimator, tables[1:])
 
 
+def name_columns(estimator: Any, names: Sequence[str]) -> None:
+    """Name the columns of an estimator that was fitted on plain arrays."""
+    estimator.feature_names_in_ = np.asarray(names, dtype=object)
+
+
 def refuse_other_columns(estimator: Any, tables: Sequence[Any]) -> None:
     """Refuse tables of another width, or data frames whose columns have other names or order."""
     for table in tables:

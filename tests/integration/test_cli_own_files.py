@@ -98,3 +98,65 @@ def test_new_rows_may_lack_classes_or_have_unknown_ones(groupnoise, tmp_path):
     assert answers[0]["best_candidate"] in map(str, named)
     assert answers[1]["best_candidate"] is None
     assert answers[1]["label"] in {"3", "10", "11"}
+
+
+def bag_rows(n_bags=40, seed=0):
+    """Bags whose first instance carries the label: (bag, label, features) in a mixed order."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for bag in range(n_bags):
+        for place in range(int(rng.integers(1, 4))):
+            features = rng.normal(size=3) * 0.3
+            features[bag % 3] += 4 * (place == 0)
+            rows.append((f"{bag:03d}", ("cat", "dog", "emu")[bag % 3], *features.round(4).tolist()))
+    return [rows[number] for number in rng.permutation(len(rows))]
+
+
+BAG_COLUMNS = ["bag", "label", "f0", "f1", "f2"]
+
+
+def test_reordered_and_extra_columns_change_no_answer_and_missing_ones_are_named(
+    groupnoise, tmp_path
+):
+    rows = candidate_rows()
+    fit_candidates(groupnoise, write_candidates(tmp_path / "rows.csv", rows))
+    metrics = groupnoise("evaluate", "model", "rows.csv", "--setting", "pll").out
+    lines = [
+        ["", truth, "|".join(map(str, named)), *features[::-1], number]
+        for number, (features, named, truth) in enumerate(rows)
+    ]
+    columns = ["age", "truth", "candidates", *COLUMNS[::-1], "id"]
+    write_csv(tmp_path / "turned.csv", columns, lines)
+    assert groupnoise("evaluate", "model", "turned.csv", "--setting", "pll").out == metrics
+    groupnoise("data", "convert", "turned.csv", "stored", "--setting", "pll", "--features", "f*")
+    assert groupnoise("evaluate", "model", "stored").out == metrics
+
+    columns[columns.index("f1")], columns[columns.index("f4")] = "g1", "g4"
+    write_csv(tmp_path / "other.csv", columns, lines)
+    refused = groupnoise("evaluate", "model", "other.csv", "--setting", "pll", code=2).err
+    assert "other.csv lacks 2 of the 6 columns that the model learned from: 'f1', 'f4'." in refused
+
+
+@pytest.mark.parametrize("method", ["max-matching", "milr"])
+def test_columns_of_bags_are_matched_by_name_in_predictions_and_audits(
+    groupnoise, tmp_path, method
+):
+    rows = bag_rows()
+    write_csv(tmp_path / "bags.csv", BAG_COLUMNS, rows)
+    write_csv(tmp_path / "turned.csv", BAG_COLUMNS[::-1], [row[::-1] for row in rows])
+    quick = ["-p", "max_epochs=2"] if method == "max-matching" else []
+    words = ["--setting", "mil", "-o", "model", "-q", "--method", method, *quick]
+    groupnoise("fit", "bags.csv", *words)
+    for name in ("bags", "turned"):
+        said = groupnoise(
+            "predict", "model", f"{name}.csv", "--setting", "mil", "-o", f"{name}-answers.csv"
+        )
+        assert "warn" not in said.err.lower()
+        if method == "max-matching":
+            groupnoise(
+                "audit", f"{name}.csv", "--model", "model", "--setting", "mil", "-o", name, "-q"
+            )
+    answers = [(tmp_path / f"{name}-answers.csv").read_text() for name in ("bags", "turned")]
+    assert answers[0] == answers[1]
+    if method == "max-matching":
+        assert read_csv(tmp_path / "bags/groups.csv") == read_csv(tmp_path / "turned/groups.csv")

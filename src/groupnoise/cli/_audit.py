@@ -76,7 +76,7 @@ def audit(
     """
     from groupnoise._checks import check_choice, check_count
     from groupnoise.audit import TABLE_FORMATS, cleaned_copy, find_group_issues, write_audit_page
-    from groupnoise.cli._sources import find_data
+    from groupnoise.cli._sources import find_data, find_model_and_data
     from groupnoise.datasets import write_groups
     from groupnoise.experiments import spell_command
 
@@ -88,9 +88,13 @@ def audit(
     if clean is not None and clean.exists() and not overwrite:
         raise ParameterError(f"{clean} exists already; add --overwrite or give another name.")
     n_folds = DEFAULT_FOLDS if folds is None and model is None else folds
-    dataset, _ = find_data(data, setting, data_dir)
+    _refuse_two_sources_of_parameters(model, param)
+    if model is not None and n_folds is None:
+        estimator, dataset = find_model_and_data(model, data, setting, data_dir)
+    else:
+        dataset, _ = find_data(data, setting, data_dir)
+        estimator = _template(dataset, model, param or [], seed)
     attachments = _attachments(data, dataset, setting, images or [], text, items)
-    estimator = _estimator(dataset, model, param or [], seed)
     with _progress(quiet) as show:
         issues = find_group_issues(
             estimator, dataset, n_folds=n_folds, random_state=seed, on_progress=show
@@ -110,15 +114,18 @@ def audit(
     _show(issues, how, output, clean)
 
 
-def _estimator(dataset: Dataset, model: Path | None, param: list[str], seed: int) -> Any:
-    """Return the model to judge with, or the template of those that will be fitted."""
+def _refuse_two_sources_of_parameters(model: Path | None, param: list[str] | None) -> None:
+    if model is not None and param:
+        raise ParameterError("--param goes with fitting; the model of --model has its own.")
+
+
+def _template(dataset: Dataset, model: Path | None, param: list[str], seed: int) -> Any:
+    """Return the estimator whose clones will be fitted."""
     from groupnoise.cli._fit import read_parameters
     from groupnoise.cli._sources import load_model, setting_of
     from groupnoise.experiments import find_method, import_class, parameters_of
 
     if model is not None:
-        if param:
-            raise ParameterError("--param goes with fitting; the model of --model has its own.")
         return load_model(model)
     setting = setting_of(dataset)
     entry = find_method("max-matching", setting)

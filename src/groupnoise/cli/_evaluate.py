@@ -30,12 +30,9 @@ def evaluate(
 
     Histories are evaluated by leaving out their last click.
     """
-    from groupnoise.cli._predict import refuse_foreign
-    from groupnoise.cli._sources import find_data, load_model, setting_of
+    from groupnoise.cli._sources import find_model_and_data
 
-    fitted = load_model(model)
-    dataset, _ = find_data(data, setting, data_dir)
-    refuse_foreign(fitted, setting_of(dataset), model)
+    fitted, dataset = find_model_and_data(model, data, setting, data_dir)
     metrics = _metrics(fitted, dataset, seed)
     if as_json:
         typer.echo(json.dumps({"model": str(model), "data": dataset.name, **metrics}, indent=2))

@@ -156,6 +156,7 @@ def _train(
     checkpoints: Checkpoints | None,
     team: Workers,
 ) -> None:
+    from groupnoise._columns import name_columns
     from groupnoise.cli._holdout import training_arguments
 
     positional, named = training_arguments(dataset)
@@ -175,6 +176,9 @@ def _train(
     elif "on_epoch" in estimator.get_params():
         estimator.set_params(on_epoch=show)
     estimator.fit(*positional, **{k: v for k, v in named.items() if k in accepted})
+    names = getattr(dataset, "feature_names", None)
+    if names is not None:
+        name_columns(estimator, names)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from groupnoise._checks import require
 from groupnoise._files import atomic_path
 from groupnoise._typing import FloatArray
-from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.datasets import Dataset, PartialLabelDataset
@@ -38,26 +38,14 @@ def predict(
     ] = None,
 ) -> None:
     """Answer about single objects: a label per instance or row, the next items per history."""
-    from groupnoise.cli._sources import find_data, load_model, setting_of
+    from groupnoise.cli._sources import find_model_and_data
 
     if output.suffix not in FORMATS:
         raise ParameterError(f"--output must end in {', '.join(FORMATS)}; got {output.name!r}.")
-    fitted = load_model(model)
-    dataset, _ = find_data(data, setting, data_dir)
-    refuse_foreign(fitted, setting_of(dataset), model)
+    fitted, dataset = find_model_and_data(model, data, setting, data_dir)
     rows = list(_answers(fitted, dataset, top))
     write_rows(output, rows)
     typer.echo(f"{len(rows)} rows written to {output}")
-
-
-def refuse_foreign(fitted: Any, setting: str, model: Path) -> None:
-    """Refuse data of another setting than the model was trained for."""
-    if hasattr(fitted, "recommend"):
-        own = "rs"
-    else:
-        own = "mil" if hasattr(fitted, "predict_bags") else "pll"
-    if own != setting:
-        raise DataError(f"{model} was trained on {own} data, but {setting} data was given.")
 
 
 def _answers(fitted: Any, dataset: Dataset, top: int) -> Iterable[dict[str, Any]]:

@@ -18,13 +18,16 @@ SETTINGS = ("mil", "pll", "rs")
 
 
 def find_data(
-    name: str, setting: str | None, data_dir: Path | None
+    name: str, setting: str | None, data_dir: Path | None, **options: Any
 ) -> tuple[Dataset, DatasetEntry | None]:
-    """Load a file, a converted folder or a named set; only the last has an entry."""
+    """Load a file, a converted folder or a named set; only the last has an entry.
+
+    Options are those of the reader of files.
+    """
     from groupnoise.datasets import Windows, find_dataset, load_dataset, open_groups
 
     if setting is not None:
-        return _read_file(name, setting), None
+        return _read_file(name, setting, options), None
     if Path(name).is_file():
         raise DataError(f"{name} is a file; say what it holds with --setting mil, pll or rs.")
     if not Path(name).is_dir():
@@ -38,7 +41,40 @@ def find_data(
     return stored, None
 
 
-def _read_file(path: str, setting: str) -> Dataset:
+def find_model_and_data(
+    model: Path, name: str, setting: str | None, data_dir: Path | None, **options: Any
+) -> tuple[Any, Dataset]:
+    """Load a model and data for it, whose features are matched by name where both have names."""
+    from groupnoise._checks import check_choice
+    from groupnoise.datasets import select_features
+
+    fitted = load_model(model)
+    if setting is not None:
+        check_choice("--setting", setting, SETTINGS)
+        _refuse_foreign(fitted, setting, model)
+    has_names = hasattr(fitted, "feature_names_in_")
+    if has_names:
+        options["feature_names"] = fitted.feature_names_in_.tolist()
+    dataset, _ = find_data(name, setting, data_dir, **options)
+    _refuse_foreign(fitted, setting_of(dataset), model)
+    if has_names:
+        dataset = select_features(dataset, options["feature_names"])
+        # The names have served: rows go on as plain arrays, whose lack of them would be warned of.
+        del fitted.feature_names_in_
+    return fitted, dataset
+
+
+def _refuse_foreign(fitted: Any, setting: str, model: Path) -> None:
+    """Refuse data of another setting than the model was trained for."""
+    if hasattr(fitted, "recommend"):
+        own = "rs"
+    else:
+        own = "mil" if hasattr(fitted, "predict_bags") else "pll"
+    if own != setting:
+        raise DataError(f"{model} was trained on {own} data, but {setting} data was given.")
+
+
+def _read_file(path: str, setting: str, options: dict[str, Any]) -> Dataset:
     """Read a user's own file; what was guessed goes to the error stream."""
     from groupnoise._checks import check_choice
     from groupnoise.datasets.readers import read_bags, read_candidates, read_clicks
@@ -49,7 +85,7 @@ def _read_file(path: str, setting: str) -> Dataset:
         "pll": read_candidates,
         "rs": read_clicks,
     }
-    return readers[setting](path, report=partial(typer.echo, err=True))
+    return readers[setting](path, report=partial(typer.echo, err=True), **options)
 
 
 def setting_of(dataset: Dataset) -> str:

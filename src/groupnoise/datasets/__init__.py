@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from groupnoise.datasets._stray_clicks import add_stray_clicks
     from groupnoise.datasets._stream_clicks import convert_clicks
     from groupnoise.datasets._stream_windows import write_windows
-    from groupnoise.datasets._subsets import subset_bags, subset_rows
+    from groupnoise.datasets._subsets import select_features, subset_bags, subset_rows
     from groupnoise.datasets._windows import cut_windows
     from groupnoise.datasets._witnesses import set_witness_rate
     from groupnoise.datasets.readers import read_bags, read_candidates, read_clicks, read_table
@@ -97,6 +97,7 @@ __getattr__, __dir__ = lazy_names(
         "read_clicks": f"{_HERE}.readers",
         "read_table": f"{_HERE}.readers",
         "replace_candidates": f"{_HERE}._candidates",
+        "select_features": f"{_HERE}._subsets",
         "set_witness_rate": f"{_HERE}._witnesses",
         "single_label": f"{_HERE}._containers",
         "split_clicks": f"{_HERE}._click_splits",
@@ -155,6 +156,7 @@ __all__ = [
     "read_clicks",
     "read_table",
     "replace_candidates",
+    "select_features",
     "set_witness_rate",
     "single_label",
     "split_clicks",

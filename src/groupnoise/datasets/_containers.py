@@ -30,6 +30,8 @@ class BagDataset:
         True class of each instance, -1 where it is background or unknown.
     images : ndarray of shape (n_objects, height, width), optional
         A picture of each instance, for reports.
+    feature_names : tuple of str, optional
+        What the source calls the columns of the features.
     """
 
     name: str
@@ -38,6 +40,7 @@ class BagDataset:
     class_names: list[str]
     instance_labels: IntArray | None = None
     images: FloatArray | None = None
+    feature_names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class PartialLabelDataset:
         The right label, -1 where unknown.
     images : ndarray of shape (n_rows, height, width), optional
         A picture of each row, for reports.
+    feature_names : tuple of str, optional
+        What the source calls the columns of the features.
     """
 
     name: str
@@ -66,6 +71,7 @@ class PartialLabelDataset:
     class_names: list[str]
     truth: IntArray | None = None
     images: FloatArray | None = None
+    feature_names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ def _take_apart(data: StoredData) -> tuple[str, dict[str, NDArray[Any]], dict[st
     arrays: dict[str, NDArray[Any] | None]
     details: dict[str, Any]
     if isinstance(data, BagDataset):
-        kind, details = "bags", {"name": data.name, "class_names": data.class_names}
+        kind, details = "bags", _names_of(data)
         arrays = {
             "features": data.bags.objects,
             "offsets": data.bags.offsets,
@@ -193,7 +193,7 @@ def _take_apart(data: StoredData) -> tuple[str, dict[str, NDArray[Any]], dict[st
             "instance_labels": data.instance_labels,
         }
     elif isinstance(data, PartialLabelDataset):
-        kind, details = "candidates", {"name": data.name, "class_names": data.class_names}
+        kind, details = "candidates", _names_of(data)
         arrays = {"features": data.features, "candidates": data.candidates, "truth": data.truth}
     elif isinstance(data, ClickDataset):
         notes = {k: v for k, v in data.notes.items() if not isinstance(v, np.ndarray)}
@@ -230,6 +230,7 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
             labels=arrays["labels"],
             class_names=manifest["class_names"],
             instance_labels=arrays.get("instance_labels"),
+            feature_names=_feature_names(manifest),
         )
     if kind == "candidates":
         return PartialLabelDataset(
@@ -238,6 +239,7 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
             candidates=arrays["candidates"],
             class_names=manifest["class_names"],
             truth=arrays.get("truth"),
+            feature_names=_feature_names(manifest),
         )
     if kind == "clicks":
         return ClickDataset(
@@ -257,6 +259,18 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
         groups = Groups(arrays["objects"], arrays["offsets"], arrays["targets"])
         return Windows(groups, arrays["users"], arrays["positions"])
     raise KeyError(f"kind {kind!r} is unknown")
+
+
+def _names_of(data: BagDataset | PartialLabelDataset) -> dict[str, Any]:
+    names = {"name": data.name, "class_names": data.class_names}
+    if data.feature_names is None:
+        return names
+    return {**names, "feature_names": list(data.feature_names)}
+
+
+def _feature_names(manifest: Mapping[str, Any]) -> tuple[str, ...] | None:
+    names = manifest.get("feature_names")
+    return None if names is None else tuple(names)
 
 
 def item_dtype(n_items: int) -> np.dtype[Any]:

@@ -1,7 +1,8 @@
-"""Some of the bags, rows or users of a data set, with everything that belongs to them."""
+"""Some of the bags, rows or columns of a data set, with everything that belongs to them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from groupnoise._typing import IntArray
 from groupnoise.datasets._containers import BagDataset, PartialLabelDataset
+from groupnoise.exceptions import DataError
 from groupnoise.groups import Groups, ragged_rows
 
 
@@ -64,6 +66,47 @@ def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
         instance_labels=_taken(dataset.instance_labels, rows),
         images=_taken(dataset.images, rows),
     )
+
+
+def select_features(dataset: Any, names: Sequence[str]) -> Any:
+    """Return bags or rows with only the features of these names, in this order.
+
+    Parameters
+    ----------
+    dataset : BagDataset or PartialLabelDataset
+        Returned as it is if its features have no names.
+    names : sequence of str
+        The features a model learned from; a missing one is refused.
+
+    Examples
+    --------
+    >>> rows = PartialLabelDataset(
+    ...     "rows", np.array([[1.0, 2.0]]), np.ones((1, 1), bool), ["a"], feature_names=("x", "y")
+    ... )
+    >>> select_features(rows, ["y", "x"]).features.tolist()
+    [[2.0, 1.0]]
+    """
+    own = dataset.feature_names
+    if own is None or tuple(own) == tuple(names):
+        return dataset
+    refuse_missing_features(dataset.name, names, own)
+    columns = [own.index(name) for name in names]
+    named = replace(dataset, feature_names=tuple(names))
+    if isinstance(named, PartialLabelDataset):
+        return replace(named, features=named.features[:, columns])
+    return replace(named, bags=Groups(named.bags.objects[:, columns], named.bags.offsets))
+
+
+def refuse_missing_features(origin: str, wanted: Sequence[str], there: Sequence[str]) -> None:
+    """Refuse data without some of the features that a model learned from."""
+    missing = [repr(name) for name in wanted if name not in there]
+    if missing:
+        shown = ", ".join(missing[:12])
+        more = "" if len(missing) <= 12 else f" and {len(missing) - 12} more"
+        raise DataError(
+            f"{origin} lacks {len(missing)} of the {len(wanted)} columns that the model learned "
+            f"from: {shown}{more}."
+        )
 
 
 def _picked(n_rows: int, rows: ArrayLike) -> IntArray:

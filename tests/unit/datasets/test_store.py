@@ -1,6 +1,7 @@
 """Data folders: what is written comes back, mapped, checked and never half."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ def shop():
 
 
 def test_bags_come_back_as_they_were(tmp_path):
-    bags = load_digit_bags(random_state=0)
+    names = tuple(f"p{number}" for number in range(64))
+    bags = replace(load_digit_bags(random_state=0), feature_names=names)
     again = open_groups(write_groups(tmp_path / "bags", bags), verify=True)
     assert isinstance(again.bags.objects, np.memmap)
     assert np.array_equal(again.bags.objects, bags.bags.objects)
@@ -29,6 +31,7 @@ def test_bags_come_back_as_they_were(tmp_path):
     assert np.array_equal(again.labels, bags.labels)
     assert np.array_equal(again.instance_labels, bags.instance_labels)
     assert (again.name, again.class_names) == (bags.name, bags.class_names)
+    assert again.feature_names == names
 
 
 def test_candidates_come_back_as_they_were(tmp_path):
@@ -36,6 +39,7 @@ def test_candidates_come_back_as_they_were(tmp_path):
     again = open_groups(write_groups(tmp_path / "candidates", data), verify=True)
     for part in ("features", "candidates", "truth"):
         assert np.array_equal(getattr(again, part), getattr(data, part))
+    assert again.feature_names is None
 
 
 def test_clicks_and_windows_come_back_as_they_were(tmp_path, shop):

@@ -1,11 +1,14 @@
 """Some of the bags or rows of a data set."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from groupnoise.datasets import (
     load_digit_bags,
     load_digit_candidates,
+    select_features,
     split_rows,
     subset_bags,
     subset_rows,
@@ -51,3 +54,20 @@ def test_rows_keep_their_candidates_truth_and_pictures():
     np.testing.assert_array_equal(part.candidates, dataset.candidates[test])
     np.testing.assert_array_equal(part.truth, dataset.truth[test])
     np.testing.assert_array_equal(part.images.reshape(-1, 64), part.features)
+
+
+def test_features_are_selected_by_name_and_missing_ones_named():
+    rows = replace(
+        subset_rows(load_digit_candidates(random_state=0), range(3)),
+        feature_names=tuple(f"p{number}" for number in range(64)),
+    )
+    some = select_features(rows, ["p9", "p3"])
+    np.testing.assert_array_equal(some.features, rows.features[:, [9, 3]])
+    assert some.feature_names == ("p9", "p3")
+    with pytest.raises(DataError, match=r"lacks 1 of the 2 columns .* learned from: 'q'"):
+        select_features(rows, ["p9", "q"])
+
+
+def test_features_without_names_stay_as_they_are():
+    bags = load_digit_bags(10, random_state=0)
+    assert select_features(bags, ["a", "b"]) is bags

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise._checks import check_features
-from groupnoise._typing import BoolArray, IntArray
+from groupnoise._typing import BoolArray, FloatArray, IntArray
 from groupnoise.datasets._amil import load_amil
 from groupnoise.datasets._containers import BagDataset
+from groupnoise.datasets._subsets import refuse_missing_features
 from groupnoise.datasets.readers._arrays import NamedArrays, check_array_rows, class_index
 from groupnoise.datasets.readers._cells import (
     is_mostly_numeric,
@@ -40,6 +41,7 @@ def read_bags(
     label_separator: str | None = None,
     name: str | None = None,
     report: Report | None = None,
+    feature_names: Sequence[str] | None = None,
     **table_options: Any,
 ) -> BagDataset:
     """Read bags of instances from a table with one row per instance, or from arrays.
@@ -66,6 +68,9 @@ def read_bags(
         What to call the set; by default the file's name.
     report : callable, optional
         Told of each guess, one sentence at a time.
+    feature_names : sequence of str, optional
+        The columns a model learned from: they are taken in this order and no others, and guesses
+        leave them alone. Arrays and lists do not name their columns, so there it has no say.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
 
@@ -85,8 +90,9 @@ def read_bags(
     if isinstance(data, NamedArrays):
         return _bags_from_arrays(data, name or data.name, group, label, features, truth, tell)
     return _bags_from_table(
-        data, name or data.name, group, label, features, truth, label_separator, tell
-    )
+        data, name or data.name, group, label, features, truth, label_separator, tell,
+        feature_names,
+    )  # fmt: skip
 
 
 def _bags_from_table(
@@ -98,10 +104,12 @@ def _bags_from_table(
     truth: str | None,
     label_separator: str | None,
     report: Report,
+    feature_names: Sequence[str] | None,
 ) -> BagDataset:
     columns, origin = table.frame.columns, table.origin
-    group_column = need_column("group", group, columns, origin=origin, report=report)
-    taken = {group_column}
+    taken = set() if feature_names is None else set(feature_names)
+    group_column = need_column("group", group, columns, origin=origin, report=report, taken=taken)
+    taken.add(group_column)
     if label is None:
         label_columns = [
             need_column("label", None, columns, origin=origin, report=report, taken=taken)
@@ -117,7 +125,7 @@ def _bags_from_table(
     memberships, class_names = read_memberships(
         table, label_columns, separator=label_separator, report=report
     )
-    matrix = read_features(table, feature_columns(table, features, taken, report))
+    matrix, names = features_of_table(table, features, taken, report, feature_names)
     order, _ = Groups.from_rows(np.arange(len(table)), bag_of_row)
     bags = Groups(matrix[order.objects], order.offsets)
     return BagDataset(
@@ -130,7 +138,30 @@ def _bags_from_table(
             if truth_column is None
             else read_truth(table, truth_column, class_names)[order.objects]
         ),
+        feature_names=names,
     )
+
+
+def features_of_table(
+    table: Table,
+    features: str | Sequence[str] | None,
+    taken: set[str],
+    report: Report,
+    feature_names: Sequence[str] | None,
+) -> tuple[FloatArray, tuple[str, ...] | None]:
+    """Return the feature rows, and their names unless they come in lists or without a header."""
+    columns = table.frame.columns
+    if feature_names is not None and features is None:
+        of_lists = any(table.frame.schema[name].is_nested() for name in set(columns) - taken)
+        if not of_lists or not set(columns).isdisjoint(feature_names):
+            refuse_missing_features(table.origin, feature_names, columns)
+            features = list(feature_names)
+    chosen = feature_columns(table, features, taken, report)
+    matrix = read_features(table, chosen)
+    are_nameless = columns == [f"column_{number + 1}" for number in range(len(columns))]
+    if matrix.shape[1] != len(chosen) or are_nameless:
+        return matrix, None
+    return matrix, tuple(chosen)
 
 
 def feature_columns(

@@ -16,8 +16,7 @@ from groupnoise.datasets.readers._arrays import (
     class_index,
     turn_rows_first,
 )
-from groupnoise.datasets.readers._bags import feature_columns
-from groupnoise.datasets.readers._cells import read_features
+from groupnoise.datasets.readers._bags import features_of_table
 from groupnoise.datasets.readers._columns import match_columns, need_column, pick_column
 from groupnoise.datasets.readers._inputs import read_input
 from groupnoise.datasets.readers._memberships import read_memberships, read_truth
@@ -38,6 +37,7 @@ def read_candidates(
     label_separator: str | None = None,
     name: str | None = None,
     report: Report | None = None,
+    feature_names: Sequence[str] | None = None,
     **table_options: Any,
 ) -> PartialLabelDataset:
     """Read instances with candidate labels, one row each.
@@ -63,6 +63,9 @@ def read_candidates(
         What to call the set; by default the file's name.
     report : callable, optional
         Told of each guess, one sentence at a time.
+    feature_names : sequence of str, optional
+        The columns a model learned from: they are taken in this order and no others, and guesses
+        leave them alone. Arrays and lists do not name their columns, so there it has no say.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
 
@@ -79,7 +82,7 @@ def read_candidates(
     if isinstance(data, NamedArrays):
         return _candidates_from_arrays(data, name or data.name, features, candidates, truth, tell)
     return _candidates_from_table(
-        data, name or data.name, features, candidates, truth, label_separator, tell
+        data, name or data.name, features, candidates, truth, label_separator, tell, feature_names
     )
 
 
@@ -91,10 +94,13 @@ def _candidates_from_table(
     truth: str | None,
     label_separator: str | None,
     report: Report,
+    feature_names: Sequence[str] | None,
 ) -> PartialLabelDataset:
     columns, origin = table.frame.columns, table.origin
-    truth_column = pick_column("truth", truth, columns, origin=origin, report=report)
-    taken = set() if truth_column is None else {truth_column}
+    taken = set() if feature_names is None else set(feature_names)
+    truth_column = pick_column("truth", truth, columns, origin=origin, report=report, taken=taken)
+    if truth_column is not None:
+        taken.add(truth_column)
     if candidates is not None:
         candidate_columns = match_columns("candidates", candidates, columns, origin)
     else:
@@ -107,12 +113,14 @@ def _candidates_from_table(
     right = None if truth_column is None else read_truth(table, truth_column, class_names)
     if right is not None:
         _refuse_truth_outside(right, memberships, class_names, table.place)
+    matrix, names = features_of_table(table, features, taken, report, feature_names)
     return PartialLabelDataset(
         name=name,
-        features=read_features(table, feature_columns(table, features, taken, report)),
+        features=matrix,
         candidates=memberships,
         class_names=class_names,
         truth=right,
+        feature_names=names,
     )
 
 

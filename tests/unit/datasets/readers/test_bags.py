@@ -148,3 +148,28 @@ def test_an_amil_folder_is_recognised(tmp_path):
     assert bags.class_names == ["apple", "book"]
     assert bags.instance_labels.tolist() == [-1, 0, -1, 1]
     assert "AMIL" in told[0]
+
+
+def test_features_keep_the_names_of_their_columns_unless_there_are_none(tmp_path):
+    assert read_bags(write(tmp_path / "bags.csv", ROWS)).feature_names == ("f1", "f2")
+    lists = pl.DataFrame({"bag": [1, 2], "features": [[1.0, 2], [3, 4]], "label": ["a", "b"]})
+    assert read_bags(lists).feature_names is None
+    bare = write(tmp_path / "bare.csv", "1,0.5,a\n2,1.5,b\n")
+    named = {"group": "column_1", "label": "column_3", "header": False}
+    assert read_bags(bare, **named).feature_names is None
+
+
+def test_the_columns_of_a_model_are_taken_in_its_order_and_are_never_labels(tmp_path):
+    text = "bag,note,target,f2,label,f1\n1,,5,2,a,1\n2,9,6,4,b,3\n"
+    bags = read_bags(write(tmp_path / "bags.csv", text), feature_names=["f1", "f2", "target"])
+    assert bags.bags.objects.tolist() == [[1, 2, 5], [3, 4, 6]]
+    assert bags.class_names == ["a", "b"]
+    with pytest.raises(DataError, match=r"bags.csv lacks 1 of the 2 columns .* from: 'f3'"):
+        read_bags(tmp_path / "bags.csv", feature_names=["f1", "f3"])
+
+
+def test_lists_and_arrays_have_no_names_to_match(tmp_path):
+    lists = pl.DataFrame({"bag": [1, 2], "features": [[1.0, 2], [3, 4]], "label": ["a", "b"]})
+    assert read_bags(lists, feature_names=["f1", "f2"]).bags.objects.tolist() == [[1, 2], [3, 4]]
+    np.savez(tmp_path / "a.npz", X=np.eye(2), bag=[0, 1], bag_label=[0, 1])
+    assert len(read_bags(tmp_path / "a.npz", feature_names=["f1", "f2"]).bags) == 2
