@@ -54,7 +54,7 @@ def test_predictions_become_a_table_of_any_form(models, tmp_path):
     groupnoise("predict", models / "mil", "digit-bags", "-o", tmp_path / "rows.csv")
     with (tmp_path / "rows.csv").open() as stream:
         rows = list(csv.DictReader(stream))
-    assert set(rows[0]) == {"bag", "label", "probability"}
+    assert set(rows[0]) == {"row", "bag", "label", "probability"}
     groupnoise("predict", models / "pll", "digit-candidates", "-o", tmp_path / "rows.jsonl")
     first = json.loads((tmp_path / "rows.jsonl").read_text().splitlines()[0])
     assert set(first) == {"row", "label", "probability", "best_candidate"}

@@ -159,4 +159,20 @@ def test_columns_of_bags_are_matched_by_name_in_predictions_and_audits(
     answers = [(tmp_path / f"{name}-answers.csv").read_text() for name in ("bags", "turned")]
     assert answers[0] == answers[1]
     if method == "max-matching":
-        assert read_csv(tmp_path / "bags/groups.csv") == read_csv(tmp_path / "turned/groups.csv")
+        groups = read_csv(tmp_path / "bags/groups.csv")
+        assert groups == read_csv(tmp_path / "turned/groups.csv")
+        for group in groups:
+            assert rows[int(group["object"])][:2] == (group["source"], group["target"])
+
+
+def test_answers_about_bags_come_in_the_order_of_the_file_under_its_ids(groupnoise, tmp_path):
+    rows = bag_rows()
+    write_csv(tmp_path / "bags.csv", BAG_COLUMNS, rows)
+    groupnoise("fit", "bags.csv", "--setting", "mil", "-o", "model", "-q", "-p", "max_epochs=2")
+    groupnoise("data", "convert", "bags.csv", "stored", "--setting", "mil")
+    groupnoise("predict", "model", "bags.csv", "--setting", "mil", "-o", "answers.csv")
+    groupnoise("predict", "model", "stored", "-o", "again.csv")
+    answers = read_csv(tmp_path / "answers.csv")
+    assert [answer["row"] for answer in answers] == [str(number) for number in range(len(rows))]
+    assert [answer["bag"] for answer in answers] == [row[0] for row in rows]
+    assert read_csv(tmp_path / "again.csv") == answers

@@ -16,8 +16,8 @@ from groupnoise.audit._evidence import Columns
 from groupnoise.audit._kinds import ISSUE_KINDS, IssueKind
 from groupnoise.audit._tables import write_table
 
-NAMED_COLUMNS = ("target", "object", "suggested")
-"""Columns that number classes or items, and are shown by name."""
+NAMED_COLUMNS = ("source", "target", "object", "suggested")
+"""Columns that number bags, instances, classes or items, and are shown by name."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class GroupIssues:
         largest `share` it has in a group, `times_chosen`, and `noise`, the chance that it does
         not belong.
     names : mapping of str to ndarray
-        For "target" and "object", the name of each number; columns without names hold places.
+        For "source", "target" and "object", the name of each number; columns without names hold
+        places. Instances of bags read from a table are named by its rows, from 0.
     """
 
     setting: str
@@ -60,6 +61,10 @@ class GroupIssues:
         else:
             names = {"target": np.asarray(data.class_names)}
             names["suggested"] = names["target"]
+            if data.bag_ids is not None:
+                names["source"] = data.bag_ids
+            if data.source_rows is not None:
+                names["object"] = data.source_rows
         return cls(source.setting, *tables, names)
 
     def __len__(self) -> int:

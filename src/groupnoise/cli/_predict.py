@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from groupnoise._checks import require
 from groupnoise._files import atomic_path
-from groupnoise._typing import FloatArray
+from groupnoise._typing import FloatArray, IntArray
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.datasets import Dataset, PartialLabelDataset
+    from groupnoise.datasets import BagDataset, Dataset, PartialLabelDataset
 
 FORMATS = (".csv", ".jsonl", ".parquet")
 
@@ -53,8 +53,10 @@ def _answers(fitted: Any, dataset: Dataset, top: int) -> Iterable[dict[str, Any]
 
     if isinstance(dataset, BagDataset):
         probabilities = fitted.predict_proba(dataset.bags.objects)
-        for bag, values in zip(dataset.bags.group_of_object, probabilities, strict=True):
-            yield {"bag": int(bag), **_label(fitted.classes_, values)}
+        rows, bags = origins_of_instances(dataset)
+        for place in np.argsort(rows, kind="stable"):
+            origin = {"row": rows[place].item(), "bag": bags[place].item()}
+            yield {**origin, **_label(fitted.classes_, probabilities[place])}
     elif isinstance(dataset, PartialLabelDataset):
         probabilities = fitted.predict_proba(dataset.features)
         inside = among_candidates(dataset, fitted.classes_, probabilities)
@@ -73,6 +75,19 @@ def _answers(fitted: Any, dataset: Dataset, top: int) -> Iterable[dict[str, Any]
                     "item": item.item(),
                     "score": float(value),
                 }
+
+
+def origins_of_instances(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:
+    """Return the row of the source and the id of the bag of each instance.
+
+    Sets that are not read from a table number both in the order they come in.
+    """
+    rows, ids = dataset.source_rows, dataset.bag_ids
+    if rows is None:
+        rows = np.arange(dataset.bags.n_objects)
+    if ids is None:
+        ids = np.arange(len(dataset.bags))
+    return rows, ids[dataset.bags.group_of_object]
 
 
 def among_candidates(

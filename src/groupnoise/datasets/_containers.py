@@ -32,6 +32,10 @@ class BagDataset:
         A picture of each instance, for reports.
     feature_names : tuple of str, optional
         What the source calls the columns of the features.
+    bag_ids : ndarray of shape (n_bags,), optional
+        What the source calls each bag: whole numbers or text.
+    source_rows : int64 ndarray of shape (n_objects,), optional
+        The row of the source, from 0, that each instance was read from.
     """
 
     name: str
@@ -41,6 +45,8 @@ class BagDataset:
     instance_labels: IntArray | None = None
     images: FloatArray | None = None
     feature_names: tuple[str, ...] | None = None
+    bag_ids: NDArray[Any] | None = None
+    source_rows: IntArray | None = None
 
 
 @dataclass(frozen=True)

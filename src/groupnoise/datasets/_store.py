@@ -191,6 +191,8 @@ def _take_apart(data: StoredData) -> tuple[str, dict[str, NDArray[Any]], dict[st
             "offsets": data.bags.offsets,
             "labels": data.labels,
             "instance_labels": data.instance_labels,
+            "bag_ids": data.bag_ids,
+            "source_rows": data.source_rows,
         }
     elif isinstance(data, PartialLabelDataset):
         kind, details = "candidates", _names_of(data)
@@ -231,6 +233,8 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
             class_names=manifest["class_names"],
             instance_labels=arrays.get("instance_labels"),
             feature_names=_feature_names(manifest),
+            bag_ids=arrays.get("bag_ids"),
+            source_rows=arrays.get("source_rows"),
         )
     if kind == "candidates":
         return PartialLabelDataset(

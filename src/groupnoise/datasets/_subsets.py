@@ -33,6 +33,8 @@ def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
         labels=dataset.labels[picked],
         instance_labels=_taken(dataset.instance_labels, objects),
         images=_taken(dataset.images, objects),
+        bag_ids=_taken(dataset.bag_ids, picked),
+        source_rows=_taken(dataset.source_rows, objects),
     )
 
 
@@ -65,6 +67,7 @@ def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
         bags=Groups(dataset.bags.objects[rows], np.concatenate([[0], np.cumsum(sizes)])),
         instance_labels=_taken(dataset.instance_labels, rows),
         images=_taken(dataset.images, rows),
+        source_rows=_taken(dataset.source_rows, rows),
     )
 
 

@@ -1,9 +1,12 @@
-"""Answers as rows of a table: candidates are matched by name."""
+"""Answers as rows of a table: candidates are matched by name, rows come as in the file."""
+
+from dataclasses import replace
 
 import numpy as np
 
-from groupnoise.cli._predict import among_candidates
-from groupnoise.datasets import PartialLabelDataset
+from groupnoise.cli._predict import among_candidates, origins_of_instances
+from groupnoise.datasets import BagDataset, PartialLabelDataset
+from groupnoise.groups import Groups
 
 PROBABILITIES = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]])
 
@@ -28,3 +31,14 @@ def test_classes_that_are_only_numbered_are_matched_in_order():
     data = candidates_of(["a", "b", "c"], [[1, 0, 0], [0, 0, 1]])
     inside = among_candidates(data, np.arange(3), PROBABILITIES)
     assert inside.tolist() == [[0.5, -1, -1], [-1, -1, 0.3]]
+
+
+def test_instances_are_named_by_row_and_bag_of_their_file():
+    bags = BagDataset(
+        "bags", Groups(np.zeros((3, 1)), [0, 2, 3]), np.ones((2, 1), dtype=bool), ["a"]
+    )
+    rows, ids = origins_of_instances(bags)
+    assert (rows.tolist(), ids.tolist()) == ([0, 1, 2], [0, 0, 1])
+    named = replace(bags, bag_ids=np.array(["x", "y"]), source_rows=np.array([0, 2, 1]))
+    rows, ids = origins_of_instances(named)
+    assert (rows.tolist(), ids.tolist()) == ([0, 2, 1], ["x", "x", "y"])

@@ -23,7 +23,13 @@ def shop():
 
 def test_bags_come_back_as_they_were(tmp_path):
     names = tuple(f"p{number}" for number in range(64))
-    bags = replace(load_digit_bags(random_state=0), feature_names=names)
+    bags = load_digit_bags(40, random_state=0)
+    bags = replace(
+        bags,
+        feature_names=names,
+        bag_ids=np.array([f"b{number:03d}" for number in range(40)]),
+        source_rows=np.arange(bags.bags.n_objects)[::-1],
+    )
     again = open_groups(write_groups(tmp_path / "bags", bags), verify=True)
     assert isinstance(again.bags.objects, np.memmap)
     assert np.array_equal(again.bags.objects, bags.bags.objects)
@@ -32,6 +38,8 @@ def test_bags_come_back_as_they_were(tmp_path):
     assert np.array_equal(again.instance_labels, bags.instance_labels)
     assert (again.name, again.class_names) == (bags.name, bags.class_names)
     assert again.feature_names == names
+    assert np.array_equal(again.bag_ids, bags.bag_ids)
+    assert np.array_equal(again.source_rows, bags.source_rows)
 
 
 def test_candidates_come_back_as_they_were(tmp_path):

@@ -71,3 +71,14 @@ def test_features_are_selected_by_name_and_missing_ones_named():
 def test_features_without_names_stay_as_they_are():
     bags = load_digit_bags(10, random_state=0)
     assert select_features(bags, ["a", "b"]) is bags
+
+
+def test_bags_keep_their_ids_and_rows():
+    bags = load_digit_bags(10, random_state=0)
+    named = replace(
+        bags, bag_ids=np.arange(10) * 7, source_rows=np.arange(bags.bags.n_objects) + 100
+    )
+    some = subset_bags(named, [3, 1])
+    assert some.bag_ids.tolist() == [21, 7]
+    start, stop = bags.bags.offsets[3:5]
+    assert some.source_rows[: stop - start].tolist() == list(range(100 + start, 100 + stop))

@@ -35,7 +35,7 @@ class Case:
 
     kind: str
     score: float
-    source: int
+    source: int | str
     label: str
     verdict: str
     objects: list[CaseObject]
@@ -83,8 +83,9 @@ def _bag_case(
         for place in places
     ]
     n_hidden = int(stop - first) - len(places)
+    source = bag if dataset.bag_ids is None else dataset.bag_ids[bag].item()
     return Case(
-        kind.name, float(found[kind.score]), bag, label, verdict, objects, n_hidden=n_hidden
+        kind.name, float(found[kind.score]), source, label, verdict, objects, n_hidden=n_hidden
     )
 
 

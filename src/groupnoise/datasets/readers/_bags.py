@@ -126,7 +126,7 @@ def _bags_from_table(
         table, label_columns, separator=label_separator, report=report
     )
     matrix, names = features_of_table(table, features, taken, report, feature_names)
-    order, _ = Groups.from_rows(np.arange(len(table)), bag_of_row)
+    order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
     bags = Groups(matrix[order.objects], order.offsets)
     return BagDataset(
         name=name,
@@ -139,6 +139,8 @@ def _bags_from_table(
             else read_truth(table, truth_column, class_names)[order.objects]
         ),
         feature_names=names,
+        bag_ids=bag_ids[bag_numbers],
+        source_rows=order.objects,
     )
 
 
@@ -233,6 +235,8 @@ def _bags_from_arrays(
         labels=labels,
         class_names=class_names,
         instance_labels=instance_labels,
+        bag_ids=bag_ids,
+        source_rows=order.objects,
     )
 
 

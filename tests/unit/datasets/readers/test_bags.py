@@ -30,6 +30,8 @@ def test_rows_of_a_bag_need_not_be_adjacent(tmp_path):
     assert bags.class_names == ["cat", "dog"]
     assert bags.labels.tolist() == [[True, False], [False, True]]
     assert bags.instance_labels.tolist() == [0, -1, -1, 1]
+    assert bags.bag_ids.tolist() == ["b", "a"]
+    assert bags.source_rows.tolist() == [0, 2, 1, 3]
 
 
 def test_every_guess_is_reported(tmp_path):
