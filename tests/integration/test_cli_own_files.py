@@ -176,3 +176,26 @@ def test_answers_about_bags_come_in_the_order_of_the_file_under_its_ids(groupnoi
     assert [answer["row"] for answer in answers] == [str(number) for number in range(len(rows))]
     assert [answer["bag"] for answer in answers] == [row[0] for row in rows]
     assert read_csv(tmp_path / "again.csv") == answers
+
+
+def test_rows_without_candidates_and_bags_without_labels_are_predicted(groupnoise, tmp_path):
+    rows = candidate_rows(n_rows=60)
+    write_candidates(tmp_path / "rows.csv", rows)
+    groupnoise("fit", "rows.csv", "--setting", "pll", "-o", "rows", "-q", "-p", "max_epochs=2")
+    groupnoise("predict", "rows", "rows.csv", "--setting", "pll", "-o", "labelled.csv")
+    write_csv(tmp_path / "new.csv", COLUMNS, [features for features, _, _ in rows])
+    groupnoise("predict", "rows", "new.csv", "--setting", "pll", "-o", "unlabelled.csv")
+    labelled = read_csv(tmp_path / "labelled.csv")
+    for answer in labelled:
+        del answer["best_candidate"]
+    assert read_csv(tmp_path / "unlabelled.csv") == labelled
+    refused = groupnoise("evaluate", "rows", "new.csv", "--setting", "pll", code=2).err
+    assert "no column that looks like the candidates" in refused
+
+    bags = bag_rows()
+    write_csv(tmp_path / "bags.csv", BAG_COLUMNS, bags)
+    groupnoise("fit", "bags.csv", "--setting", "mil", "-o", "bags", "-q", "-p", "max_epochs=2")
+    write_csv(tmp_path / "bare.csv", ["bag", *BAG_COLUMNS[2:]], [[b, *f] for b, _, *f in bags])
+    for name in ("bags", "bare"):
+        groupnoise("predict", "bags", f"{name}.csv", "--setting", "mil", "-o", f"{name}.jsonl")
+    assert (tmp_path / "bare.jsonl").read_text() == (tmp_path / "bags.jsonl").read_text()

@@ -37,12 +37,15 @@ def predict(
         Path | None, typer.Option(help="Searched first for named data sets.")
     ] = None,
 ) -> None:
-    """Answer about single objects: a label per instance or row, the next items per history."""
+    """Answer about single objects: a label per instance or row, the next items per history.
+
+    Rows need no labels. Where they come with candidate labels, the best of these is told too.
+    """
     from groupnoise.cli._sources import find_model_and_data
 
     if output.suffix not in FORMATS:
         raise ParameterError(f"--output must end in {', '.join(FORMATS)}; got {output.name!r}.")
-    fitted, dataset = find_model_and_data(model, data, setting, data_dir)
+    fitted, dataset = find_model_and_data(model, data, setting, data_dir, needs_labels=False)
     rows = list(_answers(fitted, dataset, top))
     write_rows(output, rows)
     typer.echo(f"{len(rows)} rows written to {output}")
@@ -61,9 +64,12 @@ def _answers(fitted: Any, dataset: Dataset, top: int) -> Iterable[dict[str, Any]
         probabilities = fitted.predict_proba(dataset.features)
         inside = among_candidates(dataset, fitted.classes_, probabilities)
         for row, (values, allowed) in enumerate(zip(probabilities, inside, strict=True)):
-            # A row whose candidates the model has never seen has no best one.
-            best = _label(fitted.classes_, allowed)["label"] if allowed.max() >= 0 else None
-            yield {"row": row, **_label(fitted.classes_, values), "best_candidate": best}
+            answer = {"row": row, **_label(fitted.classes_, values)}
+            if dataset.class_names:
+                # A row whose candidates the model has never seen has no best one.
+                best = _label(fitted.classes_, allowed)["label"] if allowed.max() >= 0 else None
+                answer["best_candidate"] = best
+            yield answer
     else:
         histories = [dataset.item_ids[history] for history in dataset.histories]
         ids, scores = fitted.recommend(histories, top=top)

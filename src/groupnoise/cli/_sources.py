@@ -42,7 +42,12 @@ def find_data(
 
 
 def find_model_and_data(
-    model: Path, name: str, setting: str | None, data_dir: Path | None, **options: Any
+    model: Path,
+    name: str,
+    setting: str | None,
+    data_dir: Path | None,
+    *,
+    needs_labels: bool = True,
 ) -> tuple[Any, Dataset]:
     """Load a model and data for it, whose features are matched by name where both have names."""
     from groupnoise._checks import check_choice
@@ -53,6 +58,7 @@ def find_model_and_data(
         check_choice("--setting", setting, SETTINGS)
         _refuse_foreign(fitted, setting, model)
     has_names = hasattr(fitted, "feature_names_in_")
+    options: dict[str, Any] = {} if setting == "rs" else {"labels_needed": needs_labels}
     if has_names:
         options["feature_names"] = fitted.feature_names_in_.tolist()
     dataset, _ = find_data(name, setting, data_dir, **options)

@@ -60,7 +60,7 @@ class PartialLabelDataset:
     features : float ndarray of shape (n_rows, n_features)
         One row per instance, unscaled.
     candidates : bool ndarray of shape (n_rows, n_classes)
-        Candidate labels of each row; never empty.
+        Candidate labels of each row; never empty, except in rows that are only to be predicted.
     class_names : list of str
         One name per class.
     truth : int64 ndarray of shape (n_rows,), optional

@@ -42,6 +42,7 @@ def read_bags(
     name: str | None = None,
     report: Report | None = None,
     feature_names: Sequence[str] | None = None,
+    labels_needed: bool = True,
     **table_options: Any,
 ) -> BagDataset:
     """Read bags of instances from a table with one row per instance, or from arrays.
@@ -71,6 +72,9 @@ def read_bags(
     feature_names : sequence of str, optional
         The columns a model learned from: they are taken in this order and no others, and guesses
         leave them alone. Arrays and lists do not name their columns, so there it has no say.
+    labels_needed : bool, default=True
+        False for bags to be answered about: labels and truth may be there or not and are not
+        read, so that the set has no classes.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
 
@@ -88,10 +92,12 @@ def read_bags(
         return load_amil(name=name or Path(source).name, folder=source)
     data = read_input(source, report=tell, **table_options)
     if isinstance(data, NamedArrays):
-        return _bags_from_arrays(data, name or data.name, group, label, features, truth, tell)
+        return _bags_from_arrays(
+            data, name or data.name, group, label, features, truth, tell, labels_needed
+        )
     return _bags_from_table(
         data, name or data.name, group, label, features, truth, label_separator, tell,
-        feature_names,
+        feature_names, labels_needed,
     )  # fmt: skip
 
 
@@ -105,26 +111,31 @@ def _bags_from_table(
     label_separator: str | None,
     report: Report,
     feature_names: Sequence[str] | None,
+    labels_needed: bool,
 ) -> BagDataset:
     columns, origin = table.frame.columns, table.origin
     taken = set() if feature_names is None else set(feature_names)
     group_column = need_column("group", group, columns, origin=origin, report=report, taken=taken)
     taken.add(group_column)
-    if label is None:
-        label_columns = [
-            need_column("label", None, columns, origin=origin, report=report, taken=taken)
-        ]
-    else:
+    label_columns: list[str] = []
+    if label is not None:
         label_columns = match_columns("label", label, columns, origin)
+    else:
+        find = need_column if labels_needed else pick_column
+        found = find("label", None, columns, origin=origin, report=report, taken=taken)
+        label_columns = [] if found is None else [found]
     taken.update(label_columns)
     truth_column = pick_column("truth", truth, columns, origin=origin, report=report, taken=taken)
     if truth_column is not None:
         taken.add(truth_column)
 
     bag_ids, bag_of_row = number_ids(read_id_cells(table, group_column))
-    memberships, class_names = read_memberships(
-        table, label_columns, separator=label_separator, report=report
-    )
+    memberships: BoolArray = np.zeros((len(table), 0), dtype=np.bool_)
+    class_names: list[str] = []
+    if labels_needed:
+        memberships, class_names = read_memberships(
+            table, label_columns, separator=label_separator, report=report
+        )
     matrix, names = features_of_table(table, features, taken, report, feature_names)
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
     bags = Groups(matrix[order.objects], order.offsets)
@@ -135,7 +146,7 @@ def _bags_from_table(
         class_names=class_names,
         instance_labels=(
             None
-            if truth_column is None
+            if truth_column is None or not labels_needed
             else read_truth(table, truth_column, class_names)[order.objects]
         ),
         feature_names=names,
@@ -216,11 +227,21 @@ def _bags_from_arrays(
     features: str | Sequence[str] | None,
     truth: str | None,
     report: Report,
+    labels_needed: bool,
 ) -> BagDataset:
     matrix = check_features(f"{data.path}: features", data.need("features", features, report))
     bag_of_row = data.need("group", group, report).ravel()
     check_array_rows(data.path, "group", bag_of_row, len(matrix))
     order, bag_ids = Groups.from_rows(np.arange(len(matrix)), bag_of_row)
+    if not labels_needed:
+        return BagDataset(
+            name=name,
+            bags=Groups(matrix[order.objects], order.offsets),
+            labels=np.zeros((len(order), 0), dtype=np.bool_),
+            class_names=[],
+            bag_ids=bag_ids,
+            source_rows=order.objects,
+        )
     labels, class_names = _array_labels(
         data, data.need("label", label, report), order, bag_ids, report
     )

@@ -20,6 +20,7 @@ from groupnoise.datasets.readers._bags import features_of_table
 from groupnoise.datasets.readers._columns import match_columns, need_column, pick_column
 from groupnoise.datasets.readers._inputs import read_input
 from groupnoise.datasets.readers._memberships import read_memberships, read_truth
+from groupnoise.datasets.readers._polars import pl
 from groupnoise.datasets.readers._sources import Report, say_nothing
 from groupnoise.datasets.readers._stored import open_if_stored
 from groupnoise.datasets.readers._tables import Table
@@ -38,6 +39,7 @@ def read_candidates(
     name: str | None = None,
     report: Report | None = None,
     feature_names: Sequence[str] | None = None,
+    labels_needed: bool = True,
     **table_options: Any,
 ) -> PartialLabelDataset:
     """Read instances with candidate labels, one row each.
@@ -66,6 +68,9 @@ def read_candidates(
     feature_names : sequence of str, optional
         The columns a model learned from: they are taken in this order and no others, and guesses
         leave them alone. Arrays and lists do not name their columns, so there it has no say.
+    labels_needed : bool, default=True
+        False for rows to be answered about: candidates may be missing, from some rows or from
+        all, and the truth is not read.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
 
@@ -80,10 +85,13 @@ def read_candidates(
     tell = report or say_nothing
     data = read_input(source, report=tell, **table_options)
     if isinstance(data, NamedArrays):
-        return _candidates_from_arrays(data, name or data.name, features, candidates, truth, tell)
+        return _candidates_from_arrays(
+            data, name or data.name, features, candidates, truth, tell, labels_needed
+        )
     return _candidates_from_table(
-        data, name or data.name, features, candidates, truth, label_separator, tell, feature_names
-    )
+        data, name or data.name, features, candidates, truth, label_separator, tell,
+        feature_names, labels_needed,
+    )  # fmt: skip
 
 
 def _candidates_from_table(
@@ -95,6 +103,7 @@ def _candidates_from_table(
     label_separator: str | None,
     report: Report,
     feature_names: Sequence[str] | None,
+    labels_needed: bool,
 ) -> PartialLabelDataset:
     columns, origin = table.frame.columns, table.origin
     taken = set() if feature_names is None else set(feature_names)
@@ -104,15 +113,21 @@ def _candidates_from_table(
     if candidates is not None:
         candidate_columns = match_columns("candidates", candidates, columns, origin)
     else:
-        candidate_columns = _guess_candidates(columns, origin, taken, report)
+        candidate_columns = _guess_candidates(columns, origin, taken, report, labels_needed)
     taken.update(candidate_columns)
-    memberships, class_names = read_memberships(
-        table, candidate_columns, separator=label_separator, report=report
-    )
-    _refuse_rows_without_candidates(memberships, table.place)
-    right = None if truth_column is None else read_truth(table, truth_column, class_names)
-    if right is not None:
-        _refuse_truth_outside(right, memberships, class_names, table.place)
+    right = None
+    if labels_needed:
+        memberships, class_names = read_memberships(
+            table, candidate_columns, separator=label_separator, report=report
+        )
+        _refuse_rows_without_candidates(memberships, table.place)
+        if truth_column is not None:
+            right = read_truth(table, truth_column, class_names)
+            _refuse_truth_outside(right, memberships, class_names, table.place)
+    else:
+        memberships, class_names = _candidates_where_given(
+            table, candidate_columns, label_separator, report
+        )
     matrix, names = features_of_table(table, features, taken, report, feature_names)
     return PartialLabelDataset(
         name=name,
@@ -125,14 +140,37 @@ def _candidates_from_table(
 
 
 def _guess_candidates(
-    columns: Sequence[str], origin: str, taken: set[str], report: Report
+    columns: Sequence[str], origin: str, taken: set[str], report: Report, are_needed: bool
 ) -> list[str]:
     for prefix in CANDIDATE_PREFIXES:
         found = [name for name in columns if name.lower().startswith(prefix) and name not in taken]
         if len(found) > 1:
             report(f"took the {len(found)} columns {prefix}* as candidate indicators")
             return found
-    return [need_column("candidates", None, columns, origin=origin, report=report, taken=taken)]
+    find = need_column if are_needed else pick_column
+    column = find("candidates", None, columns, origin=origin, report=report, taken=taken)
+    return [] if column is None else [column]
+
+
+def _candidates_where_given(
+    table: Table, columns: Sequence[str], separator: str | None, report: Report
+) -> tuple[BoolArray, list[str]]:
+    """Return the candidates of each row; a row without any, or a table, is no fault."""
+    rows = np.arange(len(table))
+    if len(columns) == 1:
+        cells = table.frame[columns[0]]
+        is_given = cells.is_not_null()
+        if cells.dtype == pl.String:
+            is_given &= cells.str.strip_chars() != ""
+        rows = rows[is_given.to_numpy()]
+    if not columns or not len(rows):
+        return np.zeros((len(table), 0), dtype=np.bool_), []
+    given, class_names = read_memberships(
+        table.take(rows), columns, separator=separator, report=report
+    )
+    memberships = np.zeros((len(table), len(class_names)), dtype=np.bool_)
+    memberships[rows] = given
+    return memberships, class_names
 
 
 def _candidates_from_arrays(
@@ -142,9 +180,12 @@ def _candidates_from_arrays(
     candidates: str | Sequence[str] | None,
     truth: str | None,
     report: Report,
+    labels_needed: bool,
 ) -> PartialLabelDataset:
     path = data.path
     matrix = check_features(f"{path}: features", data.need("features", features, report))
+    if not labels_needed and candidates is None and data.find("candidates", None, report) is None:
+        return PartialLabelDataset(name, matrix, np.zeros((len(matrix), 0), dtype=np.bool_), [])
     indicator = data.need("candidates", candidates, report)
     if matrix.shape[0] not in indicator.shape and matrix.shape[1] in indicator.shape:
         report(f"{path} stores the features as features x instances; transposed them")
@@ -158,6 +199,8 @@ def _candidates_from_arrays(
     def place(row: int) -> str:
         return f"{path}, row {row}"
 
+    if not labels_needed:
+        return PartialLabelDataset(name, matrix, memberships, class_names)
     _refuse_rows_without_candidates(memberships, place)
     right = _array_truth(data, truth, len(matrix), class_names, report)
     if right is not None:

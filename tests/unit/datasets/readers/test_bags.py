@@ -175,3 +175,14 @@ def test_lists_and_arrays_have_no_names_to_match(tmp_path):
     assert read_bags(lists, feature_names=["f1", "f2"]).bags.objects.tolist() == [[1, 2], [3, 4]]
     np.savez(tmp_path / "a.npz", X=np.eye(2), bag=[0, 1], bag_label=[0, 1])
     assert len(read_bags(tmp_path / "a.npz", feature_names=["f1", "f2"]).bags) == 2
+
+
+def test_bags_to_be_answered_about_need_no_labels(tmp_path):
+    path = write(tmp_path / "a.csv", "bag,f,label\n1,0.5,\n1,1,x\n2,2,y\n")
+    bags = read_bags(path, labels_needed=False)
+    assert bags.bags.objects.tolist() == [[0.5], [1], [2]]
+    assert (bags.labels.shape, bags.class_names) == ((2, 0), [])
+    path = write(tmp_path / "b.csv", "bag,f\n1,0.5\n2,2\n")
+    assert read_bags(path, labels_needed=False).bag_ids.tolist() == [1, 2]
+    np.savez(tmp_path / "c.npz", X=np.eye(2), bag=[0, 1])
+    assert len(read_bags(tmp_path / "c.npz", labels_needed=False).bags) == 2

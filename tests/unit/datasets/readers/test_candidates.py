@@ -90,3 +90,17 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path):
     savemat(tmp_path / "c.mat", {"data": np.ones((4, 3)), "partial_target": both, "target": both})
     with pytest.raises(DataError, match="row 0: 2 labels are marked as the truth"):
         read_candidates(tmp_path / "c.mat")
+
+
+def test_rows_to_be_answered_about_may_lack_candidates(tmp_path):
+    path = write(tmp_path / "a.csv", "x,candidates,truth\n1,b|a,c\n2,,\n3,b,\n")
+    some = read_candidates(path, labels_needed=False)
+    assert some.class_names == ["a", "b"]
+    assert some.candidates.tolist() == [[True, True], [False, False], [False, True]]
+    assert some.truth is None
+    for name, text in (("none", "x\n1\n2\n"), ("empty", "x,candidates\n1,\n2, \n")):
+        bare = read_candidates(write(tmp_path / f"{name}.csv", text), labels_needed=False)
+        assert bare.features.tolist() == [[1], [2]]
+        assert bare.candidates.shape == (2, 0)
+    np.savez(tmp_path / "a.npz", X=np.eye(3))
+    assert read_candidates(tmp_path / "a.npz", labels_needed=False).candidates.shape == (3, 0)
