@@ -199,3 +199,28 @@ def test_rows_without_candidates_and_bags_without_labels_are_predicted(groupnois
     for name in ("bags", "bare"):
         groupnoise("predict", "bags", f"{name}.csv", "--setting", "mil", "-o", f"{name}.jsonl")
     assert (tmp_path / "bare.jsonl").read_text() == (tmp_path / "bags.jsonl").read_text()
+
+
+def write_clicks(path, histories):
+    rows = [
+        (f"u{user}", item, step)
+        for user, items in enumerate(histories)
+        for step, item in enumerate(items)
+    ]
+    return write_csv(path, ["user", "item", "time"], rows)
+
+
+def test_places_that_a_small_catalogue_cannot_fill_are_left_out(groupnoise, tmp_path):
+    write_clicks(tmp_path / "clicks.csv", ["abc", "bcd", "cda", "dab"] * 5)
+    quick = ["-p", "max_epochs=1", "-p", "dim=4", "--validation", 0]
+    groupnoise("fit", "clicks.csv", "--setting", "rs", "-o", "model", "-q", *quick)
+    write_clicks(tmp_path / "new.csv", ["ab", "az", "zz"])
+    said = groupnoise(
+        "predict", "model", "new.csv", "--setting", "rs", "-o", "answers.jsonl", "--top", 100
+    )
+    lines = (tmp_path / "answers.jsonl").read_text().splitlines()
+    answers = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    ranks = {user: [a["rank"] for a in answers if a["user"] == user] for user in ("u0", "u1", "u2")}
+    assert ranks == {"u0": [1, 2], "u1": [1, 2, 3], "u2": [1, 2, 3, 4]}
+    assert "items the model does not know: 3; " in said.err
+    assert "answered by popularity: 1" in said.err

@@ -18,6 +18,7 @@ from groupnoise._typing import FloatArray, IntArray
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
+    from groupnoise._catalogue import IndexedHistories
     from groupnoise.datasets import BagDataset, Dataset, PartialLabelDataset
 
 FORMATS = (".csv", ".jsonl", ".parquet")
@@ -72,15 +73,30 @@ def _answers(fitted: Any, dataset: Dataset, top: int) -> Iterable[dict[str, Any]
             yield answer
     else:
         histories = [dataset.item_ids[history] for history in dataset.histories]
+        _tell_of_unknown_clicks(fitted.catalogue_.index(histories))
         ids, scores = fitted.recommend(histories, top=top)
         for user, items, values in zip(dataset.user_ids, ids, scores, strict=True):
             for rank, (item, value) in enumerate(zip(items, values, strict=True), start=1):
+                if value == -np.inf:
+                    break  # a small catalogue cannot fill every place
                 yield {
                     "user": user.item(),
                     "rank": rank,
                     "item": item.item(),
                     "score": float(value),
                 }
+
+
+def _tell_of_unknown_clicks(indexed: IndexedHistories) -> None:
+    """Say how many clicks tell the model nothing, and how many histories hold no other."""
+    n_unknown = int(indexed.n_unknown.sum())
+    n_by_popularity = int((np.diff(indexed.offsets) == 0).sum())
+    if n_unknown:
+        typer.echo(
+            f"clicks on items the model does not know: {n_unknown}; "
+            f"histories without another click, answered by popularity: {n_by_popularity}",
+            err=True,
+        )
 
 
 def origins_of_instances(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:
