@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from groupnoise.training import Checkpoints, Workers
 
 
+NOT_BY_PARAM = {
+    "random_state": "--seed decides all randomness",
+    "on_epoch": "it is a function, for use from Python",
+}
+"""Parameters of estimators that no word sets, and why."""
+
+
 def fit(
     data: Annotated[
         str,
@@ -137,6 +144,8 @@ def read_parameters(pairs: list[str], known: dict[str, Any]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals:
             raise ParameterError(f"--param takes name=value; got {pair!r}.")
+        if name in NOT_BY_PARAM:
+            raise ParameterError(f"--param {name!r} cannot be given here: {NOT_BY_PARAM[name]}.")
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}."
