@@ -193,7 +193,8 @@ def feature_columns(
     if not numeric:
         raise DataError(
             f"{table.origin} has no numeric column left to be a feature; name them with `features` "
-            "(--features)."
+            "in Python, or run `groupnoise data convert FILE DIR --setting mil (or pll) "
+            "--features COLUMNS` first."
         )
     shown = f"{numeric[0]!r} to {numeric[-1]!r}" if len(numeric) > 1 else repr(numeric[0])
     report(f"took {len(numeric)} numeric columns as features, {shown}")

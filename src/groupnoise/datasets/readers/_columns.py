@@ -40,6 +40,10 @@ USUAL_NAMES = {
     ),
     "features": ("features", "feature", "x", "data", "embedding", "vector"),
 }  # fmt: skip
+SETTING_OF_PART = {
+    "user": "rs", "item": "rs", "group": "mil", "label": "mil", "candidates": "pll",
+}  # fmt: skip
+"""Where a column is needed that no guess replaces."""
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)
 
 
@@ -93,8 +97,9 @@ def need_column(
     column = pick_column(part, given, columns, origin=origin, report=report, taken=taken)
     if column is None:
         raise DataError(
-            f"{origin} has no column that looks like the {part}; name it with `{part}` (--{part}), "
-            "as `groupnoise data convert` takes it. "
+            f"{origin} has no column that looks like the {part}; name it with `{part}` in Python, "
+            "or on the command line run `groupnoise data convert FILE DIR --setting "
+            f"{SETTING_OF_PART[part]} --{part} COLUMN` first and give DIR. "
             f"Its columns are {_listing(columns)}."
         )
     return column

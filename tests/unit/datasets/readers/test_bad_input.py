@@ -50,7 +50,11 @@ def assert_refused(path, read, *parts):
 def test_a_missing_column(tmp_path, read):
     path = file_of(tmp_path, "log.csv", "customer,item\n1,2\n")
     assert_refused(
-        path, read, "no column that looks like the user", "(--user)", "'customer', 'item'"
+        path,
+        read,
+        "no column that looks like the user",
+        "groupnoise data convert FILE DIR --setting rs --user COLUMN",
+        "'customer', 'item'",
     )
 
 
