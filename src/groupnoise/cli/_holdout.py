@@ -20,7 +20,8 @@ N_NEGATIVES = 100
 """What `rank_targets` draws for each row under "sampled"."""
 MOST_HELD_OUT = 10_000
 """Users that score an epoch of a training from disk; their standard error is below half a point."""
-TOO_SHORT = "no history is long enough to hold its last click out; use --validation 0."
+SHORTEST_HELD_OUT = 3
+"""Clicks of a history whose last can be held out: two are left to train on."""
 
 
 def training_arguments(dataset: Dataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -68,7 +69,7 @@ def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Valida
         names = labels_as_names(rest.candidates, rest.class_names)
         training = subset_rows(dataset, np.flatnonzero(~held))
         return training, lambda fitted: _covered(fitted.predict(rest.features), names)
-    return _hold_out_last_clicks(dataset, held)
+    return _hold_out_last_clicks(dataset, held, share, seed)
 
 
 def _covered(predicted: Any, names: list[list[str]]) -> float:
@@ -83,14 +84,16 @@ def protocols_for(groups: Groups, n_items: int) -> tuple[str, ...]:
     return ("sampled", "full") if n_left >= N_NEGATIVES else ("full",)
 
 
-def _hold_out_last_clicks(dataset: Any, held: BoolArray) -> tuple[Any, Validate]:
+def _hold_out_last_clicks(
+    dataset: Any, held: BoolArray, share: float, seed: int
+) -> tuple[Any, Validate]:
     """Take the last click from some histories; the rest of them stays in training."""
     from groupnoise.groups import Groups
 
     histories = dataset.histories
-    held = held & (histories.sizes > 2)
+    held = held & (histories.sizes >= SHORTEST_HELD_OUT)
     if not held.any():
-        raise DataError(TOO_SHORT)
+        held[_some_long_histories(histories, share, seed)] = True
     last = histories.offsets[1:][held] - 1
     kept = np.ones(histories.n_objects, dtype=bool)
     kept[last] = False
@@ -99,6 +102,21 @@ def _hold_out_last_clicks(dataset: Any, held: BoolArray) -> tuple[Any, Validate]
     watched = _last_as_target(histories.subset(held))
     training = replace(dataset, histories=shorter, is_stray=None, notes={})
     return training, _score_of_next_clicks(watched, dataset.n_items)
+
+
+def _some_long_histories(histories: Groups, share: float, seed: int) -> IntArray:
+    """Return a share of the histories that are long enough, for where a draw among all had none."""
+    sizes = histories.sizes
+    long_enough = np.flatnonzero(sizes >= SHORTEST_HELD_OUT)
+    if not len(long_enough):
+        remedy = "; use --validation 0" if (sizes == SHORTEST_HELD_OUT - 1).any() else ""
+        raise DataError(
+            f"no history has the {SHORTEST_HELD_OUT} clicks it takes to hold its last one out"
+            f"{remedy}."
+        )
+    n_held = min(MOST_HELD_OUT, max(1, round(share * len(long_enough))))
+    drawn: IntArray = np.random.default_rng(seed).choice(long_enough, n_held, replace=False)
+    return np.sort(drawn)
 
 
 def hold_out_some(
@@ -113,11 +131,11 @@ def hold_out_some(
     n_held = min(MOST_HELD_OUT, round(share * len(histories)))
     users = np.random.default_rng(seed).choice(len(histories), n_held, replace=False)
     users = np.sort(users)
-    users = users[histories.offsets[users + 1] - histories.offsets[users] > 2]
-    if n_held and not len(users):
-        raise DataError(TOO_SHORT)
+    users = users[histories.offsets[users + 1] - histories.offsets[users] >= SHORTEST_HELD_OUT]
     if not n_held:
         return users, None
+    if not len(users):
+        users = _some_long_histories(histories, share, seed)
     watched = _last_as_target(histories.subset(users))
     return users, _score_of_next_clicks(watched, dataset.n_items)
 
