@@ -20,6 +20,9 @@ BLOCK_OBJECTS = 1 << 16
 """Objects judged at a time: what bounds the memory of an audit beside its result."""
 
 
+_ROW_WORDS = {"mil": "groups (bags)", "pll": "groups (rows)", "rs": "histories"}
+
+
 def find_group_issues(
     model: Any,
     groups: Any,
@@ -72,7 +75,8 @@ def find_group_issues(
         check_count("n_folds", n_folds, least=2)
         if n_folds > len(source):
             raise ParameterError(
-                f"{n_folds} folds were asked for, but there are {len(source)} rows."
+                f"{n_folds} folds were asked for, but there are only {len(source)} "
+                f"{_ROW_WORDS[source.setting]}; ask for fewer with n_folds (--folds)."
             )
         judges = _cross_fitted(model, source, n_folds, random_state, on_progress)
     return GroupIssues.from_evidence(source, _collect(source, judges, on_progress))
