@@ -56,7 +56,11 @@ class Scaler:
         return self
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the rows scaled, as float32; without scaling nothing need be copied."""
+        """Return the rows scaled, as float32; without scaling nothing need be copied.
+
+        A value whose scaled one does not fit is refused, since any answer to it would be nan.
+        """
+        _refuse_beyond_float32(rows)
         if self.kind == "none":
             return rows.astype(np.float32, copy=False)
         if self.power is not None:
@@ -66,7 +70,11 @@ class Scaler:
             length = np.linalg.norm(scaled, axis=1, keepdims=True)
             # Unit length would leave features near zero; sqrt(width) gives them the size of scores.
             scaled *= np.sqrt(rows.shape[1]) / np.where(length > 0, length, 1.0)
-        return scaled.astype(np.float32)
+        with np.errstate(over="ignore"):
+            single = scaled.astype(np.float32)
+        if not np.isfinite(single).all():
+            _refuse_place(rows, *np.argwhere(~np.isfinite(single))[0])
+        return single
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the learned state for a model file."""
@@ -89,12 +97,15 @@ def _refuse_beyond_float32(rows: NDArray[Any]) -> None:
     """Refuse a value that would be infinite once scaled, or drown all others of its feature."""
     largest = np.finfo(np.float32).max
     is_double = rows.dtype.kind == "f" and rows.dtype.itemsize > 4
-    if is_double and (rows.max() > largest or rows.min() < -largest):
-        row, column = np.argwhere(np.abs(rows) > largest)[0]
-        raise DataError(
-            f"row {row}, column {column} of the features holds {rows[row, column]:g}, which does "
-            "not fit single precision; correct it, or divide this feature by a constant."
-        )
+    if is_double and rows.size and (rows.max() > largest or rows.min() < -largest):
+        _refuse_place(rows, *np.argwhere(np.abs(rows) > largest)[0])
+
+
+def _refuse_place(rows: NDArray[Any], row: int, column: int) -> None:
+    raise DataError(
+        f"row {row}, column {column} of the features holds {rows[row, column]:g}, which does "
+        "not fit single precision; correct it, or divide this feature by a constant."
+    )
 
 
 class PowerMap:

@@ -177,6 +177,13 @@ def test_answers_about_bags_come_in_the_order_of_the_file_under_its_ids(groupnoi
     assert [answer["bag"] for answer in answers] == [row[0] for row in rows]
     assert read_csv(tmp_path / "again.csv") == answers
 
+    rows[7] = (*rows[7][:3], 1e300, rows[7][4])
+    write_csv(tmp_path / "huge.csv", BAG_COLUMNS, rows)
+    words = ["--setting", "mil", "-o", "huge-answers.csv"]
+    refused = groupnoise("predict", "model", "huge.csv", *words, code=2).err
+    assert "row 7, column 1 of the features holds 1e+300" in refused
+    assert not (tmp_path / "huge-answers.csv").exists()
+
 
 def test_rows_without_candidates_and_bags_without_labels_are_predicted(groupnoise, tmp_path):
     rows = candidate_rows(n_rows=60)

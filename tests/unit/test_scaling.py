@@ -43,6 +43,21 @@ def test_a_value_beyond_single_precision_is_refused_by_its_place(kind, value):
         Scaler(kind).fit(rows)
 
 
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_a_later_value_beyond_single_precision_is_refused_like_one_in_training(kind):
+    scaler = Scaler(kind).fit(ROWS)
+    rows = ROWS[:5].copy()
+    rows[3, 1] = 1e200
+    with pytest.raises(DataError, match=r"row 3, column 1 of the features holds 1e\+200"):
+        scaler(rows)
+
+
+def test_a_value_that_is_too_large_only_once_scaled_is_refused_too():
+    scaler = Scaler("standard").fit(ROWS * 1e-6)
+    with pytest.raises(DataError, match=r"row 1, column 0 of the features holds 1e\+38"):
+        scaler(np.array([[0.0, 0.0, 0.0], [1e38, 0.0, 0.0]]))
+
+
 LONG_TAILS = np.random.default_rng(1).lognormal(0.0, [0.5, 1.5], size=(400, 2))
 
 

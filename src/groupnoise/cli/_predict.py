@@ -56,11 +56,12 @@ def _answers(fitted: Any, dataset: Dataset, top: int) -> Iterable[dict[str, Any]
     from groupnoise.datasets import BagDataset, PartialLabelDataset
 
     if isinstance(dataset, BagDataset):
-        probabilities = fitted.predict_proba(dataset.bags.objects)
         rows, bags = origins_of_instances(dataset)
-        for place in np.argsort(rows, kind="stable"):
-            origin = {"row": rows[place].item(), "bag": bags[place].item()}
-            yield {**origin, **_label(fitted.classes_, probabilities[place])}
+        # In the order of the file, so that an error tells its rows too.
+        order = np.argsort(rows, kind="stable")
+        probabilities = fitted.predict_proba(dataset.bags.objects[order])
+        for row, bag, values in zip(rows[order], bags[order], probabilities, strict=True):
+            yield {"row": row.item(), "bag": bag.item(), **_label(fitted.classes_, values)}
     elif isinstance(dataset, PartialLabelDataset):
         probabilities = fitted.predict_proba(dataset.features)
         inside = among_candidates(dataset, fitted.classes_, probabilities)
