@@ -1,37 +1,99 @@
-"""Writing without ever leaving half a file, and checksums."""
+"""Writing without ever leaving half a file, checks of where to write, and checksums."""
 
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import json
 import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from groupnoise.exceptions import GroupNoiseError, OutputError, ParameterError
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` that takes its place only if the block succeeds.
 
-    Readers see the old content or the new, never a mixture; on failure nothing remains.
+    Readers see the old content or the new, never a mixture; on failure nothing remains. What the
+    operating system refuses is raised as an OutputError.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
+    with explaining_writes(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            with temporary.open("rb+") as stream:
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def explaining_writes(path: Path) -> Iterator[None]:
+    """Inside the block, what the operating system refuses becomes one sentence on `path`."""
     try:
-        yield temporary
-        with temporary.open("rb+") as stream:
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
+        yield
+    except GroupNoiseError:
+        raise
+    except OSError as error:
+        refused = OutputError(why_not_written(path, error))
+        refused.errno, refused.strerror = error.errno, error.strerror
+        raise refused from error
+
+
+def refuse_unwritable_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written in, before the long work; leave no trace."""
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file; give a folder to write to.")
+    made: list[Path] = []
+    try:
+        with explaining_writes(folder):
+            missing = [place for place in (folder, *folder.parents) if not place.exists()]
+            for place in reversed(missing):
+                place.mkdir(exist_ok=True)
+                made.append(place)
+            # Permissions do not tell: root may write anywhere, but not on a read-only disk.
+            probe = folder / f".tmp-{secrets.token_hex(4)}"
+            probe.touch()
+            probe.unlink()
     finally:
-        temporary.unlink(missing_ok=True)
+        for place in reversed(made):
+            with suppress(OSError):
+                place.rmdir()
+
+
+def refuse_unwritable_file(path: Path) -> None:
+    """Refuse a file that cannot be written, before the long work; leave no trace."""
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder; give a file to write to.")
+    try:
+        refuse_unwritable_folder(path.parent)
+    except OutputError as error:
+        raise OutputError(f"{path} cannot be written: {error}") from error
+
+
+def refuse_own_input(output: Path, source: Path | str) -> None:
+    """Refuse to write over what is read: a file or folder, or a file of a folder or a glob."""
+    target = Path(output).resolve()
+    for place in {str(source), *glob.glob(str(source), recursive=True)}:
+        read = Path(place).resolve()
+        is_inside = target.is_file() and read in target.parents
+        if read.exists() and (read == target or is_inside):
+            raise ParameterError(
+                f"{output} is what is read, and would be written over; give the output another "
+                "name."
+            )
 
 
 def write_text(path: Path, text: str) -> None:

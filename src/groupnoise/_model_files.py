@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise._files import atomic_path, sha256_of, write_json
+from groupnoise._files import atomic_path, explaining_writes, sha256_of, why_not_written, write_json
 from groupnoise._untrusted_files import read_json
-from groupnoise.exceptions import ModelFileError
+from groupnoise.exceptions import ModelFileError, OutputError
 
 FORMAT = "groupnoise-model"
 FORMAT_VERSION = 1
@@ -48,7 +48,8 @@ def write_model(
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file; give a folder to save the model in.")
-    folder.mkdir(parents=True, exist_ok=True)
+    with explaining_writes(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     before = set(folder.glob(WEIGHTS_PATTERN))
     try:
         weights, checksum = _write_weights(folder, arrays)
@@ -68,6 +69,7 @@ def write_model(
 
 def _write_weights(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[Path, str]:
     """Write the arrays to a file named by its content; return its path and checksum."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     staged = folder / STAGED
@@ -78,6 +80,8 @@ def _write_weights(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[Pa
             save_file(in_order, str(temporary))
             checksum = sha256_of(temporary)
         return staged.replace(folder / f"weights-{checksum[:16]}.safetensors"), checksum
+    except SafetensorError as error:
+        raise OutputError(why_not_written(staged, error)) from error
     finally:
         staged.unlink(missing_ok=True)
 

@@ -60,6 +60,14 @@ class ModelFileError(GroupNoiseError, RuntimeError):
     """A model or artifact on disk is missing, truncated, altered or of a foreign kind."""
 
 
+class OutputError(GroupNoiseError, OSError):
+    """A file or folder cannot be written."""
+
+    def __str__(self) -> str:
+        """Return the sentence alone, also where the number of the system's error is set."""
+        return str(self.args[0])
+
+
 class MissingExtraError(GroupNoiseError, ImportError):
     """An optional package is needed; the message names the extra that brings it."""
 

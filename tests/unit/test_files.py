@@ -4,11 +4,21 @@ import hashlib
 import json
 import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from groupnoise._files import atomic_path, sha256_of, write_json, write_text
+from groupnoise._files import (
+    atomic_path,
+    refuse_own_input,
+    refuse_unwritable_file,
+    refuse_unwritable_folder,
+    sha256_of,
+    write_json,
+    write_text,
+)
+from groupnoise.exceptions import MissingDataError, OutputError, ParameterError
 from processes import run_python
 
 
@@ -99,3 +109,44 @@ def test_checksum_is_that_of_the_whole_content(tmp_path):
     content = bytes(range(256)) * 10_000  # more than one block
     (tmp_path / "big").write_bytes(content)
     assert sha256_of(tmp_path / "big") == hashlib.sha256(content).hexdigest()
+
+
+def test_what_the_system_refuses_becomes_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError, match=r"folder cannot be written: Is a directory\.$"):
+        write_text(tmp_path / "folder", "text")
+    with pytest.raises(OutputError, match=r"file.x cannot be written"):
+        write_text(tmp_path / "file" / "x", "text")
+    assert names(tmp_path / "folder") == []
+
+
+def test_an_error_of_the_writer_itself_passes_unchanged(tmp_path):
+    with pytest.raises(MissingDataError, match="gone"), atomic_path(tmp_path / "x"):
+        raise MissingDataError("gone")
+
+
+def test_a_check_of_the_output_leaves_no_trace(tmp_path):
+    refuse_unwritable_folder(tmp_path / "new" / "folder")
+    refuse_unwritable_file(tmp_path / "new" / "file.csv")
+    assert names(tmp_path) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="is a file; give a folder"):
+        refuse_unwritable_folder(tmp_path / "file")
+    with pytest.raises(OutputError, match="is a folder; give a file"):
+        refuse_unwritable_file(tmp_path)
+    with pytest.raises(OutputError, match="cannot be written"):
+        refuse_unwritable_folder(tmp_path / "file" / "x" / "y")
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_name_that_is_no_file_is_never_its_own_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refuse_own_input(Path("shop"), "shop")  # a set known by name
+    Path("shop").mkdir()
+    with pytest.raises(ParameterError, match="is what is read"):
+        refuse_own_input(Path("shop"), "./shop")
+    refuse_own_input(Path("shop/new.csv"), "shop")
+    Path("shop/old.csv").touch()
+    with pytest.raises(ParameterError, match="is what is read"):
+        refuse_own_input(Path("shop/old.csv"), "shop")

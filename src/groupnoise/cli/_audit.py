@@ -75,6 +75,7 @@ def audit(
     Example: groupnoise audit digit-bags -o runs/audit --clean runs/clean
     """
     from groupnoise._checks import check_choice, check_count
+    from groupnoise._files import refuse_own_input, refuse_unwritable_folder
     from groupnoise.audit import TABLE_FORMATS, cleaned_copy, find_group_issues, write_audit_page
     from groupnoise.cli._sources import find_data, find_model_and_data
     from groupnoise.datasets import write_groups
@@ -87,6 +88,10 @@ def audit(
         raise ParameterError(f"--output must be a folder; {output} is a file.")
     if clean is not None and clean.exists() and not overwrite:
         raise ParameterError(f"{clean} exists already; add --overwrite or give another name.")
+    for folder in (output, clean):
+        if folder is not None:
+            refuse_unwritable_folder(folder)
+    refuse_own_input(output, data)
     n_folds = DEFAULT_FOLDS if folds is None and model is None else folds
     _refuse_two_sources_of_parameters(model, param)
     if model is not None and n_folds is None:

@@ -75,9 +75,13 @@ def describe_command(
     as_json: AsJson = False,
 ) -> None:
     """Show what a data set holds and what is odd about it."""
+    from groupnoise._files import refuse_own_input, refuse_unwritable_file
     from groupnoise.cli._data_tables import show_description
     from groupnoise.datasets import describe, write_description
 
+    if html is not None:
+        refuse_own_input(html, name)
+        refuse_unwritable_file(html)
     dataset, entry = find_data(name, setting, data_dir)
     description = describe(dataset)
     if html is not None:

@@ -36,8 +36,11 @@ def export(
     ] = 200,
 ) -> None:
     """Write a recall model as a folder that loads in an instant and never runs code."""
+    from groupnoise._files import refuse_own_input, refuse_unwritable_folder
     from groupnoise.serving import IndexSpec, add_index, open_artifact
 
+    refuse_own_input(output, model)
+    refuse_unwritable_folder(output)
     spec = None if index is None else IndexSpec(kind=index, least_recall=least_recall)
     fitted = _load(model)
     titles, categories = None, None

@@ -84,14 +84,19 @@ def fit(
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
     from groupnoise._checks import check_fraction
+    from groupnoise._files import refuse_own_input, refuse_unwritable_folder
     from groupnoise.cli._checkpoint import read_checkpoints, stopping
     from groupnoise.cli._holdout import hold_out
     from groupnoise.cli._out_of_core import cut_on_disk, explaining_lack_of_memory, open_log
     from groupnoise.cli._sources import find_data, setting_of
     from groupnoise.cli._workers import join_workers, start_workers
+    from groupnoise.distributed import is_worker
     from groupnoise.training import training_alone
 
     check_fraction("--validation", validation)
+    refuse_own_input(output, data)
+    if not is_worker():  # workers would remove each other's trial files
+        refuse_unwritable_folder(output)
     start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)
     checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume)
     if out_of_core is not None and method != "max-matching":

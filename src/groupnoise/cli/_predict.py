@@ -13,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from groupnoise._checks import require
-from groupnoise._files import atomic_path
+from groupnoise._files import atomic_path, refuse_own_input, refuse_unwritable_file
 from groupnoise._typing import FloatArray, IntArray
 from groupnoise.exceptions import ParameterError
 
@@ -46,6 +46,8 @@ def predict(
 
     if output.suffix not in FORMATS:
         raise ParameterError(f"--output must end in {', '.join(FORMATS)}; got {output.name!r}.")
+    refuse_own_input(output, data)
+    refuse_unwritable_file(output)
     fitted, dataset = find_model_and_data(model, data, setting, data_dir, needs_labels=False)
     rows = list(_answers(fitted, dataset, top))
     write_rows(output, rows)

@@ -79,7 +79,7 @@ def reproduce(
     ] = None,
 ) -> None:
     """Run an experiment of the paper with all rivals, and report it beside the printed figures."""
-    from groupnoise._files import write_json
+    from groupnoise._files import refuse_unwritable_file, refuse_unwritable_folder, write_json
     from groupnoise.experiments import TimeTable, read_recipe
 
     if trials is not None and (seeds is not None or trials < 1):
@@ -88,6 +88,9 @@ def reproduce(
         raise ParameterError(f"--jobs must be a whole number of at least 1; got {jobs}.")
     if data_dir is not None and not data_dir.is_dir():
         raise ParameterError(f"--data-dir must be a folder; {data_dir} is none.")
+    refuse_unwritable_folder(output)
+    if json_path is not None:
+        refuse_unwritable_file(json_path)
     if trials is not None:
         seeds = f"0:{trials}"
     folder = recipes or _own_recipes()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise._checks import check_count, require
-from groupnoise._files import write_json
+from groupnoise._files import refuse_own_input, refuse_unwritable_file, write_json
 from groupnoise.exceptions import DataError
 from groupnoise.serving._answer_files import check_format, join_parts, write_part
 from groupnoise.serving._history_files import HistoryBlock, count_histories, read_histories
@@ -88,6 +88,8 @@ def recall_file(
     histories, output = Path(histories), Path(output)
     options = options or RecallOptions()
     check_format(output)
+    refuse_own_input(output, histories)
+    refuse_unwritable_file(output)
     blocks = read_histories(histories, block_size=BLOCK_HISTORIES)
     parts = _Parts(output, _plan(model, histories, options), resume=resume)
     n_threads = n_threads or os.cpu_count() or 1

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise._files import atomic_path, sha256_of, write_json
+from groupnoise._files import atomic_path, explaining_writes, sha256_of, write_json
 from groupnoise._untrusted_files import file_in, read_json
 from groupnoise.exceptions import ModelFileError
 from groupnoise.serving._array_files import MissingFileError, check_memory_for, read_array
@@ -36,7 +36,8 @@ def write_folder(
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file; give a folder to write the artifact in.")
-    folder.mkdir(parents=True, exist_ok=True)
+    with explaining_writes(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     files = {name: _write_array(folder, name, array) for name, array in arrays.items()}
     identity = {
         "kind": manifest.get("kind"),

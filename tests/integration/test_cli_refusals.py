@@ -1,0 +1,127 @@
+"""Files and folders of users' own on the command line: what is refused is said in one sentence."""
+
+import sys
+
+import pytest
+
+from groupnoise.cli import main
+from groupnoise.datasets import make_shop, write_groups
+
+CLICKS = "user,item,time\n" + "".join(
+    f"u{user},{item},{step}\n" for user in range(12) for step, item in enumerate("abcab")
+)
+FACES = "f1,f2,candidates\n" + "".join(
+    f"{row % 2}.{row},{row % 3},{('a|b', 'a', 'b')[row % 3]}\n" for row in range(30)
+)
+
+
+@pytest.fixture
+def groupnoise(tmp_path, monkeypatch, capsys):
+    """The command line in this process, whose libraries are loaded: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["groupnoise", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        return left.value.code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def refused(groupnoise):
+    """Run a command that must end with one sentence and exit code 2, and return the sentence."""
+
+    def run(*words):
+        code, _, said = groupnoise(*words)
+        assert code == 2, said
+        errors = [line for line in said.splitlines() if "error: " in line]
+        assert len(errors) == 1, said
+        assert said.rstrip().endswith(errors[0])
+        return errors[0]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A recall model, its artifact and a classifier of candidate labels."""
+    from groupnoise.baselines.partial_label import PLKNNClassifier
+    from groupnoise.baselines.recall import CooccurrenceRecommender
+    from groupnoise.cli._export import write_recommender
+
+    folder = tmp_path_factory.mktemp("trained")
+    recommender = CooccurrenceRecommender().fit([list("abcab")] * 12)
+    recommender.save(folder / "rs")
+    write_recommender(
+        recommender, folder / "artifact", titles=None, categories=None, card={"name": "rival"}
+    )
+    labels = [["a", "b"], ["a"], ["b"]] * 10
+    features = [[row % 2, row % 3] for row in range(30)]
+    PLKNNClassifier().fit(features, labels).save(folder / "pll")
+    return folder
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    (tmp_path / "faces.csv").write_text(FACES)
+    (tmp_path / "folder.csv").mkdir()
+    return tmp_path
+
+
+def content_of(folder):
+    return {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+
+
+def test_a_command_never_writes_over_what_it_reads(refused, trained, files):
+    write_groups(files / "shop", make_shop(50, 20, random_state=0))
+    before = content_of(files)
+    rs, pll, artifact = trained / "rs", trained / "pll", trained / "artifact"
+    for words in (
+        ["recall", artifact, "--histories", "clicks.csv", "--output", "./clicks.csv"],
+        ["predict", pll, "faces.csv", "--setting", "pll", "-o", "faces.csv"],
+        ["predict", pll, "face*.csv", "--setting", "pll", "-o", "faces.csv"],
+        ["predict", pll, ".", "--setting", "pll", "-o", "faces.csv"],
+        ["fit", "shop", "-o", "shop"],
+        ["audit", "shop", "-o", "shop"],
+        ["export", rs, "--output", rs],
+    ):
+        assert "is what is read" in refused(*words)
+    assert content_of(files) == before
+    assert (rs / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fit", "faces.csv", "--setting", "pll", "-o", "clicks.csv"],
+        ["fit", "faces.csv", "--setting", "pll", "-o", "clicks.csv/model"],
+        ["fit", "faces.csv", "--setting", "pll", "-o", "/proc/abc"],
+        ["predict", "PLL", "faces.csv", "--setting", "pll", "-o", "folder.csv"],
+        ["predict", "PLL", "faces.csv", "--setting", "pll", "-o", "clicks.csv/x.csv"],
+        ["export", "RS", "--output", "/proc/abc"],
+        ["export", "RS", "--output", "clicks.csv/x"],
+        ["recall", "ARTIFACT", "--histories", "clicks.csv", "--output", "folder.csv"],
+        ["recall", "ARTIFACT", "--histories", "clicks.csv", "--output", "faces.csv/x.csv"],
+        ["audit", "faces.csv", "--setting", "pll", "-o", "/proc/x"],
+        ["audit", "faces.csv", "--setting", "pll", "-o", "out", "--clean", "/proc/x"],
+        ["data", "describe", "faces.csv", "--setting", "pll", "--html", "/proc/x.html"],
+        ["data", "describe", "faces.csv", "--setting", "pll", "--html", "folder.csv"],
+        ["demo", "--quick", "--output", "/proc/x"],
+    ],
+)
+def test_an_unusable_output_is_refused_before_the_work(refused, trained, files, monkeypatch, words):
+    import groupnoise.cli._sources as sources
+
+    def fail(*_):
+        raise AssertionError("data was read before the output was checked")
+
+    monkeypatch.setattr(sources, "find_data", fail)
+    before = content_of(files)
+    places = {name.upper(): trained / name for name in ("pll", "rs", "artifact")}
+    said = refused(*[places.get(word, word) for word in words])
+    assert any(reason in said for reason in ("cannot be written", "is a file", "is a folder"))
+    assert content_of(files) == before
