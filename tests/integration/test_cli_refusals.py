@@ -125,3 +125,21 @@ def test_an_unusable_output_is_refused_before_the_work(refused, trained, files, 
     said = refused(*[places.get(word, word) for word in words])
     assert any(reason in said for reason in ("cannot be written", "is a file", "is a folder"))
     assert content_of(files) == before
+
+
+def test_a_log_out_of_order_is_refused_and_the_sorted_one_recalled(
+    groupnoise, refused, trained, files
+):
+    words = ["recall", trained / "artifact", "--histories", "clicks.csv", "--output", "recs.csv"]
+    header, first, second, *others = CLICKS.splitlines()
+    (files / "clicks.csv").write_text("\n".join([header, second, first, *others]))
+    assert "sort the log by user, then by time" in refused(*words, "--quiet")
+    semicolons = "\ufeff" + CLICKS.replace(",", ";").replace("\n", "\r\n") + "u99;new;1\r\n"
+    (files / "clicks.csv").write_bytes(semicolons.encode())
+    code, said, _ = groupnoise(*words, "--quiet")
+    assert code == 0
+    assert "13 histories" in said
+    rows = [line.split(",") for line in (files / "recs.csv").read_text().splitlines()]
+    assert rows[0] == ["user", "rank", "item", "score", "source"]
+    assert {row[4] for row in rows if row[0] == "u99"} == {"popularity"}
+    assert sorted(path.name for path in files.glob("recs*")) == ["recs.csv"]

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 def recall(
     artifact: Annotated[Path, typer.Argument(help="Folder written by `groupnoise export`.")],
     histories: Annotated[
-        Path, typer.Option(help="Click histories: .parquet, .csv (user,item) or .jsonl.")
+        Path,
+        typer.Option(
+            help="Click histories: .parquet, .csv (user,item) or .jsonl; by user, then time."
+        ),
     ],
     output: Annotated[Path, typer.Option(help="Where to write: .parquet, .csv or .jsonl.")],
     top: Annotated[int, typer.Option(help="Items per history.")] = 100,

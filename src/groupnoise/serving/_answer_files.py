@@ -1,7 +1,7 @@
 """Writing recalled items as parquet, CSV or JSON lines: parts first, then one file.
 
 Parquet and JSON lines hold one row per history (`user`, `items`, `scores`, `source`), CSV one row
-per item (`user`, `rank`, `item`, `score`).
+per item (`user`, `rank`, `item`, `score`, `source`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from groupnoise.serving._items import ItemTable
 from groupnoise.serving._model import Recalled
 
 ANSWER_FORMATS = (".parquet", ".csv", ".jsonl")
-CSV_HEADER = ("user", "rank", "item", "score")
+CSV_HEADER = ("user", "rank", "item", "score", "source")
 
 
 def check_format(path: Path) -> None:
@@ -64,9 +64,9 @@ def _rows(
 def _write_csv(path: Path, users: Sequence[Any], recalled: Recalled, items: ItemTable) -> None:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
-        for user, ids, scores, _ in _rows(users, recalled, items):
+        for user, ids, scores, source in _rows(users, recalled, items):
             for rank, (item, score) in enumerate(zip(ids, scores, strict=True), start=1):
-                writer.writerow((user, rank, item, f"{score:.6g}"))
+                writer.writerow((user, rank, item, f"{score:.6g}", source))
 
 
 def _write_json(path: Path, users: Sequence[Any], recalled: Recalled, items: ItemTable) -> None:

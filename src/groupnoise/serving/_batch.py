@@ -8,7 +8,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -90,27 +92,29 @@ def recall_file(
     check_format(output)
     refuse_own_input(output, histories)
     refuse_unwritable_file(output)
-    blocks = read_histories(histories, block_size=BLOCK_HISTORIES)
-    parts = _Parts(output, _plan(model, histories, options), resume=resume)
     n_threads = n_threads or os.cpu_count() or 1
     check_count("n_threads", n_threads)
+    blocks = read_histories(histories, block_size=BLOCK_HISTORIES)
+    first = next(blocks, None)  # most bad input shows here, before anything is written
+    if first is None:
+        raise DataError(f"{histories} holds no history.")
+    parts = _Parts(output, _plan(model, histories, options), resume=resume)
 
     def answer(number: int, block: HistoryBlock) -> dict[str, int]:
         return parts.write(number, block, model, options)
 
     progress = BatchProgress(n_total=count_histories(histories))
     started = time.perf_counter()
+    all_blocks = chain([first], blocks)
     # Blocks run side by side, so each must keep to one thread inside the matrix product.
     limited = require("threadpoolctl", extra="all").threadpool_limits(1)
-    with limited, ThreadPoolExecutor(n_threads) as workers:
-        for counts in _in_parallel(workers, n_threads, answer, blocks, parts.finished()):
+    with parts.kept_if_useful(), limited, ThreadPoolExecutor(n_threads) as workers:
+        for counts in _in_parallel(workers, n_threads, answer, all_blocks, parts.finished()):
             sums = {name: getattr(progress, name) + count for name, count in counts.items()}
             seconds = time.perf_counter() - started
             progress = BatchProgress(**{**asdict(progress), **sums, "seconds": seconds})
             if on_block is not None:
                 on_block(progress)
-    if progress.n_histories == 0:
-        raise DataError(f"{histories} holds no history.")
     parts.join()
     return progress
 
@@ -159,6 +163,17 @@ class _Parts:
         """Return the counts of every finished part by number."""
         counts = sorted(self._folder.glob("part-*.json"))
         return {int(path.stem.split("-")[1]): json.loads(path.read_text()) for path in counts}
+
+    @contextmanager
+    def kept_if_useful(self) -> Iterator[None]:
+        """Remove the parts when the block fails, unless a later run can go on with them."""
+        try:
+            yield
+        except BaseException as error:
+            # Bad input has to be corrected, and the parts of another input are of no use.
+            if isinstance(error, DataError) or not self.finished():
+                shutil.rmtree(self._folder, ignore_errors=True)
+            raise
 
     def write(
         self, number: int, block: HistoryBlock, model: RecallModel, options: RecallOptions

@@ -1,8 +1,8 @@
 """Reading click histories from parquet, CSV or JSON lines, a block at a time.
 
 Two layouts are understood. *Lists*: one row per history, a column `items` that holds a list. *Log*:
-one row per click, columns `user` and `item`, the clicks of a user together and in time order.
-CSV files are logs, JSON lines are lists, parquet files are either.
+one row per click, columns `user` and `item`, the clicks of a user together and in time order; where
+a log has a time, that order is checked. CSV files are logs, JSON lines and parquet may be either.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,12 @@ from numpy.typing import NDArray
 from groupnoise._checks import require
 from groupnoise._typing import IntArray
 from groupnoise.exceptions import DataError
+from groupnoise.serving._moments import find_time_column, read_moment
 
+Click = tuple[Any, Any, float | None]
+"""Whose it is, the item, and when it was, where the file says."""
+
+SEPARATORS = (",", "\t", ";", "|")
 HISTORY_FORMATS = (".parquet", ".csv", ".jsonl")
 
 
@@ -55,9 +60,9 @@ def read_histories(path: Path | str, *, block_size: int) -> Iterator[HistoryBloc
     if path.suffix == ".parquet":
         return _read_parquet(path, block_size)
     if path.suffix == ".csv":
-        return _blocks(_histories_of(path, _csv_clicks(path)), block_size)
+        return _decoded(path, _blocks(_histories_of(path, _csv_clicks(path)), block_size))
     if path.suffix == ".jsonl":
-        return _blocks(_json_histories(path), block_size)
+        return _decoded(path, _blocks(_json_histories(path), block_size))
     raise DataError(f"{path} must end in one of {', '.join(HISTORY_FORMATS)}.")
 
 
@@ -87,13 +92,7 @@ def _read_parquet(path: Path, block_size: int) -> Iterator[HistoryBlock]:
             f"per click); it has {', '.join(names)}."
         )
     if "items" not in names:
-        batches = parquet.iter_batches(columns=["user", "item"])
-        clicks = (
-            pair
-            for batch in batches
-            for pair in zip(batch["user"].to_pylist(), batch["item"].to_pylist(), strict=True)
-        )
-        yield from _blocks(_histories_of(path, clicks), block_size)
+        yield from _blocks(_histories_of(path, _parquet_clicks(path, parquet, names)), block_size)
         return
     for batch in parquet.iter_batches(batch_size=block_size, columns=["user", "items"]):
         lists = batch["items"]
@@ -106,53 +105,132 @@ def _read_parquet(path: Path, block_size: int) -> Iterator[HistoryBlock]:
         )
 
 
-def _csv_clicks(path: Path) -> Iterator[tuple[str, str]]:
-    with path.open(encoding="utf-8", newline="") as stream:
-        rows = csv.DictReader(stream)
-        if not {"user", "item"} <= set(rows.fieldnames or ()):
+def _parquet_clicks(path: Path, parquet: Any, names: list[str]) -> Iterator[Click]:
+    pyarrow = require("pyarrow", extra="data")
+    time = find_time_column(names)
+    row = 0
+    for batch in parquet.iter_batches(columns=["user", "item", *([time] if time else [])]):
+        moments = batch[time] if time else pyarrow.nulls(batch.num_rows)
+        if pyarrow.types.is_temporal(moments.type):  # as whole numbers of its own unit
+            is_wide = moments.type.bit_width == 64
+            moments = moments.view(pyarrow.int64() if is_wide else pyarrow.int32())
+        columns = (batch["user"].to_pylist(), batch["item"].to_pylist(), moments.to_pylist())
+        for user, item, moment in zip(*columns, strict=True):
+            yield user, item, read_moment(moment, f"{path}, row {row}", time) if time else None
+            row += 1
+
+
+def _decoded(path: Path, blocks: Iterator[HistoryBlock]) -> Iterator[HistoryBlock]:
+    """Pass on the blocks of a text file, and refuse in one sentence text that cannot be read."""
+    try:
+        yield from blocks
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not UTF-8 ({error.reason}); convert the file first, for example with "
+            "`iconv -f latin1 -t utf-8`."
+        ) from None
+    except (csv.Error, OSError) as error:
+        raise DataError(f"{path} cannot be read ({error}).") from None
+
+
+def _csv_clicks(path: Path) -> Iterator[Click]:
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        lines = enumerate(stream, start=1)
+        first, header = next(((n, line) for n, line in lines if line.strip()), (1, ""))
+        separator = max(SEPARATORS, key=header.count)
+        names = [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
+        if not {"user", "item"} <= set(names):
             raise DataError(f"{path} needs a header line with the columns `user` and `item`.")
-        for row in rows:
-            if row["user"] is None or row["item"] is None:
-                raise DataError(f"{path} line {rows.line_num} has too few columns.")
-            yield row["user"], row["item"]
+        user, item, time = names.index("user"), names.index("item"), find_time_column(names)
+        when = None if time is None else names.index(time)
+        width = 1 + max(user, item, when or 0)
+        rows = csv.reader(stream, delimiter=separator)
+        for cells in rows:
+            place = f"{path} line {rows.line_num + first}"
+            if cells and len(cells) < width:
+                raise DataError(f"{place} has too few columns.")
+            if cells:
+                moment = None if when is None else read_moment(cells[when], place, time)
+                yield cells[user], cells[item], moment
 
 
-def _histories_of(path: Path, clicks: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, list[Any]]]:
-    """Gather the consecutive clicks of each user, and refuse a user who comes back later."""
+def _histories_of(path: Path, clicks: Iterable[Click]) -> Iterator[tuple[Any, list[Any]]]:
+    """Gather the consecutive clicks of each user; refuse one who comes back or goes back in time.
+
+    The file is never held in memory, so it cannot be sorted here.
+    """
     finished: set[Any] = set()
     current: Any = None
+    latest: float | None = None
     history: list[Any] = []
-    for number, (user, item) in enumerate(clicks):
+    for number, (user, item, moment) in enumerate(clicks):
         if history and user != current:
             yield current, history
             finished.add(current)
-            history = []
+            history, latest = [], None
         if not history and user in finished:
             raise DataError(
                 f"{path}: user {user!r} comes back in click {number + 1} after other users; sort "
                 "the log by user, then by time."
             )
-        current = user
+        if latest is not None and moment is not None and moment < latest:
+            raise DataError(
+                f"{path}: click {number + 1} of user {user!r} is earlier than the one before it; "
+                "sort the log by user, then by time."
+            )
+        current, latest = user, moment
         history.append(item)
     if history:
         yield current, history
 
 
 def _json_histories(path: Path) -> Iterator[tuple[Any, list[Any]]]:
-    with path.open(encoding="utf-8") as stream:
+    rows = _json_rows(path)
+    first = next(rows, None)
+    if first is None:
+        return
+    rows = chain([first], rows)
+    if "item" in first[1] and "items" not in first[1]:
+        yield from _histories_of(path, _json_clicks(path, rows))
+        return
+    for number, row in rows:
+        user, items = row.get("user"), row.get("items")
+        if "user" not in row or not isinstance(items, list):
+            raise DataError(
+                f'{path} line {number} must be like {{"user": "u1", "items": ["a", "b"]}}, or all '
+                'lines like {"user": "u1", "item": "a"}.'
+            )
+        yield user, items
+
+
+def _json_clicks(path: Path, rows: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Click]:
+    time: str | None = None
+    for number, row in rows:
+        time = time or find_time_column(row)
+        user, item = row.get("user"), row.get("item")
+        if not isinstance(user, (str, int)) or not isinstance(item, (str, int)):
+            raise DataError(
+                f'{path} line {number} must be like {{"user": "u1", "item": "a"}}, as the first is.'
+            )
+        place = f"{path} line {number}"
+        yield user, item, None if time is None else read_moment(row.get(time), place, time)
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number and the object of every line that is not blank."""
+    with path.open(encoding="utf-8-sig") as stream:
         for number, line in enumerate(stream, start=1):
             if not line.strip():
                 continue
             try:
                 row = json.loads(line)
-                user, items = row["user"], row["items"]
-            except (ValueError, KeyError, TypeError, RecursionError):
-                items = user = None
-            if not isinstance(items, list):
+            except (ValueError, RecursionError):
+                row = None
+            if not isinstance(row, dict):
                 raise DataError(
                     f'{path} line {number} must be like {{"user": "u1", "items": ["a", "b"]}}.'
                 )
-            yield user, items
+            yield number, row
 
 
 def _blocks(histories: Iterable[tuple[Any, list[Any]]], block_size: int) -> Iterator[HistoryBlock]:

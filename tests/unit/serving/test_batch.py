@@ -6,6 +6,7 @@ import pytest
 from groupnoise.exceptions import DataError
 from groupnoise.serving import RecallOptions, _batch, recall_file
 from groupnoise.serving._history_files import read_histories
+from groupnoise.serving._moments import TIME_COLUMNS
 
 HISTORIES = [("u1", ["tea"]), ("u2", ["hammer", "x"]), ("u3", ["zz"]), ("u4", ["tea", "cup"])]
 
@@ -68,6 +69,13 @@ def test_a_user_who_comes_back_is_named(tmp_path):
         ("h.csv", "user,item\n1\n", "line 2 has too few columns"),
         ("h.jsonl", '{"user": 1, "items": [1]}\nnonsense\n', "line 2 must be like"),
         ("h.jsonl", '{"user": 1, "items": "abc"}\n', "line 1 must be like"),
+        ("h.jsonl", '{"user": 1, "item": 2}\n{"user": 1, "items": [2]}\n', "line 2 must be like"),
+        ("h.jsonl", '{"user": [1], "item": 2}\n', "line 1 must be like"),
+        ("h.jsonl", "[1, 2]\n", "line 1 must be like"),
+        ("h.csv", "user,item,time\na,1,soon\n", "line 2: column 'time' holds 'soon'"),
+        ("h.csv", "user,item,time\na,1,31/01/2024\n", "ISO dates such as 2024-01-31"),
+        ("h.csv", "user,item,time\na,1,\n", "line 2: column 'time' holds ''"),
+        ("h.csv", "\n\nuser,item\n1,2\n3\n", "line 5 has too few columns"),
         ("h.parquet", "not parquet", "cannot be read as parquet"),
     ],
 )
@@ -75,6 +83,98 @@ def test_unreadable_histories_are_named_by_file_and_line(tmp_path, name, text, m
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=message):
         list(read_histories(tmp_path / name, block_size=2))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("bom.csv", b"\xef\xbb\xbfuser,item\na,1\na,2\nb,3\n"),
+        ("semicolons.csv", b"item;user\r\n1;a\r\n2;a\r\n3;b\r\n"),
+        ("quoted.csv", b'\nuser\t"item"\r"a"\t1\ra\t2\rb\t3\r'),
+        ("times.csv", b"user,item,Time\na,1,9\na,2,10\nb,3,2.5\n"),
+        ("dates.csv", b"date,user,item\n2024-01-31,a,1\n2024/02/01 09:00:00,a,2\n2020-01-01,b,3"),
+        ("zones.csv", b"user,item,ts\na,1,2024-01-01T02:00:00Z\na,2,2024-01-01T02:00:01\nb,3,1"),
+        (
+            "clicks.jsonl",
+            b'\xef\xbb\xbf{"user": "a", "item": "1", "time": 1}\r\n\n'
+            b'{"user": "a", "item": "2", "time": 1}\r\n{"user": "b", "item": "3", "time": 0}',
+        ),
+    ],
+)
+def test_logs_are_read_as_they_are_for_training(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    (block,) = read_histories(tmp_path / name, block_size=9)
+    assert (block.users, block.clicks) == (["a", "b"], ["1", "2", "3"])
+    assert block.offsets.tolist() == [0, 2, 3]
+
+
+def test_the_same_names_of_the_time_are_known_as_for_training():
+    from groupnoise.datasets.readers._columns import USUAL_NAMES
+
+    assert USUAL_NAMES["time"] == TIME_COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("log.csv", "user,item,time\na,1,2\nb,1,1\nb,2,0\n"),
+        ("log.csv", "user,item,time\na,1,9\nb,1,10\nb,2,9\n"),
+        ("log.csv", "user,item,date\na,1,2024-01-02\nb,2,2024-01-02\nb,3,2024-01-01\n"),
+        (
+            "log.jsonl",
+            "".join(f'{{"user": "{u}", "item": 1, "ts": {t}}}\n' for u, t in ["a1", "b3", "b2"]),
+        ),
+    ],
+)
+def test_a_user_who_goes_back_in_time_is_named(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=r"click 3 of user 'b' is earlier .* sort the log by user"):
+        list(read_histories(tmp_path / name, block_size=2))
+
+
+def test_the_times_of_parquet_are_compared_in_their_own_type(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from datetime import date, datetime
+
+    from pyarrow import parquet
+
+    ascending = [datetime(2024, 1, 1), datetime(2024, 1, 2), datetime(2023, 1, 1)]
+    for times in (ascending, [date(2024, 1, 1), date(2024, 1, 2), date(2023, 1, 1)], [1, 2, 0]):
+        for order, is_sorted in (([0, 1, 2], True), ([1, 0, 2], False)):
+            columns = {"user": ["a", "a", "b"], "item": [1, 2, 3]}
+            columns["timestamp"] = [times[position] for position in order]
+            parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
+            blocks = read_histories(tmp_path / "log.parquet", block_size=9)
+            if is_sorted:
+                assert [block.users for block in blocks] == [["a", "b"]]
+            else:
+                with pytest.raises(DataError, match="click 2 of user 'a' is earlier"):
+                    list(blocks)
+
+
+def test_text_in_another_encoding_is_refused(tmp_path):
+    (tmp_path / "log.csv").write_bytes("user,item\na,caf\u00e9\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"not UTF-8 .*iconv"):
+        list(read_histories(tmp_path / "log.csv", block_size=1))
+
+
+@pytest.mark.parametrize("bad", ["a,1\nb,1\na,2\n", "a,1\nb,1\nc\n", "nonsense\n"])
+def test_bad_input_leaves_nothing_behind_to_block_the_corrected_file(
+    shop, tmp_path, small_blocks, bad
+):
+    (tmp_path / "h.csv").write_text("user,item\n" + bad)
+    with pytest.raises(DataError):
+        recall_file(shop, tmp_path / "h.csv", tmp_path / "out.csv")
+    assert [path.name for path in tmp_path.glob("out*")] == []
+    (tmp_path / "h.csv").write_text("user,item\na,tea\n")
+    assert recall_file(shop, tmp_path / "h.csv", tmp_path / "out.csv").n_histories == 1
+
+
+def test_options_that_are_refused_leave_nothing_behind(shop, tmp_path):
+    histories = write_histories(tmp_path / "h.csv")
+    with pytest.raises(DataError, match="no category is called"):
+        recall_file(shop, histories, tmp_path / "o.csv", RecallOptions(categories=("toys",)))
+    assert list(tmp_path.glob("o.csv*")) == []
 
 
 def test_a_missing_file_is_named(tmp_path):
@@ -109,9 +209,10 @@ def read_answers(path):
         return {row["user"]: row["items"] for row in rows}
     answers = {}
     header, *lines = path.read_text().splitlines()
-    assert header == "user,rank,item,score"
+    assert header == "user,rank,item,score,source"
     for line in lines:
-        user, _, item, _ = line.split(",")
+        user, _, item, _, source = line.split(",")
+        assert source == ("popularity" if user == "u3" else "history")
         answers.setdefault(user, []).append(item)
     return answers
 
