@@ -116,6 +116,15 @@ def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
         return whole
     if cells.dtype.is_float():
         _refuse_cells(
+            table, column, cells, ~cells.is_finite(), "cannot be an id", "fill it or drop that row"
+        )
+        # From here on neighbouring whole numbers share one float, so two ids would become one.
+        limit = 2**24 if cells.dtype == pl.Float32 else 2**53
+        _refuse_cells(
+            table, column, cells, cells.abs() >= limit, "is too large for a number with a fraction",
+            "write the ids as whole numbers or text",
+        )  # fmt: skip
+        _refuse_cells(
             table, column, cells, ~(cells == cells.round(0)), "is not a whole number",
             "ids must be text or whole numbers",
         )  # fmt: skip

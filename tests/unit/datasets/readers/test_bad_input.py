@@ -210,6 +210,24 @@ def test_json_that_is_broken_or_no_object(tmp_path, read):
 
 
 @both_ways
+@pytest.mark.parametrize(
+    ("cell", "kind", "reason"),
+    [
+        (float("nan"), pl.Float64, "fill it or drop that row"),
+        (float("inf"), pl.Float64, "fill it or drop that row"),
+        (2.0**63, pl.Float64, "write the ids as whole numbers or text"),
+        (2.0**53, pl.Float64, "write the ids as whole numbers or text"),
+        (2.0**24, pl.Float32, "write the ids as whole numbers or text"),
+        (1.5, pl.Float64, "ids must be text or whole numbers"),
+    ],
+)
+def test_ids_that_are_numbers_with_a_fraction(tmp_path, read, cell, kind, reason):
+    items = pl.Series([1.0, cell, 2.0], dtype=kind)
+    pl.DataFrame({"user": [1, 1, 1], "item": items}).write_parquet(tmp_path / "log.parquet")
+    assert_refused(tmp_path / "log.parquet", read, "row 1: column 'item' holds", reason)
+
+
+@both_ways
 def test_negative_ratings(tmp_path, read):
     path = file_of(tmp_path, "log.csv", "user,item,rating\n1,2,5\n1,3,-1\n")
     assert_refused(path, read, "line 3: the rating is negative (-1)", "--min-rating")
