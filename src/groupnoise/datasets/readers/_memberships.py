@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from groupnoise._typing import BoolArray, IntArray
+from groupnoise.datasets.readers._bracketed import is_bracketed, read_lists, without_brackets
 from groupnoise.datasets.readers._cells import (
     as_id_cells,
     ids_as_array,
@@ -34,7 +35,7 @@ def read_memberships(
         The rows.
     columns : sequence of str
         Several columns are read as 0/1 indicators, one per class; a single column as one label,
-        a list of labels, or labels joined by a separator.
+        a list of labels (also as text in brackets), or labels joined by a separator.
     separator : str, optional
         What joins labels in a cell; guessed, and then reported.
     report : callable
@@ -105,9 +106,14 @@ def _single_labels(
     """Return one entry per label of a row: the row, and the label as an id cell."""
     cells = table.frame[column]
     refuse_empty_cells(table, column, cells)
+    if cells.dtype == pl.String and is_bracketed(cells):
+        report(f"took the brackets in column {column!r} as those of lists")
+        lists = read_lists(cells) if separator is None else None
+        cells = without_brackets(cells) if lists is None else lists
     if cells.dtype == pl.String:
         separator = separator or _guess_separator(cells, column, report)
         cells = cells.str.split(separator) if separator else cells
+    # An empty list has no label; the reader refuses its row where one is needed.
     flat = pl.DataFrame({"row": np.arange(len(cells)), "label": cells})
     if isinstance(cells.dtype, (pl.List, pl.Array)):
         flat = flat.explode("label")

@@ -37,6 +37,39 @@ def test_class_names_of_several_words_are_not_split_at_blanks(tmp_path):
     assert read_candidates(path).class_names == ["3", "10"]
 
 
+@pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        (["['a', 'b, c']", "['b, c']", "('a',)"], ["a", "b, c"]),
+        (['["a","\\u00e9"]', '["a"]', '["\\u00e9"]'], ["a", "é"]),
+        (["{2, 10}", "{2}", "{10}"], ["2", "10"]),
+        (["[2.0, 10.0]", "[2.0]", "[10.0]"], ["2", "10"]),
+        (["[2 10]", "[2]", "[10]"], ["2", "10"]),  # as numpy prints them
+        (["[a;b]", " [a] ", "[b]"], ["a", "b"]),
+        (["[a, b]", "[a]", "[b]"], ["a", "b"]),
+    ],
+)
+def test_lists_written_into_one_cell_are_taken_apart(tmp_path, cells, names):
+    pl.DataFrame({"x": [1, 2, 3], "candidates": cells}).write_csv(tmp_path / "a.csv")
+    guesses = []
+    data = read_candidates(tmp_path / "a.csv", report=guesses.append)
+    assert data.class_names == names
+    assert data.candidates[0].tolist() == [True, True] or names == ["a", "b, c"]
+    assert "took the brackets in column 'candidates' as those of lists" in guesses
+
+
+def test_brackets_around_some_cells_belong_to_the_names(tmp_path):
+    path = write(tmp_path / "a.csv", "x,candidates\n1,[a]|b\n2,b\n3,[a]\n")
+    assert read_candidates(path).class_names == ["[a]", "b"]
+
+
+def test_an_empty_list_in_a_cell_is_a_row_without_candidates(tmp_path):
+    for empty in ("[]", "{}"):
+        pl.DataFrame({"x": [1, 2], "candidates": ["['a']", empty]}).write_csv(tmp_path / "a.csv")
+        with pytest.raises(EmptyGroupError):
+            read_candidates(tmp_path / "a.csv")
+
+
 def test_a_mat_file_with_transposed_label_arrays_is_turned(tmp_path):
     digits = load_digit_candidates(random_state=0)
     truth = np.eye(10, dtype=np.uint8)[digits.truth]
