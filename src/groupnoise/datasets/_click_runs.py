@@ -17,6 +17,7 @@ from groupnoise.datasets.readers._blocks import iter_blocks
 from groupnoise.datasets.readers._cells import holds_dates
 from groupnoise.datasets.readers._click_rows import ClickRows, click_rows
 from groupnoise.datasets.readers._columns import ClickColumns, find_click_columns
+from groupnoise.datasets.readers._dates import reads_month_first
 from groupnoise.datasets.readers._log_head import LogLayout, column_types, read_head
 from groupnoise.datasets.readers._polars import pl
 from groupnoise.datasets.readers._sources import Report, Source
@@ -48,6 +49,7 @@ class LogPlan:
     columns: ClickColumns
     types: dict[str, Any]
     times_are_dates: bool
+    month_first: bool
     min_rating: float | None
     block_bytes: int
 
@@ -129,7 +131,9 @@ def plan_log(
     types = column_types(head, uses)
     types.update(dict.fromkeys(text_columns, pl.String))
     dates = columns.time is not None and holds_dates(head, columns.time)
-    return LogPlan(source, layout, columns, types, dates, min_rating, block_bytes)
+    # The first rows decide for all: another order further down is refused by its line.
+    month_first = reads_month_first(head, columns.time, report)
+    return LogPlan(source, layout, columns, types, dates, month_first, min_rating, block_bytes)
 
 
 def write_runs(
@@ -150,7 +154,11 @@ def write_runs(
         if number < state.n_blocks:
             continue
         rows = click_rows(
-            table, plan.columns, plan.min_rating, times_are_dates=plan.times_are_dates
+            table,
+            plan.columns,
+            plan.min_rating,
+            times_are_dates=plan.times_are_dates,
+            month_first=plan.month_first,
         )
         frame = _as_run(rows, plan)
         if frame.height:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise._typing import FloatArray, IntArray
+from groupnoise.datasets.readers._dates import with_day_first
 from groupnoise.datasets.readers._polars import pl
 from groupnoise.datasets.readers._tables import Table
 from groupnoise.exceptions import DataError
@@ -40,17 +41,20 @@ def holds_dates(table: Table, column: str) -> bool:
     return bool(first.dtype == pl.String and first.cast(pl.Float64, strict=False).null_count())
 
 
-def read_moments(table: Table, column: str, *, are_dates: bool | None = None) -> NDArray[Any]:
+def read_moments(
+    table: Table, column: str, *, are_dates: bool | None = None, month_first: bool = False
+) -> NDArray[Any]:
     """Return a column of times, shape (n_rows,): numbers as they are, dates as seconds.
 
-    Whether text is to be read as dates is decided by its first cell unless `are_dates` says it.
+    Whether text is to be read as dates is decided by its first cell unless `are_dates` says it;
+    `month_first` is what `reads_month_first` says of the column.
     """
     cells = _flat_column(table, column)
     refuse_empty_cells(table, column, cells)
     if are_dates is None:
         are_dates = holds_dates(table, column)
     if cells.dtype == pl.String and are_dates:
-        moments = _parse_dates(table, column, cells)
+        moments = _parse_dates(table, column, cells, month_first)
     elif cells.dtype.is_temporal():
         moments = cells
     elif cells.dtype.is_integer():
@@ -206,13 +210,15 @@ def _refuse_cells(
         )
 
 
-def _parse_dates(table: Table, column: str, cells: pl.Series) -> pl.Series:
+def _parse_dates(table: Table, column: str, cells: pl.Series, month_first: bool) -> pl.Series:
+    text = with_day_first(cells) if month_first else cells
     try:
-        dates: pl.Series = cells.str.to_datetime(strict=False, time_unit="us")
+        dates: pl.Series = text.str.to_datetime(strict=False, time_unit="us")
     except pl.exceptions.PolarsError:  # no date format fits even the first cells
         dates = pl.Series([None] * len(cells), dtype=pl.Datetime("us"))
+    kind = "month/day/year" if month_first else "a date"
     _refuse_cells(
-        table, column, cells, dates.is_null(), "is neither a number nor a date like the others",
+        table, column, cells, dates.is_null(), f"is neither a number nor {kind} like the others",
         "write all times as seconds or as YYYY-MM-DD HH:MM:SS",
     )  # fmt: skip
     return dates

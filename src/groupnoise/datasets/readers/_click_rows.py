@@ -45,13 +45,16 @@ def click_rows(
     min_rating: float | None,
     *,
     times_are_dates: bool | None = None,
+    month_first: bool = False,
 ) -> ClickRows:
     """Return the clicks of a table; rows rated too low are left out and counted."""
     moments = None
     table, n_below = _drop_low_ratings(table, columns.rating, min_rating)
     table = _one_row_per_click(table, columns)
     if columns.time is not None:
-        moments = pl.Series(read_moments(table, columns.time, are_dates=times_are_dates))
+        moments = pl.Series(
+            read_moments(table, columns.time, are_dates=times_are_dates, month_first=month_first)
+        )
     return ClickRows(
         users=read_id_cells(table, columns.user),
         items=read_id_cells(table, columns.item),

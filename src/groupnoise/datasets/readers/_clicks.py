@@ -15,6 +15,7 @@ from groupnoise.datasets.readers._arrays import NamedArrays
 from groupnoise.datasets.readers._cells import number_ids
 from groupnoise.datasets.readers._click_rows import ClickRows, click_rows
 from groupnoise.datasets.readers._columns import find_click_columns
+from groupnoise.datasets.readers._dates import reads_month_first
 from groupnoise.datasets.readers._inputs import read_input
 from groupnoise.datasets.readers._sources import Guesses, Report
 from groupnoise.datasets.readers._stored import open_if_stored
@@ -49,7 +50,8 @@ def read_clicks(
     user, item : str, optional
         The columns of ids, text or whole numbers. The item column may hold lists, one per user.
     time : str, optional
-        The column that orders the clicks of a user: numbers or dates. Without one the order of
+        The column that orders the clicks of a user: numbers or dates, which may be
+        day/month/year or month/day/year if that can be told from them. Without one the order of
         the rows counts; clicks at the same time keep it too.
     rating, min_rating : str and float, optional
         Rows rated below `min_rating` are left out. Without a threshold every row is a click, and
@@ -84,7 +86,8 @@ def read_clicks(
     columns = find_click_columns(
         table.frame, table.origin, guesses, user=user, item=item, time=time, rating=rating
     )
-    rows = click_rows(table, columns, min_rating)
+    month_first = reads_month_first(table, columns.time, guesses)
+    rows = click_rows(table, columns, min_rating, month_first=month_first)
     if len(rows.users) == 0:
         reason = "" if min_rating is None else f" rated {min_rating:g} or more"
         raise DataError(f"{table.origin} has no click{reason}; at least one is needed.")

@@ -80,6 +80,18 @@ def test_mixed_types_in_the_time_column(tmp_path, read):
     assert_refused(path, read, "line 3", "column 'time' holds 'soon'")
 
 
+@both_ways
+def test_dates_that_may_be_read_two_ways(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item,time\n1,2,01/05/2024\n1,3,02/03/2024\n")
+    assert_refused(path, read, "may be day/month/year or month/day/year", "'01/05/2024'", "ISO")
+
+
+@both_ways
+def test_dates_in_two_orders(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item,time\n1,2,13/05/2024\n1,3,02/28/2024\n")
+    assert_refused(path, read, "line 3", "'02/28/2024'", "YYYY-MM-DD")
+
+
 def test_features_that_are_not_finite(tmp_path):
     path = file_of(tmp_path, "bags.csv", "bag,label,f\n1,a,0.5\n1,a,nan\n")
     assert_refused(path, lambda p, _: read_bags(p), "line 3", "not finite", "impute or drop")

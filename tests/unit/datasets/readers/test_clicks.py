@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 
-from groupnoise.datasets import read_clicks
+from groupnoise.datasets import convert_clicks, read_clicks
 from groupnoise.exceptions import DataError
 
 
@@ -104,6 +104,25 @@ def test_column_names_by_option_and_guesses_in_the_notes(tmp_path):
 def test_clicks_at_the_same_time_keep_the_order_of_the_rows(tmp_path):
     path = write(tmp_path / "a.csv", "user,item,time\n1,3,5\n1,1,5\n1,2,5\n")
     assert histories(read_clicks(path)) == {1: [3, 1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("dates", "order"),
+    [
+        (["02/01/2024", "01/31/2024", "03/05/2023"], "month/day/year"),
+        (["1/2/2024 10:00", "31/1/2024 9:30", "5/3/2023 1:00"], "day/month/year"),
+        (["01.02.2024", "02.01.2024", "05.03.2023"], "day/month/year"),
+        (["02-01-2024", "01-31-2024", "03-05-2023"], "month/day/year"),
+    ],
+)
+def test_day_and_month_are_told_apart_and_the_order_is_reported(tmp_path, dates, order):
+    rows = [f"1,{item},{date}\n" for item, date in zip("cba", dates, strict=True)]
+    path = write(tmp_path / "a.csv", "user,item,time\n" + "".join(rows))
+    guesses = []
+    assert histories(read_clicks(path, report=guesses.append)) == {1: ["a", "b", "c"]}
+    assert f"read the dates in column 'time' as {order}" in guesses
+    streamed = convert_clicks(path, tmp_path / "out", rows_at_once=1)
+    assert histories(streamed) == {1: ["a", "b", "c"]}
 
 
 def test_a_rating_threshold_leaves_rows_out_and_counts_them(tmp_path):
