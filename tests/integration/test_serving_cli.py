@@ -1,5 +1,6 @@
 """The export, recall and serve commands, from a fitted model to answers."""
 
+import gzip
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from groupnoise.baselines.recall import CooccurrenceRecommender
 from groupnoise.cli._export import export
+from groupnoise.cli._item_table import read_item_table
 from groupnoise.cli._recall import recall
 from groupnoise.cli._serve import serve
 from groupnoise.estimators import MaxMatchingRecommender
@@ -134,6 +136,48 @@ def test_a_card_that_is_no_json_object_is_refused(fitted, run, tmp_path, card):
             *("--card", tmp_path / "card.json"),
         )
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("items.csv", "\ufeffitem;title;category\r\n tea;Grüner Tee;kitchen|drinks\r\n".encode()),
+        ("items.tsv.gz", gzip.compress("item\ttitle\tcategory\ntea\tGrüner Tee\tkitchen".encode())),
+        ("items.txt", "item,title,category\ntea,Grüner Tee,kitchen\n".encode()),
+        ("items.jsonl", b'{"item": "tea", "title": "Gr\\u00fcner Tee", "category": "kitchen"}'),
+    ],
+)
+def test_an_item_table_is_read_as_other_tables_are(fitted, tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    columns = {"id_column": "item", "title_column": "title", "category_column": "category"}
+    titles, categories = read_item_table(tmp_path / name, fitted.items_, **columns)
+    assert dict(zip(fitted.items_, titles, strict=True))["tea"] == "Grüner Tee"
+    assert set(categories) == {"kitchen", "other"}
+
+
+def test_an_item_table_may_be_parquet_with_numbers_as_ids(tmp_path):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"item": [7, 8], "title": ["seven", None], "category": [None, "x"]})
+    frame.write_parquet(tmp_path / "items.parquet")
+    columns = {"id_column": "item", "title_column": "title", "category_column": "category"}
+    found = read_item_table(tmp_path / "items.parquet", np.array([8, 7]), **columns)
+    assert found == (["8", "seven"], ["x", "other"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("items.csv", "item,title\ntea,Grüner Tee\n".encode("latin-1"), "is not UTF-8"),
+        ("items.csv.gz", b"not gzip", "not a whole gzip file"),
+        ("items.parquet", b"PAR1", "not a whole Parquet file"),
+        ("items.xlsx", b"PK", "save it as CSV"),
+    ],
+)
+def test_an_unreadable_item_table_is_refused(fitted, tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    columns = {"id_column": "item", "title_column": "title", "category_column": "category"}
+    with pytest.raises(DataError, match=message):
+        read_item_table(tmp_path / name, fitted.items_, **columns)
 
 
 def test_a_folder_that_is_no_model_is_refused(run, tmp_path):

@@ -15,7 +15,8 @@ def export(
     model: Annotated[Path, typer.Argument(help="Model folder written by `groupnoise fit`.")],
     output: Annotated[Path, typer.Option(help="Artifact folder to write.")],
     items: Annotated[
-        Path | None, typer.Option(help="Table of titles and categories (.csv or .tsv, .gz too).")
+        Path | None,
+        typer.Option(help="Table of titles and categories: .csv, .tsv, .parquet, .jsonl."),
     ] = None,
     id_column: Annotated[str, typer.Option(help="Column of the item id.")] = "item",
     title_column: Annotated[str, typer.Option(help="Column of the title.")] = "title",

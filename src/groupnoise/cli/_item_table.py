@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -25,34 +23,25 @@ def read_item_table(
     Items missing from the table get their id as title and no category; so do empty cells.
     Categories are None where the table has no such column.
     """
-    delimiter = "\t" if ".tsv" in path.suffixes else ","
-    titles: dict[str, str] = {}
-    categories: dict[str, str] = {}
-    with _open_text(path) as stream:
-        rows = csv.DictReader(stream, delimiter=delimiter)
-        columns = rows.fieldnames or []
-        for needed in (id_column, title_column):
-            if needed not in columns:
-                raise DataError(
-                    f"{path} has no column {needed!r}; it has {', '.join(columns) or 'no header'}."
-                )
-        for row in rows:
-            item = row[id_column]
-            titles[item] = row[title_column] or ""
-            categories[item] = (row.get(category_column) or "").split("|")[0]
+    from groupnoise.datasets.readers import read_table
+
+    is_plain = path.with_suffix("" if path.suffix == ".gz" else path.suffix).suffix in ("", ".txt")
+    frame = read_table(path, format="csv" if is_plain else None, header=True).frame
+    for needed in (id_column, title_column):
+        if needed not in frame.columns:
+            raise DataError(f"{path} has no column {needed!r}; it has {', '.join(frame.columns)}.")
+    items = _texts(frame, id_column)
+    titles = dict(zip(items, _texts(frame, title_column), strict=True))
     keys = [str(item) for item in item_ids.tolist()]
     if not any(key in titles for key in keys):
         raise DataError(f"no id in column {id_column!r} of {path} is an item of the model.")
     named = [titles.get(key) or key for key in keys]
-    if category_column not in columns:
+    if category_column not in frame.columns:
         return named, None
+    first = [cell.split("|")[0] for cell in _texts(frame, category_column)]
+    categories = dict(zip(items, first, strict=True))
     return named, [categories.get(key) or "other" for key in keys]
 
 
-def _open_text(path: Path) -> IO[str]:
-    try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", encoding="utf-8", newline="")
-        return path.open(encoding="utf-8", newline="")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}).") from None
+def _texts(frame: Any, column: str) -> list[str]:
+    return ["" if cell is None else str(cell).strip() for cell in frame[column]]
