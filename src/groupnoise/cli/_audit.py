@@ -61,7 +61,7 @@ def audit(
         list[str] | None,
         typer.Option("--param", "-p", help="A parameter of max-matching, as name=value."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides all randomness.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides all randomness.")] = 0,
     data_dir: Annotated[
         Path | None, typer.Option(help="Searched first for named data sets.")
     ] = None,

@@ -20,7 +20,7 @@ def evaluate(
     setting: Annotated[
         str | None, typer.Option(help="Read a file as mil, pll or rs; columns are guessed.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides the sampled negatives (rs).")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides the sampled negatives (rs).")] = 0,
     data_dir: Annotated[
         Path | None, typer.Option(help="Searched first for named data sets.")
     ] = None,

@@ -50,7 +50,7 @@ def fit(
     validation: Annotated[
         float, typer.Option(help="Share of the groups held out to choose the best epoch.")
     ] = 0.1,
-    seed: Annotated[int, typer.Option(help="Decides all randomness.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides all randomness.")] = 0,
     data_dir: Annotated[
         Path | None, typer.Option(help="Searched first for named data sets.")
     ] = None,

@@ -41,7 +41,7 @@ def make_selection(
     k : int
         For "top_k".
     """
-    if not isinstance(name, str):
+    if callable(name):
         return name
     check_choice("selection", name, ("max", "marginal", "tempered", "top_k", "all"))
     if name == "tempered":

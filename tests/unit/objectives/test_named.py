@@ -101,3 +101,9 @@ def test_the_papers_four_objectives_differ_in_selection_and_weighting():
 def test_a_named_objective_may_be_altered_without_altering_the_name():
     named_objective("pairwise")["selection"] = "max"
     assert named_objective("pairwise")["selection"] == "all"
+
+
+@pytest.mark.parametrize("selection", [{}, [], 3, None], ids=repr)
+def test_a_selection_that_is_neither_a_name_nor_callable_is_refused(selection):
+    with pytest.raises(ParameterError, match="selection must be one of 'max'"):
+        make_selection(selection)
