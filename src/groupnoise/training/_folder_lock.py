@@ -45,6 +45,7 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / LOCK_FILE
+        self._missing: OSError | None = None
         self._descriptor: int | None = None
         self.keeps_folder = True
 
@@ -59,6 +60,10 @@ class FolderLock:
         deadline = time.monotonic() + WAIT_SECONDS
         while not self._try():
             if time.monotonic() > deadline:
+                if self._missing is not None:
+                    raise CheckpointError(
+                        why_not_written(self.path.parent, self._missing)
+                    ) from self._missing
                 raise CheckpointError(
                     f"another training saves itself in {self.path.parent}; wait until it has "
                     "ended, or give another folder."
@@ -78,7 +83,7 @@ class FolderLock:
         """Take the lock if it is free; return whether there is nothing to wait for."""
         if not HAS_LOCKS:
             return True
-        descriptor = None
+        descriptor = self._missing = None
         try:
             self._make_folder()
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -110,6 +115,7 @@ class FolderLock:
     def _is_beyond_writing(self, error: OSError) -> bool:
         """Tell a folder that nobody can save in from one that is being removed right now."""
         if isinstance(error, FileNotFoundError):
+            self._missing = error  # for good, if it stays so: some file systems make no folder
             return False
         if error.errno in NOT_WRITABLE:
             return True  # a finished training may still be read; a save is refused by itself

@@ -165,3 +165,17 @@ def test_a_full_disk_is_named_as_such(saves, monkeypatch, where):
     monkeypatch.setattr(owner, where, failing_with(errno.ENOSPC))
     with pytest.raises(CheckpointError, match="no space left"), Checkpoints(saves).held():
         pass
+
+
+def test_a_folder_that_cannot_be_made_is_not_taken_for_a_held_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("groupnoise.training._folder_lock.WAIT_SECONDS", 0.1)
+
+    def refuse(*_, **__):
+        raise FileNotFoundError(2, "No such file or directory")  # as /proc does
+
+    monkeypatch.setattr("pathlib.Path.mkdir", refuse)
+    with (
+        pytest.raises(CheckpointError, match="saves cannot be written: No such file"),
+        Checkpoints(tmp_path / "saves").held(),
+    ):
+        pass
