@@ -143,3 +143,34 @@ def test_a_log_out_of_order_is_refused_and_the_sorted_one_recalled(
     assert rows[0] == ["user", "rank", "item", "score", "source"]
     assert {row[4] for row in rows if row[0] == "u99"} == {"popularity"}
     assert sorted(path.name for path in files.glob("recs*")) == ["recs.csv"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", "shop", "--setting", "rs", "-o", "x"], "leave out --setting"),
+        (["fit", "pll.xlsx", "--setting", "pll", "-o", "x"], "save it as CSV"),
+        (["fit", "digit-bags", "-o", "x", "-q", "-p", "selection={}"], "selection must be one of"),
+        (
+            ["data", "convert", "clicks.csv", "folder.csv", "--setting", "rs", "--overwrite"],
+            "is no data folder, and is never replaced",
+        ),
+        (
+            ["fit", "faces.csv", "--setting", "pll", "-o", "x", "--checkpoint", "/proc/x"],
+            "/proc/x cannot be written",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_the_remedy(refused, files, words, sentence):
+    (files / "pll.xlsx").write_bytes(b"PK")
+    assert sentence in refused(*words)
+    assert not (files / "x").exists()
+
+
+@pytest.mark.parametrize("command", ["fit", "audit", "evaluate"])
+def test_a_negative_seed_is_refused(groupnoise, command):
+    data = {"fit": ["shop", "-o", "x"], "audit": ["shop"], "evaluate": ["x", "shop"]}[command]
+    code, _, said = groupnoise(command, *data, "--seed", "-1")
+    assert code == 2
+    assert "Traceback" not in said
+    assert "--seed" in said

@@ -24,9 +24,11 @@ def find_data(
 
     Options are those of the reader of files.
     """
-    from groupnoise.datasets import Windows, find_dataset, load_dataset, open_groups
+    from groupnoise.datasets import Windows, find_dataset, list_datasets, load_dataset, open_groups
 
     if setting is not None:
+        if not Path(name).exists() and any(entry.name == name for entry in list_datasets()):
+            raise DataError(f"{name} is a set known by name; leave out --setting, which it has.")
         return _read_file(name, setting, options), None
     if Path(name).is_file():
         raise DataError(f"{name} is a file; say what it holds with --setting mil, pll or rs.")

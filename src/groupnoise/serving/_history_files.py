@@ -100,7 +100,7 @@ def _read_parquet(path: Path, block_size: int) -> Iterator[HistoryBlock]:
         is_number = require("pyarrow", extra="data").types.is_integer(flat.type)
         yield HistoryBlock(
             users=batch["user"].to_pylist(),
-            clicks=flat.to_numpy(zero_copy_only=False) if is_number else flat.to_pylist(),
+            clicks=flat.to_numpy(zero_copy_only=False) if is_number else _bare(flat.to_pylist()),
             offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         )
 
@@ -151,7 +151,7 @@ def _csv_clicks(path: Path) -> Iterator[Click]:
                 raise DataError(f"{place} has too few columns.")
             if cells:
                 moment = None if when is None else read_moment(cells[when], place, time)
-                yield cells[user], cells[item], moment
+                yield cells[user].strip(), cells[item], moment
 
 
 def _histories_of(path: Path, clicks: Iterable[Click]) -> Iterator[tuple[Any, list[Any]]]:
@@ -233,12 +233,17 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, row
 
 
+def _bare(ids: Iterable[Any]) -> list[Any]:
+    """Return ids without blanks around them, which are none of theirs in training either."""
+    return [each.strip() if isinstance(each, str) else each for each in ids]
+
+
 def _blocks(histories: Iterable[tuple[Any, list[Any]]], block_size: int) -> Iterator[HistoryBlock]:
     source = iter(histories)
     while block := list(islice(source, block_size)):
         sizes = [len(items) for _, items in block]
         yield HistoryBlock(
             users=[user for user, _ in block],
-            clicks=[item for _, items in block for item in items],
+            clicks=_bare(item for _, items in block for item in items),
             offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         )

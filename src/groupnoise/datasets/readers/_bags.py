@@ -20,6 +20,7 @@ from groupnoise.datasets.readers._cells import (
     number_ids,
     read_features,
     read_id_cells,
+    refuse_decimal_commas,
 )
 from groupnoise.datasets.readers._columns import match_columns, need_column, pick_column
 from groupnoise.datasets.readers._inputs import read_input
@@ -191,6 +192,7 @@ def feature_columns(
         return of_lists[:1]
     numeric = [column for column in free if is_mostly_numeric(table, column)]
     if not numeric:
+        refuse_decimal_commas(table, free)
         raise DataError(
             f"{table.origin} has no numeric column left to be a feature; name them with `features` "
             "in Python, or run `groupnoise data convert FILE DIR --setting mil (or pll) "

@@ -25,6 +25,7 @@ def read_numbers(table: Table, column: str) -> FloatArray:
     refuse_empty_cells(table, column, cells)
     text = cells.str.strip_chars() if cells.dtype == pl.String else cells
     numbers = text.cast(pl.Float64, strict=False)
+    refuse_decimal_commas(table, [column])
     _refuse_cells(
         table, column, cells, numbers.is_null(), "is not a number", "correct or drop that row"
     )
@@ -134,7 +135,9 @@ def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
         )  # fmt: skip
         whole = cells.cast(pl.Int64)
         return whole
-    text: pl.Series = cells.cast(pl.String)
+    # Blanks around an id come from the file's layout: 'a' and ' a' would be one item twice.
+    text: pl.Series = cells.cast(pl.String).str.strip_chars()
+    _refuse_cells(table, column, cells, text == "", "is blank", "fill it or drop that row")
     if text.str.contains(WHOLE_NUMBER).all():
         whole = text.cast(pl.Int64)
         return whole
@@ -173,6 +176,17 @@ def is_mostly_numeric(table: Table, column: str) -> bool:
     numbers = cells.str.strip_chars().cast(pl.Float64, strict=False)
     n_filled = len(cells) - cells.null_count()
     return n_filled > 0 and bool(2 * (len(cells) - numbers.null_count()) >= n_filled)
+
+
+def refuse_decimal_commas(table: Table, columns: Sequence[str]) -> None:
+    """Refuse numbers such as 0,5 in columns of text, naming the first."""
+    for column in columns:
+        cells = table.frame[column]
+        if cells.dtype == pl.String:
+            is_bad = cells.str.contains(r"^\s*-?\d+,\d+\s*$")
+            _refuse_cells(
+                table, column, cells, is_bad, "has a comma", "write decimals with a point"
+            )
 
 
 def refuse_empty_cells(table: Table, column: str, cells: pl.Series) -> None:

@@ -64,6 +64,7 @@ def open_delimited(
     header: bool | None = None,
     known_names: frozenset[str] = frozenset(),
     first_line: int = 1,
+    unnamed_may_repeat: bool = False,
     report: Report,
 ) -> DelimitedText:
     """Decode a file and find out its separator and whether its first record names the columns.
@@ -81,6 +82,8 @@ def open_delimited(
         Column names, in lower case, that only a header would hold.
     first_line : int, default=1
         Where in the file `content` begins.
+    unnamed_may_repeat : bool, default=False
+        Whether several columns may have no name; the caller then sees to them.
     report : callable
         Told what was guessed.
     """
@@ -98,7 +101,8 @@ def open_delimited(
         if not header:
             report(f"{path} has no header line; its columns are numbered from column_1")
     if header:
-        _refuse_repeated_names(path, first_cells)
+        names = [name for name in first_cells if name or not unnamed_may_repeat]
+        _refuse_repeated_names(path, names)
     return replace(draft, has_header=header)
 
 
@@ -116,6 +120,15 @@ def parse_delimited(document: DelimitedText) -> pl.DataFrame:
     if not document.has_header:  # polars has counted from 0 and from 1
         frame.columns = [f"column_{number + 1}" for number in range(frame.width)]
     return frame
+
+
+def drop_unnamed(frame: pl.DataFrame, path: str) -> pl.DataFrame:
+    """Leave out columns without name and content, as spreadsheets save them after the last."""
+    unnamed = [name for name in frame.columns if not name or name.startswith("_duplicated_")]
+    filled = [name for name in unnamed if frame[name].null_count() < frame.height]
+    if len(filled) > 1:
+        raise DataError(f"{path}, line 1: {len(filled)} columns have no name; give each its own.")
+    return frame.drop([name for name in unnamed if name not in filled])
 
 
 def _is_number(cell: str) -> bool:

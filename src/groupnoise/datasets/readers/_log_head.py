@@ -83,7 +83,7 @@ def column_types(table: Table, wanted: Mapping[str, str]) -> dict[str, Any]:
         cells = table.frame[column]
         types[column] = cells.dtype
         if cells.dtype == pl.String:
-            whole = cells.str.contains(WHOLE_NUMBER).all()
+            whole = cells.str.strip_chars().str.contains(WHOLE_NUMBER).all()
             numbers = cells.cast(pl.Float64, strict=False)
             if whole:
                 types[column] = pl.Int64

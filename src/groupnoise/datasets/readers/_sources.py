@@ -51,6 +51,8 @@ FORMAT_OF_SUFFIX = {
     ".mat": "mat",
     ".txt": "text",
 }
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+LINE_FORMATS = ("csv", "tsv", "jsonl", "text")
 FORMATS = tuple(dict.fromkeys(FORMAT_OF_SUFFIX.values()))
 
 
@@ -83,6 +85,8 @@ class Source:
         """Return the content of one file, decompressed; a file without any is refused."""
         with self._open(path) as stream, _explaining(path):
             content = stream.read()
+        if self._has_old_line_ends(content):
+            content = content.replace(b"\r", b"\n")
         if not content.strip():
             raise DataError(f"{path} is empty; give a file with at least one row.")
         return content
@@ -90,12 +94,16 @@ class Source:
     def line_blocks(self, path: str, n_bytes: int) -> Iterator[bytes]:
         """Yield one file in blocks of whole lines, each of about `n_bytes`."""
         with self._open(path) as stream:
-            rest = b""
+            rest, has_old_line_ends = b"", None
             while True:
                 with _explaining(path):
                     block = stream.read(n_bytes)
                 if not block:
                     break
+                if has_old_line_ends is None:
+                    has_old_line_ends = self._has_old_line_ends(block)
+                if has_old_line_ends:
+                    block = block.replace(b"\r", b"\n")
                 end = block.rfind(b"\n") + 1
                 if end == 0:
                     rest += block
@@ -104,6 +112,10 @@ class Source:
                 rest = block[end:]
             if rest:
                 yield rest
+
+    def _has_old_line_ends(self, content: bytes) -> bool:
+        """Tell whether lines end in a carriage return alone, as spreadsheets on a Mac save them."""
+        return self.format in LINE_FORMATS and b"\r" in content and b"\n" not in content
 
     def size_of(self, path: str) -> tuple[int, int]:
         """Return the size of a file in bytes and when it last changed, in nanoseconds."""
@@ -219,6 +231,8 @@ def _one_format(place: str, paths: list[str]) -> tuple[list[str], str]:
     """Keep the files whose suffix is known, and refuse a mixture."""
     formats = {path: FORMAT_OF_SUFFIX.get(_suffix(path)) for path in paths}
     known = {path: format for path, format in formats.items() if format is not None}
+    if not known and all(_suffix(path) in SPREADSHEETS for path in paths):
+        raise DataError(f"{place} is a spreadsheet; save it as CSV and give that file.")
     if not known:
         raise DataError(
             f"{place} has no suffix that says its format ({', '.join(FORMAT_OF_SUFFIX)}, "

@@ -6,7 +6,7 @@ import io
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,12 @@ import numpy as np
 
 from groupnoise._typing import IntArray
 from groupnoise.datasets.readers._columns import KNOWN_NAMES
-from groupnoise.datasets.readers._delimited import decode, open_delimited, parse_delimited
+from groupnoise.datasets.readers._delimited import (
+    decode,
+    drop_unnamed,
+    open_delimited,
+    parse_delimited,
+)
 from groupnoise.datasets.readers._frames import as_polars
 from groupnoise.datasets.readers._polars import pl
 from groupnoise.datasets.readers._sources import Report, Source, find_source, name_of, say_nothing
@@ -111,6 +116,8 @@ def read_table(
         )
         for path in files.paths
     ]
+    if files.format in ("csv", "tsv"):
+        tables = [replace(each, frame=drop_unnamed(each.frame, each.origin)) for each in tables]
     return _checked(join_tables(tables, files.name))
 
 
@@ -147,6 +154,7 @@ def _read_delimited(
         header=header,
         known_names=KNOWN_NAMES,
         first_line=first_line,
+        unnamed_may_repeat=True,  # a log in blocks has refused them by now
         report=report,
     )
     frame = parse_delimited(document)

@@ -92,6 +92,30 @@ def test_dates_in_two_orders(tmp_path, read):
     assert_refused(path, read, "line 3", "'02/28/2024'", "YYYY-MM-DD")
 
 
+def test_decimal_commas(tmp_path):
+    path = file_of(tmp_path, "bags.csv", "bag;label;f\n1;a;0,5\n1;a;1,5\n")
+    assert_refused(path, lambda p, _: read_bags(p), "line 2", "'0,5'", "decimals with a point")
+    path = file_of(tmp_path, "bags.csv", "bag;label;f\n1;a;0.5\n1;a;1,5\n")
+    assert_refused(path, lambda p, _: read_bags(p), "line 3", "'1,5'", "decimals with a point")
+
+
+@both_ways
+def test_a_spreadsheet_is_to_be_saved_as_csv(tmp_path, read):
+    path = file_of(tmp_path, "log.xlsx", b"PK")
+    assert_refused(path, read, "is a spreadsheet; save it as CSV")
+
+
+@both_ways
+def test_a_blank_id(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item\n1,a\n1,  \n")
+    assert_refused(path, read, "line 3", "is blank")
+
+
+def test_several_columns_without_name_that_hold_something(tmp_path):
+    path = file_of(tmp_path, "a.csv", "x,candidates,,,\n1,a,2,,3\n2,b,2,,3\n")
+    assert_refused(path, lambda p, _: read_candidates(p), "line 1: 2 columns have no name")
+
+
 def test_features_that_are_not_finite(tmp_path):
     path = file_of(tmp_path, "bags.csv", "bag,label,f\n1,a,0.5\n1,a,nan\n")
     assert_refused(path, lambda p, _: read_bags(p), "line 3", "not finite", "impute or drop")

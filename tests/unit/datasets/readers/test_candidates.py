@@ -58,6 +58,13 @@ def test_lists_written_into_one_cell_are_taken_apart(tmp_path, cells, names):
     assert "took the brackets in column 'candidates' as those of lists" in guesses
 
 
+def test_empty_columns_without_name_are_left_out(tmp_path):
+    path = write(tmp_path / "a.csv", "x,candidates,,\n1,a|b,,\n2,b,,\n")
+    guesses = []
+    assert read_candidates(path, report=guesses.append).features.tolist() == [[1], [2]]
+    assert not any("left out" in guess for guess in guesses)
+
+
 def test_brackets_around_some_cells_belong_to_the_names(tmp_path):
     path = write(tmp_path / "a.csv", "x,candidates\n1,[a]|b\n2,b\n3,[a]\n")
     assert read_candidates(path).class_names == ["[a]", "b"]

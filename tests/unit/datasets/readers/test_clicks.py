@@ -125,6 +125,21 @@ def test_day_and_month_are_told_apart_and_the_order_is_reported(tmp_path, dates,
     assert histories(streamed) == {1: ["a", "b", "c"]}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user,item\r1,a\r1,b\r2,a\r",
+        "user, item\n1, a\n1,b \n 2,a\n",
+        "user,item\r\n1,a\r\n1,b\r\n2,a",
+    ],
+)
+def test_line_ends_and_blanks_around_ids_make_no_difference(tmp_path, text):
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    expected = {1: ["a", "b"], 2: ["a"]}
+    assert histories(read_clicks(tmp_path / "a.csv")) == expected
+    assert histories(convert_clicks(tmp_path / "a.csv", tmp_path / "out")) == expected
+
+
 def test_a_rating_threshold_leaves_rows_out_and_counts_them(tmp_path):
     path = write(tmp_path / "a.csv", "user,item,rating\n1,10,4\n1,11,2\n2,12,-1\n1,13,5\n")
     clicks = read_clicks(path, min_rating=4)
