@@ -153,7 +153,7 @@ def test_a_log_out_of_order_is_refused_and_the_sorted_one_recalled(
         (["fit", "digit-bags", "-o", "x", "-q", "-p", "selection={}"], "selection must be one of"),
         (
             ["data", "convert", "clicks.csv", "folder.csv", "--setting", "rs", "--overwrite"],
-            "is no data folder, and is never replaced",
+            "is no data folder, so it is never replaced",
         ),
         (
             ["fit", "faces.csv", "--setting", "pll", "-o", "x", "--checkpoint", "/proc/x"],

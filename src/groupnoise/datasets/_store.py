@@ -133,8 +133,8 @@ def new_folder(
     if folder.exists() and not (overwrite and is_data_folder(folder)):
         if folder.is_dir() and not is_data_folder(folder):
             raise DataError(
-                f"{folder} is a folder that is no data folder, and is never replaced; give another "
-                "name."
+                f"{folder} exists already and is no data folder, so it is never replaced; give "
+                "another name."
             )
         remedy = "give another name" if folder.is_file() else "overwrite it, or give another name"
         raise DataError(f"{folder} exists already; {remedy}.")

@@ -72,7 +72,7 @@ def test_an_existing_folder_is_replaced_only_when_asked(tmp_path, shop):
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "diary.txt").write_text("keep me")
-    with pytest.raises(DataError, match="is no data folder, and is never replaced"):
+    with pytest.raises(DataError, match="is no data folder, so it is never replaced"):
         write_groups(tmp_path / "mine", shop, overwrite=True)
     assert (tmp_path / "mine" / "diary.txt").exists()
 

@@ -25,7 +25,8 @@ def read_numbers(table: Table, column: str) -> FloatArray:
     refuse_empty_cells(table, column, cells)
     text = cells.str.strip_chars() if cells.dtype == pl.String else cells
     numbers = text.cast(pl.Float64, strict=False)
-    refuse_decimal_commas(table, [column])
+    if numbers.null_count():
+        refuse_decimal_commas(table, [column])
     _refuse_cells(
         table, column, cells, numbers.is_null(), "is not a number", "correct or drop that row"
     )

@@ -35,12 +35,13 @@ def reads_month_first(table: Table, column: str | None, report: Report) -> bool:
     is_day_first = (parts["first"].cast(pl.Int64) > 12).any() or (parts["mark"] == ".").all()
     is_month_first = bool((parts["second"].cast(pl.Int64) > 12).any())
     if not is_day_first and not is_month_first:
-        if (parts["first"] == parts["second"]).all():
+        unclear = cells.filter(parts["first"] != parts["second"])
+        if len(unclear) == 0:
             return False
         raise DataError(
             f"{table.origin}: the dates in column {column!r} may be day/month/year or "
-            f"month/day/year ({cells[0]!r} and the others fit both); write them as ISO dates, such "
-            "as 2024-01-31."
+            f"month/day/year ({unclear[0]!r} and the others fit both); write them as ISO dates, "
+            "such as 2024-01-31."
         )
     order = "day/month/year" if is_day_first else "month/day/year"
     report(f"read the dates in column {column!r} as {order}")
