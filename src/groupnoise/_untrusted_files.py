@@ -10,6 +10,8 @@ from typing import Any, BinaryIO
 
 LARGEST_JSON = 64 << 20
 """Bytes; the manifests of millions of items take a few."""
+BLOCK = 1 << 20
+"""Bytes read at a time."""
 
 
 def file_in(folder: Path, name: Any) -> Path:
@@ -53,9 +55,11 @@ def read_json(path: Path) -> Any:
         If the content is too large, nested too deeply or not JSON.
     """
     try:
+        data = bytearray()
         with open_regular(path) as stream:
-            # The size is not asked for beforehand: some file systems do not know it.
-            data = stream.read(LARGEST_JSON + 1)
+            # In blocks, since some file systems do not know the size of a file beforehand.
+            while len(data) <= LARGEST_JSON and (block := stream.read(BLOCK)):
+                data += block
         if len(data) > LARGEST_JSON:
             raise ValueError(f"it is larger than {LARGEST_JSON >> 20} MB")
         return json.loads(data.decode("utf-8"))
