@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -10,6 +11,9 @@ from groupnoise.datasets.readers._polars import pl
 from groupnoise.datasets.readers._sources import Report, Source, name_of
 from groupnoise.datasets.readers._tables import Table, join_tables
 from groupnoise.exceptions import DataError
+
+_WORD = re.compile(r"[^ \t\n\r\v\f]+")
+"""Words are apart by the blanks of ASCII, as in bytes; an id may hold other ones."""
 
 
 def read_history_text(source: Source, report: Report) -> Table:
@@ -94,7 +98,7 @@ def _lines_of_words(
     path: str, content: bytes, first_line: int = 1
 ) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(decode(path, content, first_line).split("\n"), first_line):
-        words = line.split()
+        words = _WORD.findall(line)
         if len(words) == 1:
             raise DataError(
                 f"{path}, line {number}: {words[0][:40]!r} stands alone; a line needs a user and "

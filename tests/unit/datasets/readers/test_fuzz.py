@@ -73,6 +73,8 @@ def outcome(read, *arguments, **options):
 @example(content=b"user,item\n1,2\n")
 @example(content=b'{"user":1,"item":2}\n')
 @example(content=b"\xff\xfe")
+@example(content=b"user item\n1 \x1cx\n")
+@example(content="1 a\u00a0b\n2 \u00a0c\n".encode())
 def test_clicks_are_read_or_refused_the_same_way_whole_and_in_blocks(suffix, content):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
