@@ -146,6 +146,7 @@ def test_a_card_that_is_no_json_object_is_refused(fitted, run, tmp_path, card):
         ("items.txt", "item,title,category\ntea,Grüner Tee,kitchen\n".encode()),
         ("items.jsonl", b'{"item": "tea", "title": "Gr\\u00fcner Tee", "category": "kitchen"}'),
     ],
+    ids=["semicolons", "gzip", "text", "json lines"],  # compressed bytes hold the time
 )
 def test_an_item_table_is_read_as_other_tables_are(fitted, tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
@@ -172,6 +173,7 @@ def test_an_item_table_may_be_parquet_with_numbers_as_ids(tmp_path):
         ("items.parquet", b"PAR1", "not a whole Parquet file"),
         ("items.xlsx", b"PK", "save it as CSV"),
     ],
+    ids=["latin-1", "no gzip", "no parquet", "spreadsheet"],
 )
 def test_an_unreadable_item_table_is_refused(fitted, tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
