@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise._checks import check_count
-from groupnoise._typing import FloatArray, IntArray
+from groupnoise._typing import BoolArray, FloatArray, IntArray
 from groupnoise._untrusted_arrays import INTEGERS, check_offsets, stored_array
 from groupnoise.exceptions import DataError, ModelFileError
 
@@ -105,6 +105,20 @@ class Catalogue:
             Sequences hold ids and are looked up; groups hold indices already and are only
             checked against the size of the catalogue.
         """
+        indices, offsets = self._looked_up(histories)
+        known = indices >= 0
+        n_known_before = np.concatenate([[0], np.cumsum(known)])
+        kept_offsets = n_known_before[offsets]
+        n_unknown = np.diff(offsets) - np.diff(kept_offsets)
+        return IndexedHistories(indices[known].astype(np.int64), kept_offsets, n_unknown)
+
+    def knows(self, histories: ItemHistories | RaggedIndices) -> BoolArray:
+        """Tell of every click whether its item is known, shape (n_clicks,)."""
+        indices, _ = self._looked_up(histories)
+        return indices >= 0
+
+    def _looked_up(self, histories: ItemHistories | RaggedIndices) -> tuple[IntArray, IntArray]:
+        """Return the index of every click, -1 where it is unknown, and where histories begin."""
         if isinstance(offsets := getattr(histories, "offsets", None), np.ndarray):
             objects = histories.objects  # type: ignore[union-attr]
             if objects.ndim != 1 or objects.dtype.kind not in "iu":
@@ -112,15 +126,9 @@ class Catalogue:
                     f"groups of clicks must hold one whole number per click; got dtype "
                     f"{objects.dtype}, shape {objects.shape}."
                 )
-            indices = np.where((objects >= 0) & (objects < len(self)), objects, -1)
-        else:
-            flat, offsets = _flatten(histories)  # type: ignore[arg-type]
-            indices = self.indices_of(flat)
-        known = indices >= 0
-        n_known_before = np.concatenate([[0], np.cumsum(known)])
-        kept_offsets = n_known_before[offsets]
-        n_unknown = np.diff(offsets) - np.diff(kept_offsets)
-        return IndexedHistories(indices[known].astype(np.int64), kept_offsets, n_unknown)
+            return np.where((objects >= 0) & (objects < len(self)), objects, -1), offsets
+        flat, offsets = _flatten(histories)  # type: ignore[arg-type]
+        return self.indices_of(flat), offsets
 
     def ids_at(self, indices: IntArray) -> NDArray[Any]:
         """Return the id at each index; -1 becomes -1, or "" in a catalogue of strings."""

@@ -17,7 +17,7 @@ from groupnoise._catalogue import Catalogue, IndexedHistories, ItemHistories
 from groupnoise._checks import check_choice, check_count, check_positive
 from groupnoise._random import RandomState
 from groupnoise._recommender import ItemToItemRecommender
-from groupnoise._typing import BoolArray, FloatArray, IntArray, ProgressCallback
+from groupnoise._typing import FloatArray, IntArray, ProgressCallback
 from groupnoise.estimators._base import MatchingEstimator, ObjectScores, Validate, object_scores
 from groupnoise.estimators._history_scores import (
     ItemSlices,
@@ -396,13 +396,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         if not indexed.n_unknown.any():
             return found
         sizes = np.diff(indexed.offsets) + indexed.n_unknown
-        return among_all_clicks(found, self._is_known(asked), sizes)
-
-    def _is_known(self, histories: Sequence[Any] | Groups) -> BoolArray:
-        """Tell which clicks are in the catalogue, shape (n_clicks,)."""
-        if isinstance(histories, Groups):
-            return (histories.objects >= 0) & (histories.objects < self.n_items_)
-        return self.catalogue_.indices_of(list(itertools.chain(*histories))) >= 0
+        return among_all_clicks(found, self.catalogue_.knows(asked), sizes)
 
     def _with_targets(
         self, histories: Sequence[Any] | Groups, indexed: IndexedHistories, targets: Any
