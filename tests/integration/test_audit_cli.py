@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from groupnoise.audit.report._pictures import picture_of_array
-from groupnoise.cli import main
 from groupnoise.datasets import (
     load_digit_bags,
     load_digit_candidates,
@@ -17,21 +16,6 @@ from groupnoise.datasets import (
     open_groups,
     write_groups,
 )
-
-
-@pytest.fixture
-def groupnoise(tmp_path, monkeypatch, capsys):
-    """The command line in this process, whose libraries are loaded: (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["groupnoise", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        return left.value.code, said.out, said.err
-
-    return run
 
 
 def read_csv(path):

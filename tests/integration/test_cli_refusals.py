@@ -1,10 +1,7 @@
 """Files and folders of users' own on the command line: what is refused is said in one sentence."""
 
-import sys
-
 import pytest
 
-from groupnoise.cli import main
 from groupnoise.datasets import make_shop, write_groups
 
 CLICKS = "user,item,time\n" + "".join(
@@ -13,21 +10,6 @@ CLICKS = "user,item,time\n" + "".join(
 FACES = "f1,f2,candidates\n" + "".join(
     f"{row % 2}.{row},{row % 3},{('a|b', 'a', 'b')[row % 3]}\n" for row in range(30)
 )
-
-
-@pytest.fixture
-def groupnoise(tmp_path, monkeypatch, capsys):
-    """The command line in this process, whose libraries are loaded: (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["groupnoise", *map(str, words)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = capsys.readouterr()
-        return left.value.code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture
