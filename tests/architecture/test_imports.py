@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "distributed": CORE,
     "baselines": {"groups"},
     "datasets": {"groups"},
+    "decisions": set(),
     "evaluation": {"groups"},
     "serving": set(),
     "audit": {"groups", "datasets", "experiments"},  # the page shares the look of the reports
