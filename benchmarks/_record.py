@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from groupnoise._files import write_json
+from groupnoise.io.files import write_json
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("groupnoise", "torch", "numpy", "scipy", "scikit-learn")

@@ -10,15 +10,9 @@ from typing import Any
 import numpy as np
 
 from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
-from groupnoise.datasets import (
-    BagDataset,
-    PartialLabelDataset,
-    split_rows,
-    subset_bags,
-    subset_rows,
-)
-from groupnoise.evaluation import accuracy
-from groupnoise.experiments import read_recipe
+from groupnoise.core import accuracy
+from groupnoise.io import BagDataset, PartialLabelDataset, split_rows, subset_bags, subset_rows
+from groupnoise.reproduce.recipe_files import read_recipe
 
 RECIPES = Path(__file__).parent / "recipes"
 

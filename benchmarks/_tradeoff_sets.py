@@ -8,30 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.datasets import (
+from groupnoise.bags import MaxMatchingMILClassifier, load_digit_bags
+from groupnoise.candidates import MaxMatchingPartialLabelClassifier
+from groupnoise.clicks import MaxMatchingRecommender, make_shop, rank_targets, split_clicks
+from groupnoise.core import Groups, accuracy, ndcg_at_k
+from groupnoise.decisions import bag_criteria, candidate_criteria, history_criteria
+from groupnoise.io import (
     BagDataset,
     ClickDataset,
     PartialLabelDataset,
     Windows,
     WindowSplit,
     load_dataset,
-    load_digit_bags,
-    make_shop,
-    split_clicks,
     split_rows,
     subset_bags,
     subset_rows,
 )
-from groupnoise.estimators import (
-    MaxMatchingMILClassifier,
-    MaxMatchingPartialLabelClassifier,
-    MaxMatchingRecommender,
-    bag_criteria,
-    candidate_criteria,
-    history_criteria,
-)
-from groupnoise.evaluation import accuracy, ndcg_at_k, rank_targets
-from groupnoise.groups import Groups
 
 FRACTIONS = (0.6, 0.2, 0.2)
 MOST_ROWS = 2500

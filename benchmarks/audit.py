@@ -25,20 +25,19 @@ from groupnoise import (
     MaxMatchingRecommender,
 )
 from groupnoise.audit import GroupIssues, cleaned_copy, find_group_issues
-from groupnoise.cli._seeds import parse_seeds
-from groupnoise.datasets import (
+from groupnoise.bags import load_digit_bags
+from groupnoise.candidates import add_candidates, load_digit_candidates
+from groupnoise.cli.demo import parse_seeds
+from groupnoise.clicks import make_shop, rank_targets
+from groupnoise.core import ndcg_at_k
+from groupnoise.io import (
     BagDataset,
     PartialLabelDataset,
-    add_candidates,
     find_dataset,
-    load_digit_bags,
-    load_digit_candidates,
     locate_dataset,
-    make_shop,
     read_table,
     subset_rows,
 )
-from groupnoise.evaluation import ndcg_at_k, rank_targets
 
 PLANTED = 0.1
 """Share of bags with a wrong label, and of rows whose candidates miss the truth."""

@@ -19,7 +19,9 @@ import numpy as np
 from _record import write_result
 
 from groupnoise import Groups, MaxMatchingMILClassifier, MaxMatchingRecommender
-from groupnoise.datasets import BagDataset, load_digit_bags, make_shop, write_groups
+from groupnoise.bags import load_digit_bags
+from groupnoise.clicks import make_shop
+from groupnoise.io import BagDataset, write_groups
 
 N_FITTED = 500
 """Bags and histories fitted on; how good the model is does not matter here."""
@@ -27,7 +29,7 @@ MEASURED_RUN = """
 import json, re, sys, time
 from groupnoise import load_model
 from groupnoise.audit import find_group_issues
-from groupnoise.datasets import open_groups
+from groupnoise.io import open_groups
 
 def peak_mb():  # since this program began: the usual call also counts what started it
     with open("/proc/self/status") as status:

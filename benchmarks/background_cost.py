@@ -19,9 +19,9 @@ from _record import write_result
 from _search import instance_accuracy, mean_accuracy, plain_settings
 from bag_search import TEMPERATURES
 
-from groupnoise.cli._seeds import parse_seeds
-from groupnoise.datasets import BagDataset, load_dataset, subset_bags
-from groupnoise.datasets._subsets import keep_objects
+from groupnoise.cli.demo import parse_seeds
+from groupnoise.io import BagDataset, load_dataset, subset_bags
+from groupnoise.io.datasets import keep_objects
 
 
 def main() -> None:

@@ -16,8 +16,8 @@ import torch
 from _record import write_result
 from _search import instance_accuracy, mean_accuracy, plain_settings
 
-from groupnoise.cli._seeds import parse_seeds
-from groupnoise.datasets import BagDataset, load_dataset
+from groupnoise.cli.demo import parse_seeds
+from groupnoise.io import BagDataset, load_dataset
 
 TEMPERATURES = ((1.0, 0.7), (10.0, 0.5))
 

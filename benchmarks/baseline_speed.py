@@ -16,8 +16,8 @@ from _record import write_result
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from groupnoise.baselines.partial_label import PALOCClassifier, PLKNNClassifier
-from groupnoise.datasets import load_dataset, split_rows
+from groupnoise.candidates.baselines import PALOCClassifier, PLKNNClassifier
+from groupnoise.io import load_dataset, split_rows
 
 ROUNDS = 7
 

@@ -17,15 +17,11 @@ from _record import write_result
 from numpy.typing import NDArray
 
 from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
-from groupnoise.cli._seeds import parse_seeds
-from groupnoise.datasets import (
-    load_dataset,
-    load_digit_bags,
-    load_digit_candidates,
-    split_rows,
-    subset_bags,
-)
-from groupnoise.evaluation import accuracy, expected_calibration_error, reliability
+from groupnoise.bags import load_digit_bags
+from groupnoise.candidates import load_digit_candidates
+from groupnoise.cli.demo import parse_seeds
+from groupnoise.core import accuracy, expected_calibration_error, reliability
+from groupnoise.io import load_dataset, split_rows, subset_bags
 
 PLOT = Path(__file__).parents[1] / "docs" / "images" / "calibration.svg"
 PARTS = (0.7, 0.15, 0.15)

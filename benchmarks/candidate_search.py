@@ -17,8 +17,8 @@ import torch
 from _record import write_result
 from _search import candidate_accuracy, mean_accuracy, plain_settings
 
-from groupnoise.cli._seeds import parse_seeds
-from groupnoise.datasets import PartialLabelDataset, load_dataset
+from groupnoise.cli.demo import parse_seeds
+from groupnoise.io import PartialLabelDataset, load_dataset
 
 SCALINGS = ("standard", "l2", "power")
 TEMPERATURES = ((1.0, 0.3), (3.0, 0.3), (3.0, 1.0))

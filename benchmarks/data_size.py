@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 from _record import write_result
 
-from groupnoise.datasets import convert_clicks, write_windows
+from groupnoise.clicks import convert_clicks, write_windows
 
 CLICKS_PER_USER = 10
 CLICKS_PER_ITEM = 40

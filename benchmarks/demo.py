@@ -10,8 +10,9 @@ from typing import Any
 
 from _record import write_result
 
-from groupnoise.experiments import Demo, demo_tasks, run_demo, summarise
-from groupnoise.experiments.report import compare
+from groupnoise.reproduce.demo import Demo, demo_tasks, run_demo
+from groupnoise.reproduce.report.tables import compare
+from groupnoise.reproduce.run import summarise
 
 OURS = "max_matching"
 RIVALS = ("pairwise", "matching", "maximizing", "max_matching_paper", "supervised")

@@ -14,21 +14,21 @@ from typing import Any
 
 from _record import write_result
 
-from groupnoise._files import write_json
-from groupnoise.cli._seeds import parse_seeds
-from groupnoise.experiments import (
+from groupnoise.cli.demo import parse_seeds
+from groupnoise.io.files import write_json
+from groupnoise.reproduce.facts import spell_command
+from groupnoise.reproduce.jobs import read_results
+from groupnoise.reproduce.recipe_files import read_recipe
+from groupnoise.reproduce.report.reproduction import reproduction_rows
+from groupnoise.reproduce.run import TrialResult
+from groupnoise.reproduce.running import (
     Plan,
     Reproduction,
     TimeTable,
-    TrialResult,
     experiment_key,
     fit_seconds,
     plan_reproduction,
-    read_recipe,
-    read_results,
-    spell_command,
 )
-from groupnoise.experiments.report import reproduction_rows
 
 RECIPES = Path(__file__).parent / "recipes"
 TIMES = RECIPES / "times.json"

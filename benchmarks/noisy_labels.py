@@ -31,13 +31,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from groupnoise import MaxMatchingPartialLabelClassifier, NoisyLabelClassifier, find_label_issues
-from groupnoise.datasets import (
-    find_dataset,
-    flip_labels,
-    load_dataset,
-    locate_dataset,
-    split_rows,
-)
+from groupnoise.candidates import flip_labels
+from groupnoise.io import find_dataset, load_dataset, locate_dataset, split_rows
 
 SEEDS = (10, 11, 12, 13, 14)
 NOISE = tuple(itertools.product(("symmetric", "pairwise"), (0.2, 0.4)))

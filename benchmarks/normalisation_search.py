@@ -18,8 +18,9 @@ import torch
 from _record import write_result
 from _search import candidate_accuracy, mean_accuracy, plain_settings
 
-from groupnoise.cli._seeds import parse_seeds
-from groupnoise.datasets import PartialLabelDataset, load_dataset, replace_candidates
+from groupnoise.candidates import replace_candidates
+from groupnoise.cli.demo import parse_seeds
+from groupnoise.io import PartialLabelDataset, load_dataset
 
 NORMALISATIONS = ("both", "objects")
 # Candidates as they came, and drawn ones: the share of rows that get more than one, and how many.

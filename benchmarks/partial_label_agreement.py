@@ -22,7 +22,7 @@ from _record import write_result
 from numpy.typing import NDArray
 from sklearn.preprocessing import Normalizer, StandardScaler
 
-from groupnoise.baselines.partial_label import (
+from groupnoise.candidates.baselines import (
     CCClassifier,
     CLPLClassifier,
     LWSClassifier,
@@ -34,7 +34,7 @@ from groupnoise.baselines.partial_label import (
     PRODENClassifier,
     SUREClassifier,
 )
-from groupnoise.datasets import PartialLabelDataset, load_dataset, split_rows
+from groupnoise.io import PartialLabelDataset, load_dataset, split_rows
 
 DATASETS = ("lost", "msrcv2", "birdsong")
 # The grids below were drawn up while looking at test figures of seeds 0 to 4 (see

@@ -20,9 +20,9 @@ import numpy as np
 from _record import RESULTS, write_result
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.datasets import ClickDataset, Windows, WindowSplit, load_dataset, split_clicks
-from groupnoise.evaluation import hit_at_k, ndcg_at_k, rank_targets
-from groupnoise.groups import Groups
+from groupnoise.clicks import rank_targets, split_clicks
+from groupnoise.core import Groups, hit_at_k, ndcg_at_k
+from groupnoise.io import ClickDataset, Windows, WindowSplit, load_dataset
 
 NAME = "recall_search"
 VALIDATION_WINDOWS = 30_000

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from _record import write_result
 
-from groupnoise.baselines.recall import (
+from groupnoise.clicks import rank_targets, split_clicks
+from groupnoise.clicks.baselines import (
     AttRecRecommender,
     BaselineRecommender,
     CaserRecommender,
@@ -27,9 +28,8 @@ from groupnoise.baselines.recall import (
     PopularityRecommender,
     SASRecRecommender,
 )
-from groupnoise.datasets import ClickDataset, load_dataset, split_clicks
-from groupnoise.evaluation import hit_at_k, ndcg_at_k, rank_targets
-from groupnoise.groups import Groups
+from groupnoise.core import Groups, hit_at_k, ndcg_at_k
+from groupnoise.io import ClickDataset, load_dataset
 
 VIDEO, BEAUTY, TOYS = (
     "amazon-video-games",

@@ -19,15 +19,15 @@ import numpy as np
 from _record import write_result
 from scipy import sparse
 
-from groupnoise.baselines.recall import (
+from groupnoise.clicks import rank_targets, split_clicks
+from groupnoise.clicks.baselines import (
     CaserRecommender,
     CooccurrenceRecommender,
     ItemCFRecommender,
     SASRecRecommender,
 )
-from groupnoise.datasets import ClickDataset, load_dataset, split_clicks
-from groupnoise.evaluation import rank_targets
-from groupnoise.groups import Groups
+from groupnoise.core import Groups
+from groupnoise.io import ClickDataset, load_dataset
 
 N_NEIGHBORS = 20
 REPEATS = 7

@@ -24,7 +24,7 @@ import pyarrow
 from _record import write_result
 from pyarrow import parquet
 
-from groupnoise.serving import RecallOptions, open_artifact, recall_file, write_artifact
+from groupnoise.recall import RecallOptions, open_artifact, recall_file, write_artifact
 
 N_ITEMS, DIMENSION, TOP, CLICKS = 100_000, 64, 100, 5
 BARE_BLOCK = 256

@@ -23,11 +23,11 @@ import faiss
 import numpy as np
 from _record import write_result
 
-from groupnoise.estimators import load_model
-from groupnoise.serving import IndexSpec
-from groupnoise.serving._approximate import build_index, load_index
-from groupnoise.serving._exact import ExactSearch
-from groupnoise.serving._scoring import MatchingVectors
+from groupnoise.io import load_model
+from groupnoise.recall import IndexSpec
+from groupnoise.recall.approximate import build_index, load_index
+from groupnoise.recall.exact import ExactSearch
+from groupnoise.recall.scoring import MatchingVectors
 
 ROUNDS = 15
 N_ITEMS, DIMENSION, BATCH = 100_000, 64, 64

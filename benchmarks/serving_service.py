@@ -30,7 +30,7 @@ import numpy as np
 from _record import write_result
 from serving_batch import N_ITEMS, write_catalogue
 
-from groupnoise.serving import RecallOptions, open_artifact
+from groupnoise.recall import RecallOptions, open_artifact
 
 N_CLIENTS, CLICKS, TOP = 16, 5, 10
 SECONDS, ROUNDS = 4.0, 5
@@ -38,7 +38,7 @@ SEED = 0
 SERVE = """
 import sys
 from pathlib import Path
-from groupnoise.serving.http import ServiceSettings, serve
+from groupnoise.recall.http import ServiceSettings, serve
 settings = ServiceSettings(artifact=Path(sys.argv[1]), port=0)
 serve(settings, on_ready=lambda address: print(address, flush=True))
 """

@@ -8,7 +8,7 @@ import numpy as np
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.audit import cleaned_copy, find_group_issues, write_audit_page
-from groupnoise.datasets import load_digit_bags
+from groupnoise.bags import load_digit_bags
 
 
 def main(n_epochs: int = 40) -> float:

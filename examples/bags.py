@@ -1,7 +1,8 @@
 """Bags with labels in, labels of single instances out."""
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.datasets import load_digit_bags, single_label
+from groupnoise.bags import load_digit_bags
+from groupnoise.io import single_label
 
 
 def main(n_epochs: int = 20) -> float:

@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from groupnoise import GroupLoss
-from groupnoise.datasets import load_digit_bags, single_label
-from groupnoise.groups import Groups, batch_rows, collate
+from groupnoise.bags import load_digit_bags
+from groupnoise.core import Groups, batch_rows, collate
+from groupnoise.io import single_label
 
 
 def main(n_epochs: int = 12) -> float:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from groupnoise import MaxMatchingPartialLabelClassifier
-from groupnoise.datasets import load_digit_candidates
+from groupnoise.candidates import load_digit_candidates
 
 
 def main(n_epochs: int = 20) -> float:

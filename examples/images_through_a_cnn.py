@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.datasets import load_digit_bags, load_digit_candidates, single_label
-from groupnoise.matching import FrozenEncoder
+from groupnoise.bags import load_digit_bags
+from groupnoise.candidates import load_digit_candidates
+from groupnoise.core import FrozenEncoder
+from groupnoise.io import single_label
 
 WIDTH = 64
 

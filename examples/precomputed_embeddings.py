@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from groupnoise import NoisyLabelClassifier
-from groupnoise.datasets import flip_labels, load_digit_candidates
+from groupnoise.candidates import flip_labels, load_digit_candidates
 
 
 def embed(images: np.ndarray, path: Path) -> None:

@@ -1,8 +1,8 @@
 """A click log in, next items out, and which click they come from."""
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.datasets import make_shop, split_clicks
-from groupnoise.evaluation import hit_at_k, rank_targets
+from groupnoise.clicks import make_shop, rank_targets, split_clicks
+from groupnoise.core import hit_at_k
 
 
 def main(n_epochs: int = 6) -> float:

@@ -7,8 +7,7 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from groupnoise.groups import GroupBatch, Groups, collate
-from groupnoise.matching import EmbeddingEncoder, MatchingModel
+from groupnoise.core import EmbeddingEncoder, GroupBatch, Groups, MatchingModel, collate
 
 LOUD = 99.0
 """What padding is filled with: a leak then shows."""

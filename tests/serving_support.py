@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 import numpy as np
 
-from groupnoise.serving import write_artifact, write_neighbour_artifact
-from groupnoise.serving.http import ServiceSettings
+from groupnoise.recall import write_artifact, write_neighbour_artifact
+from groupnoise.recall.http import ServiceSettings
 
 TITLES = ["Green Tea", "Tea Cup", "Tea Spoon", "Steel Hammer", "Long Nail", "Hand Saw"]
 IDS = ["tea", "cup", "spoon", "hammer", "nail", "saw"]
@@ -114,7 +114,7 @@ class Service:
 _RUN = """
 import json, sys
 from pathlib import Path
-from groupnoise.serving.http import Limits, ServiceSettings, serve
+from groupnoise.recall.http import Limits, ServiceSettings, serve
 given = json.loads(sys.argv[1])
 given["limits"] = Limits(**given["limits"])
 given["artifact"] = Path(given["artifact"])

@@ -130,7 +130,7 @@ def _run_command(words):
 def fit_bags_within(limit_bytes, features, size, outcome, mapped=True):
     """Fit on bags in a file with no more memory than a limit, and write down what happened."""
     from groupnoise import MaxMatchingMILClassifier
-    from groupnoise.groups import Groups
+    from groupnoise.core import Groups
 
     resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
     try:
@@ -150,7 +150,7 @@ def fit_bags_within(limit_bytes, features, size, outcome, mapped=True):
 def fit_windows_within(extra_bytes, folder, outcome, shuffle_pool):
     """Fit on windows in a folder with little more memory than a small training needs."""
     from groupnoise import MaxMatchingRecommender
-    from groupnoise.datasets import open_groups
+    from groupnoise.io import open_groups
 
     windows = open_groups(folder).groups
     model = MaxMatchingRecommender(

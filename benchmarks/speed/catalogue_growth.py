@@ -18,9 +18,16 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
-from groupnoise.groups import Groups, collate
-from groupnoise.matching import SampledCandidates, item_model
-from groupnoise.objectives import GroupObjective, PairMatching, make_selection, make_weighting
+from groupnoise.core import (
+    GroupObjective,
+    Groups,
+    PairMatching,
+    SampledCandidates,
+    collate,
+    make_selection,
+    make_weighting,
+)
+from groupnoise.core.model import item_model
 from groupnoise.training import make_optimizers
 
 SIZES = (100_000, 500_000, 1_000_000, 5_000_000)

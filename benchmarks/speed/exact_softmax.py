@@ -22,9 +22,19 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from _memory import extra_megabytes
 from _record import write_result
 
-from groupnoise.groups import GroupBatch, Groups, collate
-from groupnoise.matching import EmbeddingEncoder, FullCandidates, MatchingModel, log_normaliser
-from groupnoise.objectives import GroupObjective, PairMatching, make_selection, make_weighting
+from groupnoise.core import (
+    EmbeddingEncoder,
+    FullCandidates,
+    GroupBatch,
+    GroupObjective,
+    Groups,
+    MatchingModel,
+    PairMatching,
+    collate,
+    log_normaliser,
+    make_selection,
+    make_weighting,
+)
 
 N_TARGETS, DIM, N_GROUPS, SIZE = 1_000_000, 64, 512, 5
 REPEATS, SQUARE = 1, 2048

@@ -18,9 +18,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
-from groupnoise.datasets import ClickDataset, load_dataset, split_clicks
-from groupnoise.estimators import MaxMatchingRecommender
-from groupnoise.evaluation import hit_at_k, rank_targets
+from groupnoise.clicks import MaxMatchingRecommender, rank_targets, split_clicks
+from groupnoise.core import hit_at_k
+from groupnoise.io import ClickDataset, load_dataset
 
 DIM, EPOCHS, REPEATS, SECONDS_WANTED = 128, 2, 3, 3.0
 

@@ -22,9 +22,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from _memory import extra_megabytes
 from _record import write_result
 
-from groupnoise.groups import Groups, collate
-from groupnoise.matching import EmbeddingEncoder, FullCandidates, MatchingModel
-from groupnoise.objectives import GroupObjective, PairMatching, make_selection, make_weighting
+from groupnoise.core import (
+    EmbeddingEncoder,
+    FullCandidates,
+    GroupObjective,
+    Groups,
+    MatchingModel,
+    PairMatching,
+    collate,
+    make_selection,
+    make_weighting,
+)
 
 BASE = {"groups": 64, "size": 8, "targets": 20_000, "dim": 32}
 SWEEPS = {

@@ -27,16 +27,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.datasets import (
-    ClickDataset,
-    Windows,
-    load_dataset,
-    open_groups,
-    split_clicks,
-    write_windows,
-)
-from groupnoise.evaluation import hit_at_k, ndcg_at_k, rank_targets
-from groupnoise.groups import Groups
+from groupnoise.clicks import rank_targets, split_clicks, write_windows
+from groupnoise.core import Groups, hit_at_k, ndcg_at_k
+from groupnoise.io import ClickDataset, Windows, load_dataset, open_groups
 
 SEEDS = (0, 1, 2)
 SHARES = (None, 0.08, 0.02)

@@ -22,9 +22,17 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
-from groupnoise.groups import Groups, collate
-from groupnoise.matching import EmbeddingEncoder, MatchingModel, SampledCandidates
-from groupnoise.objectives import GroupObjective, PairMatching, make_selection, make_weighting
+from groupnoise.core import (
+    EmbeddingEncoder,
+    GroupObjective,
+    Groups,
+    MatchingModel,
+    PairMatching,
+    SampledCandidates,
+    collate,
+    make_selection,
+    make_weighting,
+)
 from groupnoise.training import make_optimizers
 
 DIM, BATCH, SIZE, N_ITEMS, N_NEGATIVES = 200, 200, 5, 24_000, 100

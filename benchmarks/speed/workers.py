@@ -115,8 +115,8 @@ def run(part: str, count: int) -> Any:
 
 
 def measure_throughput(report: Path) -> None:
-    from groupnoise.distributed import TorchWorkers, process_group
     from groupnoise.training import OneWorker
+    from groupnoise.training.distributed import TorchWorkers, process_group
 
     with process_group():
         team = TorchWorkers()
@@ -194,7 +194,7 @@ def predict(case: Case, rates: dict[str, float], workers: int) -> float:
 
 
 def estimate(case: Case, rates: dict[str, float], workers: int) -> Any:
-    from groupnoise.distributed import Machine, TrainingSize, estimate_cost
+    from groupnoise.training.distributed import Machine, TrainingSize, estimate_cost
 
     size = TrainingSize(
         n_groups=case.batch_size,
@@ -223,7 +223,7 @@ def compare(rates: dict[str, float], case: Case, measured: dict[str, Any]) -> di
 def measure_memory(report: Path) -> None:
     import torch
 
-    from groupnoise.distributed import TorchWorkers, process_group
+    from groupnoise.training.distributed import TorchWorkers, process_group
 
     with process_group():
         team = TorchWorkers()
@@ -249,9 +249,14 @@ def train_case(case: Case, workers: Any) -> dict[str, Any]:
     import numpy as np
     import torch
 
-    from groupnoise.groups import Groups
-    from groupnoise.matching import SampledCandidates
-    from groupnoise.objectives import GroupObjective, Marginal, PairMatching, SigmoidWeighting
+    from groupnoise.core import (
+        GroupObjective,
+        Groups,
+        Marginal,
+        PairMatching,
+        SampledCandidates,
+        SigmoidWeighting,
+    )
     from groupnoise.training import TrainingPlan, train
 
     torch.set_num_threads(1)

@@ -5,34 +5,32 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.audit import find_group_issues
-    from groupnoise.estimators import (
-        MaxMatchingMILClassifier,
-        MaxMatchingMIPLClassifier,
-        MaxMatchingPartialLabelClassifier,
-        MaxMatchingRecommender,
-        NoisyLabelClassifier,
-        find_label_issues,
-        load_model,
-    )
-    from groupnoise.groups import Groups
-    from groupnoise.objectives import GroupLoss
+    from groupnoise.audit.find import find_group_issues
+    from groupnoise.bags.estimator import MaxMatchingMILClassifier
+    from groupnoise.bags.mipl import MaxMatchingMIPLClassifier
+    from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier
+    from groupnoise.candidates.label_issues import find_label_issues
+    from groupnoise.candidates.noisy_labels import NoisyLabelClassifier
+    from groupnoise.clicks.estimator import MaxMatchingRecommender
+    from groupnoise.core.groups import Groups
+    from groupnoise.core.loss import GroupLoss
+    from groupnoise.io.models import load_model
 
 __version__ = "0.1.0"
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "GroupLoss": "groupnoise.objectives",
-        "Groups": "groupnoise.groups",
-        "MaxMatchingMILClassifier": "groupnoise.estimators",
-        "MaxMatchingMIPLClassifier": "groupnoise.estimators",
-        "MaxMatchingPartialLabelClassifier": "groupnoise.estimators",
-        "MaxMatchingRecommender": "groupnoise.estimators",
-        "NoisyLabelClassifier": "groupnoise.estimators",
-        "find_group_issues": "groupnoise.audit",
-        "find_label_issues": "groupnoise.estimators",
-        "load_model": "groupnoise.estimators",
+        "GroupLoss": "groupnoise.core.loss",
+        "Groups": "groupnoise.core.groups",
+        "MaxMatchingMILClassifier": "groupnoise.bags.estimator",
+        "MaxMatchingMIPLClassifier": "groupnoise.bags.mipl",
+        "MaxMatchingPartialLabelClassifier": "groupnoise.candidates.estimator",
+        "MaxMatchingRecommender": "groupnoise.clicks.estimator",
+        "NoisyLabelClassifier": "groupnoise.candidates.noisy_labels",
+        "find_group_issues": "groupnoise.audit.find",
+        "find_label_issues": "groupnoise.candidates.label_issues",
+        "load_model": "groupnoise.io.models",
     },
 )
 

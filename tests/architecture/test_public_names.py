@@ -12,31 +12,6 @@ import pytest
 
 import groupnoise
 
-CORE_NAMES = {
-    "groupnoise.groups": (
-        "GroupBatch Groups SlidingWindows batch_rows pooled_batch_rows collate large_enough "
-        "ragged_rows sliding_windows"
-    ),
-    "groupnoise.matching": (
-        "CandidateSource Candidates Dot EmbeddingEncoder FrozenEncoder FullCandidates "
-        "IdentityEncoder InBatchCandidates LinearEncoder MLPEncoder MatchingModel NegativeKL "
-        "SampledCandidates Similarity item_model log_normaliser look_up masked_logsumexp "
-        "masked_softmax merge_item_models reduced_precision"
-    ),
-    "groupnoise.objectives": (
-        "NAMED_OBJECTIVES All ContrastiveWeighting GroupLoss GroupObjective JointMatching "
-        "LossOutput Marginal Matcher Matching Max PairMatching PerObjectWeighting PriorMatching "
-        "Selected Selection SigmoidWeighting Tempered TopK Weighting log_allowed_mass "
-        "log_joint_probability log_recency make_selection make_weighting match_pairs "
-        "named_objective"
-    ),
-    "groupnoise.training": (
-        "Checkpoints History OneWorker RowAdam TrainingPlan TrainingState Workers make_optimizers "
-        "stop_on_signals train training_alone"
-    ),
-}
-"""The core's names; a new one is added here on purpose, with its documentation."""
-
 
 def public_packages() -> list[str]:
     """Folders of the package, and theirs, none of them private."""
@@ -72,11 +47,6 @@ def documented_by_bases(definition: object) -> set[str]:
 
 def parameters_of(definition: object) -> set[str]:
     return set(inspect.signature(definition).parameters) - {"self"}
-
-
-@pytest.mark.parametrize("package", CORE_NAMES)
-def test_the_core_offers_these_names_and_no_others(package):
-    assert sorted(importlib.import_module(package).__all__) == sorted(CORE_NAMES[package].split())
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -10,8 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from groupnoise._files import write_json
-from groupnoise.baselines.mil import (
+from groupnoise.bags.baselines import (
     AttentionMILClassifier,
     GICFClassifier,
     IMILClassifier,
@@ -19,7 +18,7 @@ from groupnoise.baselines.mil import (
     MiNetClassifier,
     NeuralBagClassifier,
 )
-from groupnoise.baselines.partial_label import (
+from groupnoise.candidates.baselines import (
     CCClassifier,
     CLPLClassifier,
     LWSClassifier,
@@ -31,6 +30,7 @@ from groupnoise.baselines.partial_label import (
     SUREClassifier,
 )
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError, UnknownTargetError
+from groupnoise.io.files import write_json
 
 CENTRES = np.array([[3.0, 0.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 3.0]])
 NAMES = np.array(["ash", "birch", "cedar"])

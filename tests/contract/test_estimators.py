@@ -7,17 +7,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from groupnoise.estimators import (
-    MaxMatchingMILClassifier,
-    MaxMatchingMIPLClassifier,
-    MaxMatchingPartialLabelClassifier,
-    MaxMatchingRecommender,
-    NoisyLabelClassifier,
-    load_model,
-)
+from groupnoise.bags import MaxMatchingMILClassifier, MaxMatchingMIPLClassifier
+from groupnoise.candidates import MaxMatchingPartialLabelClassifier, NoisyLabelClassifier
+from groupnoise.clicks import MaxMatchingRecommender
+from groupnoise.core import ContrastiveWeighting, Dot, Max, Tempered, TopK
 from groupnoise.exceptions import ModelFileError, ParameterError, TrainingError
-from groupnoise.matching import Dot
-from groupnoise.objectives import ContrastiveWeighting, Max, Tempered, TopK
+from groupnoise.io import load_model
 
 
 class Case:

@@ -7,8 +7,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from groupnoise._files import write_json
-from groupnoise.baselines.recall import (
+from groupnoise.clicks import rank_targets, sliding_windows
+from groupnoise.clicks.baselines import (
     AttRecRecommender,
     CaserRecommender,
     CooccurrenceRecommender,
@@ -17,9 +17,9 @@ from groupnoise.baselines.recall import (
     PopularityRecommender,
     SASRecRecommender,
 )
-from groupnoise.evaluation import hit_at_k, rank_targets
+from groupnoise.core import Groups, hit_at_k
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError, UnknownTargetError
-from groupnoise.groups import Groups, sliding_windows
+from groupnoise.io.files import write_json
 
 QUICK = {"max_epochs": 3, "batch_size": 32, "random_state": 0}
 COUNTING = [

@@ -8,14 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from groupnoise.audit.report._pictures import picture_of_array
-from groupnoise.datasets import (
-    load_digit_bags,
-    load_digit_candidates,
-    make_shop,
-    open_groups,
-    write_groups,
-)
+from groupnoise.audit.attachments import picture_of_array
+from groupnoise.bags import load_digit_bags
+from groupnoise.candidates import load_digit_candidates
+from groupnoise.clicks import make_shop
+from groupnoise.io import open_groups, write_groups
 
 
 def read_csv(path):

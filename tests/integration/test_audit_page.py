@@ -4,7 +4,7 @@ import pytest
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.audit import find_group_issues, write_audit_page
-from groupnoise.datasets import load_digit_bags
+from groupnoise.bags import load_digit_bags
 
 pytestmark = pytest.mark.browser
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from groupnoise.datasets import make_shop, write_groups
+from groupnoise.clicks import make_shop
+from groupnoise.io import write_groups
 
 CLICKS = "user,item,time\n" + "".join(
     f"u{user},{item},{step}\n" for user in range(12) for step, item in enumerate("abcab")
@@ -30,9 +31,9 @@ def refused(groupnoise):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A recall model, its artifact and a classifier of candidate labels."""
-    from groupnoise.baselines.partial_label import PLKNNClassifier
-    from groupnoise.baselines.recall import CooccurrenceRecommender
-    from groupnoise.cli._export import write_recommender
+    from groupnoise.candidates.baselines import PLKNNClassifier
+    from groupnoise.cli.export import write_recommender
+    from groupnoise.clicks.baselines import CooccurrenceRecommender
 
     folder = tmp_path_factory.mktemp("trained")
     recommender = CooccurrenceRecommender().fit([list("abcab")] * 12)
@@ -96,7 +97,7 @@ def test_a_command_never_writes_over_what_it_reads(refused, trained, files):
     ],
 )
 def test_an_unusable_output_is_refused_before_the_work(refused, trained, files, monkeypatch, words):
-    import groupnoise.cli._sources as sources
+    import groupnoise.cli.sources as sources
 
     def fail(*_):
         raise AssertionError("data was read before the output was checked")

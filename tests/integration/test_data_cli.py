@@ -5,9 +5,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from groupnoise.cli._data import data_app
-from groupnoise.datasets import cut_windows, list_datasets, make_shop, write_groups
+from groupnoise.cli.data import data_app
+from groupnoise.clicks import cut_windows, make_shop
 from groupnoise.exceptions import MissingDataError, ParameterError
+from groupnoise.io import list_datasets, write_groups
 
 
 def run(*arguments):

@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from groupnoise.datasets import open_groups, read_clicks
+from groupnoise.clicks import read_clicks
+from groupnoise.io import open_groups
 
 # The command as the `groupnoise` program runs it.
 PROGRAM = [sys.executable, "-m", "groupnoise", "data", "convert"]

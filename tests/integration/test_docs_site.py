@@ -39,8 +39,8 @@ def test_formulas_become_mathml_and_code_stays_code():
 @pytest.mark.parametrize(
     ("role", "link"),
     [
-        (":func:`groupnoise.evaluation.accuracy`", "[`groupnoise.evaluation.accuracy`]"),
-        (":class:`~groupnoise.groups.Groups`", "[`Groups`][groupnoise.groups.Groups]"),
+        (":func:`groupnoise.core.accuracy`", "[`groupnoise.core.accuracy`]"),
+        (":class:`~groupnoise.core.Groups`", "[`Groups`][groupnoise.core.Groups]"),
         (":meth:`load`", "[`load`][groupnoise.training.Keeper.load]"),
         (":meth:`inherited`", "`inherited`"),
         (":class:`torch.nn.Module`", "`torch.nn.Module`"),
@@ -57,7 +57,7 @@ def test_roles_of_docstrings_become_links_where_there_is_a_page(role, link):
 
 def test_a_bare_function_is_looked_for_in_its_public_folder():
     code = 'def save():\n    """See :func:`restore`."""\n'
-    module = visit("groupnoise.training._files", filepath=Path("_files.py"), code=code)
+    module = visit("groupnoise.training.files", filepath=Path("_files.py"), code=code)
     hook("roles").LinkedRoles().on_object(obj=module["save"])
     assert module["save"].docstring.value == "See [`restore`][groupnoise.training.restore]."
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from groupnoise.cli._export import write_recommender
-from groupnoise.estimators import MaxMatchingRecommender
-from groupnoise.serving import RecallOptions, open_artifact
+from groupnoise.cli.export import write_recommender
+from groupnoise.clicks import MaxMatchingRecommender
+from groupnoise.recall import RecallOptions, open_artifact
 
 
 @pytest.mark.parametrize("recency", [0.0, 0.5])

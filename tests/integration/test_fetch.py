@@ -13,9 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from typer.testing import CliRunner
 
-from groupnoise.cli._data import data_app
-from groupnoise.datasets import DataFile, _registry, fetch_dataset, find_dataset
+from groupnoise.cli.data import data_app
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
+from groupnoise.io import DataFile, fetch_dataset, find_dataset
+from groupnoise.io import registry as _registry
 
 pytest.importorskip("pooch")
 
@@ -266,7 +267,7 @@ def test_an_interrupted_fetch_leaves_nothing(server, tmp_path):
     url = entry_at(server, "stalled").files[0].url
     program = f"""
 from dataclasses import replace
-from groupnoise.datasets import DataFile, fetch_dataset, find_dataset
+from groupnoise.io import DataFile, fetch_dataset, find_dataset
 file = DataFile(path="rs/log.txt", sha256="0" * 64, url={url!r})
 fetch_dataset(replace(find_dataset("video"), files=(file,)), data_dir={str(tmp_path)!r})
 """

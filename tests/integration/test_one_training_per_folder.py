@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from groupnoise.training import _folder_lock
+from groupnoise.training import folder_lock as _folder_lock
 from training_processes import (
     PROCESSES,
     command_line,

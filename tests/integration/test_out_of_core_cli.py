@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.cli._main import app
-from groupnoise.datasets import ClickDataset, open_groups, write_groups
+from groupnoise.cli.main import app
+from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.groups import Groups
+from groupnoise.io import ClickDataset, open_groups, write_groups
 from training_processes import PROCESSES, command_line_within
 
 MEGABYTE = 1 << 20

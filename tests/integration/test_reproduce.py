@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from groupnoise.cli._main import main
+from groupnoise.cli.main import main
 from groupnoise.exceptions import ConfigError
-from groupnoise.experiments import read_recipe
+from groupnoise.reproduce.recipe_files import read_recipe
 
 RECIPE = """
 setting = "pll"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from groupnoise.serving.http import Limits
+from groupnoise.recall.http import Limits
 from serving_support import running_service, write_random, write_shop
 
 

@@ -15,15 +15,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from groupnoise.baselines.recall import CooccurrenceRecommender
-from groupnoise.cli._export import export
-from groupnoise.cli._item_table import read_item_table
-from groupnoise.cli._recall import recall
-from groupnoise.cli._serve import serve
-from groupnoise.estimators import MaxMatchingRecommender
+from groupnoise.cli.export import export, read_item_table
+from groupnoise.cli.recall import recall
+from groupnoise.cli.serve import serve
+from groupnoise.clicks import MaxMatchingRecommender
+from groupnoise.clicks.baselines import CooccurrenceRecommender
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
-from groupnoise.serving import RecallOptions, open_artifact
-from groupnoise.serving._storage import read_folder, write_folder
+from groupnoise.io.array_folder import read_folder, write_folder
+from groupnoise.recall import RecallOptions, open_artifact
 
 LOG = [["tea", "cup", "spoon", "pot"], ["nail", "hammer", "saw", "drill"]] * 15
 
@@ -269,7 +268,7 @@ def test_a_host_that_cannot_be_listened_on_is_named(artifact):
         assert "is it in use" in complaint("--port", port)
 
 
-SERVE = "import typer; from groupnoise.cli._serve import serve; typer.run(serve)"
+SERVE = "import typer; from groupnoise.cli.serve import serve; typer.run(serve)"
 
 
 def serve_in_a_process(*arguments, program=SERVE, **environment):
@@ -309,7 +308,7 @@ def test_the_demo_leaves_nothing_behind(artifact, tmp_path):
     # Training is not what is tested: the demo serves a copy of what was exported.
     program = f"""
 import shutil
-from groupnoise.cli import _demo_shop
+from groupnoise.cli import serve as _demo_shop
 
 def write_demo(folder):
     copy = shutil.copytree({str(artifact)!r}, folder / "copy")

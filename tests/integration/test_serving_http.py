@@ -8,8 +8,8 @@ import httpx
 import numpy as np
 import pytest
 
-from groupnoise.serving._storage import read_folder, write_folder
-from groupnoise.serving.http import Limits
+from groupnoise.io.array_folder import read_folder, write_folder
+from groupnoise.recall.http import Limits
 from serving_support import running_service, write_neighbour_shop, write_shop
 
 TIGHT = Limits(

@@ -28,7 +28,7 @@ OPERATIONS = [
 
 @pytest.fixture(scope="module")
 def schema(tmp_path_factory):
-    from groupnoise.serving.http import ServiceSettings, create_app
+    from groupnoise.recall.http import ServiceSettings, create_app
 
     artifact = write_shop(tmp_path_factory.mktemp("schema"))
     app = create_app(ServiceSettings(artifact=artifact, token="t"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from groupnoise.cli._main import app
-from groupnoise.serving import open_artifact
+from groupnoise.cli.main import app
+from groupnoise.recall import open_artifact
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial_recall_service.md"
 
@@ -47,7 +47,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
 
 def test_every_route_and_option_of_the_tutorial_exists():
     text = TUTORIAL.read_text(encoding="utf-8")
-    from groupnoise.serving.http._schemas import RecallRequest
+    from groupnoise.recall.http.requests import RecallRequest
 
     sentence = re.search(r"A request may also carry (.*?)\n\n", text, flags=re.DOTALL).group(1)
     named = set(re.findall(r"`(\w+)`(?! or)", sentence)) - {"compare", "mm"}

@@ -14,8 +14,8 @@ from groupnoise import (
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
 )
-from groupnoise.distributed import TorchWorkers, is_worker, process_group
 from groupnoise.training import OneWorker
+from groupnoise.training.distributed import TorchWorkers, is_worker, process_group
 
 N_ITEMS = 103
 RECOMMENDERS = {

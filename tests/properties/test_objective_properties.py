@@ -20,17 +20,21 @@ from builders import (
     steady,
     table_model,
 )
-from groupnoise.groups import GroupBatch, collate
-from groupnoise.matching import Dot, FullCandidates, NegativeKL, SampledCandidates
-from groupnoise.objectives import (
+from groupnoise.core import (
     ContrastiveWeighting,
+    Dot,
+    FullCandidates,
+    GroupBatch,
     GroupLoss,
     GroupObjective,
     Marginal,
     Max,
+    NegativeKL,
     PairMatching,
+    SampledCandidates,
     SigmoidWeighting,
     Tempered,
+    collate,
     make_selection,
 )
 

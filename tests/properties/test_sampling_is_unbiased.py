@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from builders import id_batch, table_model
-from groupnoise.matching import FullCandidates, SampledCandidates
-from groupnoise.objectives import PairMatching
+from groupnoise.core import FullCandidates, PairMatching, SampledCandidates
 
 N_TARGETS, N_DRAWS = 12, 1500
 SKEWED = torch.arange(1.0, N_TARGETS + 1, dtype=torch.float64)

@@ -5,27 +5,24 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.audit._clean import cleaned_copy
-    from groupnoise.audit._find import find_group_issues
-    from groupnoise.audit._issues import GroupIssues
-    from groupnoise.audit._kinds import ISSUE_KINDS, IssueKind
-    from groupnoise.audit._tables import TABLE_FORMATS
-    from groupnoise.audit.report import Attachments, audit_page, write_audit_page
-
-_HERE = "groupnoise.audit"
+    from groupnoise.audit.attachments import Attachments
+    from groupnoise.audit.clean import cleaned_copy
+    from groupnoise.audit.find import find_group_issues
+    from groupnoise.audit.issues import ISSUE_KINDS, TABLE_FORMATS, GroupIssues, IssueKind
+    from groupnoise.audit.page import audit_page, write_audit_page
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "Attachments": f"{_HERE}.report",
-        "ISSUE_KINDS": f"{_HERE}._kinds",
-        "TABLE_FORMATS": f"{_HERE}._tables",
-        "GroupIssues": f"{_HERE}._issues",
-        "IssueKind": f"{_HERE}._kinds",
-        "audit_page": f"{_HERE}.report",
-        "cleaned_copy": f"{_HERE}._clean",
-        "find_group_issues": f"{_HERE}._find",
-        "write_audit_page": f"{_HERE}.report",
+        "Attachments": "groupnoise.audit.attachments",
+        "GroupIssues": "groupnoise.audit.issues",
+        "ISSUE_KINDS": "groupnoise.audit.issues",
+        "IssueKind": "groupnoise.audit.issues",
+        "TABLE_FORMATS": "groupnoise.audit.issues",
+        "audit_page": "groupnoise.audit.page",
+        "cleaned_copy": "groupnoise.audit.clean",
+        "find_group_issues": "groupnoise.audit.find",
+        "write_audit_page": "groupnoise.audit.page",
     },
 )
 

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 
 from groupnoise.audit import GroupIssues, cleaned_copy
-from groupnoise.datasets import (
-    load_digit_bags,
-    load_digit_candidates,
-    make_shop,
-    open_groups,
-    write_groups,
-)
+from groupnoise.bags import load_digit_bags
+from groupnoise.candidates import load_digit_candidates
+from groupnoise.clicks import make_shop
 from groupnoise.exceptions import DataError
+from groupnoise.io import open_groups, write_groups
 
 
 def found(setting, groups, objects):

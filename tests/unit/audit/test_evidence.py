@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from groupnoise.audit._evidence import class_columns, posterior
+from groupnoise.audit.evidence import class_columns, posterior
 from groupnoise.exceptions import UnknownTargetError
 
 

@@ -12,8 +12,11 @@ from groupnoise import (
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
 )
-from groupnoise.audit import _find, find_group_issues
-from groupnoise.datasets import load_digit_bags, load_digit_candidates, make_shop
+from groupnoise.audit import find as _find
+from groupnoise.audit import find_group_issues
+from groupnoise.bags import load_digit_bags
+from groupnoise.candidates import load_digit_candidates
+from groupnoise.clicks import make_shop
 from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
 
 

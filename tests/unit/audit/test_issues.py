@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from groupnoise.audit import ISSUE_KINDS, GroupIssues, _tables
+from groupnoise.audit import ISSUE_KINDS, GroupIssues
+from groupnoise.audit import issues as _tables
 from groupnoise.exceptions import ParameterError
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from groupnoise.cli._holdout import hold_out, hold_out_some
-from groupnoise.datasets import ClickDataset
+from groupnoise.cli.holdout import hold_out, hold_out_some
+from groupnoise.core import Groups
 from groupnoise.exceptions import DataError
-from groupnoise.groups import Groups
+from groupnoise.io import ClickDataset
 
 
 def clicks_of(sizes):

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from groupnoise.baselines.recall import PopularityRecommender
-from groupnoise.cli._info import info
+from groupnoise.cli.info import info
+from groupnoise.clicks.baselines import PopularityRecommender
 from groupnoise.exceptions import ModelFileError
 
 LACKS = object()

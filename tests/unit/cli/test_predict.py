@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from groupnoise.cli._predict import among_candidates, origins_of_instances
-from groupnoise.datasets import BagDataset, PartialLabelDataset
-from groupnoise.groups import Groups
+from groupnoise.cli.predict import among_candidates, origins_of_instances
+from groupnoise.core import Groups
+from groupnoise.io import BagDataset, PartialLabelDataset
 
 PROBABILITIES = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]])
 

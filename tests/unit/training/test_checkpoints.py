@@ -8,10 +8,18 @@ import pytest
 import torch
 
 from builders import table_model
+from groupnoise.core import (
+    GroupObjective,
+    Groups,
+    InBatchCandidates,
+    Marginal,
+    MatchingModel,
+    MLPEncoder,
+    PairMatching,
+    SampledCandidates,
+    SigmoidWeighting,
+)
 from groupnoise.exceptions import CheckpointError, TrainingError, TrainingStopped
-from groupnoise.groups import Groups
-from groupnoise.matching import InBatchCandidates, MatchingModel, MLPEncoder, SampledCandidates
-from groupnoise.objectives import GroupObjective, Marginal, PairMatching, SigmoidWeighting
 from groupnoise.training import Checkpoints, History, OneWorker, TrainingPlan, train
 
 N_TARGETS = 6

@@ -6,8 +6,9 @@ import os
 import pytest
 
 from groupnoise.exceptions import CheckpointError
-from groupnoise.training import Checkpoints, OneWorker, _folder_lock, training_alone
-from groupnoise.training._folder_lock import LOCK_FILE, FolderLock
+from groupnoise.training import Checkpoints, OneWorker, training_alone
+from groupnoise.training import folder_lock as _folder_lock
+from groupnoise.training.folder_lock import LOCK_FILE, FolderLock
 
 pytestmark = pytest.mark.skipif(not _folder_lock.HAS_LOCKS, reason="needs the locks of POSIX")
 
@@ -168,7 +169,7 @@ def test_a_full_disk_is_named_as_such(saves, monkeypatch, where):
 
 
 def test_a_folder_that_cannot_be_made_is_not_taken_for_a_held_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("groupnoise.training._folder_lock.WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("groupnoise.training.folder_lock.WAIT_SECONDS", 0.1)
 
     def refuse(*_, **__):
         raise FileNotFoundError(2, "No such file or directory")  # as /proc does

@@ -7,10 +7,16 @@ import pytest
 import torch
 
 from builders import table_model
+from groupnoise.core import (
+    FullCandidates,
+    GroupObjective,
+    Groups,
+    Marginal,
+    PairMatching,
+    SampledCandidates,
+    SigmoidWeighting,
+)
 from groupnoise.exceptions import TrainingError
-from groupnoise.groups import Groups
-from groupnoise.matching import FullCandidates, SampledCandidates
-from groupnoise.objectives import GroupObjective, Marginal, PairMatching, SigmoidWeighting
 from groupnoise.training import TrainingPlan, train
 
 N_TARGETS = 5

@@ -1,0 +1,192 @@
+"""What a case can be shown with: pictures in the data, picture files, and text."""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.bags.files import read_bags
+from groupnoise.candidates.files import read_candidates
+from groupnoise.core.arrays import FloatArray
+from groupnoise.exceptions import DataError
+from groupnoise.io.tables import read_table
+
+LARGEST_BYTES = 200_000
+"""A larger file is made smaller first, so that a page of sixty pictures can still be sent."""
+THUMBNAIL_SIDE = 256
+
+
+def picture_of_array(image: FloatArray) -> str:
+    """Return a small picture as a data address: ink whose opacity is its darkness.
+
+    Parameters
+    ----------
+    image : ndarray of shape (height, width)
+        Darkness in [0, 1]. Blank is transparent, so a page may have any background.
+    """
+    darkness = np.rint(np.clip(image, 0.0, 1.0) * 255).astype(np.uint8)
+    height, width = darkness.shape
+    ink = np.stack([np.zeros_like(darkness), darkness], axis=-1).reshape(height, -1)
+    unfiltered = np.zeros((height, 1), dtype=np.uint8)  # PNG: each line begins with its filter
+    content = zlib.compress(np.hstack([unfiltered, ink]).tobytes(), 9)
+    header = struct.pack(">IIBBBBB", width, height, 8, 4, 0, 0, 0)  # 8 bits, grey with opacity
+    chunks = (b"IHDR", header), (b"IDAT", content), (b"IEND", b"")
+    return _address(
+        b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*chunk) for chunk in chunks), "image/png"
+    )
+
+
+def picture_of_file(path: Path) -> str:
+    """Return the picture in a file as a data address, made smaller if it is large."""
+    kind = mimetypes.guess_type(path.name)[0] or ""
+    if not kind.startswith("image/"):
+        raise DataError(
+            f"{path} does not end like a picture; give paths of .png, .jpg or the like."
+        )
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"the picture {path} cannot be read ({error.strerror}).") from None
+    if len(content) > LARGEST_BYTES and kind != "image/svg+xml":
+        return _thumbnail(path)
+    return _address(content, kind)
+
+
+def _thumbnail(path: Path) -> str:
+    import io
+
+    from groupnoise.core.checks import require
+
+    image = require("PIL.Image", extra="plots").open(path).convert("RGB")
+    image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+    stream = io.BytesIO()
+    image.save(stream, format="JPEG", quality=80)
+    return _address(stream.getvalue(), "image/jpeg")
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    checksum = zlib.crc32(name + content)
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", checksum)
+
+
+def _address(content: bytes, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+@dataclass(frozen=True)
+class Attachments:
+    """Pictures and text of what is audited, by instance (bags), row (candidates) or item (clicks).
+
+    Attributes
+    ----------
+    arrays : float ndarray of shape (n, height, width), optional
+        Darkness in [0, 1].
+    files : sequence of sequences of Path, optional
+        The picture files of each; some may have none.
+    texts : sequence of str, optional
+        A text or title of each.
+    """
+
+    arrays: FloatArray | None = None
+    files: Sequence[Sequence[Path]] | None = None
+    texts: Sequence[str] | None = None
+
+    @classmethod
+    def of_dataset(cls, dataset: Any) -> Attachments:
+        """Return what a data set itself brings: its pictures, or the titles of its items."""
+        return cls(arrays=getattr(dataset, "images", None), texts=getattr(dataset, "titles", None))
+
+    def pictures(self, number: int) -> list[str]:
+        """Return the pictures of one as data addresses; files come before arrays."""
+        if self.files is not None:
+            return [picture_of_file(path) for path in self.files[number]]
+        if self.arrays is not None:
+            return [picture_of_array(self.arrays[number])]
+        return []
+
+    def text(self, number: int) -> str:
+        """Return the text of one, empty if it has none."""
+        return "" if self.texts is None else str(self.texts[number])
+
+
+ROW_NUMBER = "row number of the audit"
+
+
+def read_row_attachments(
+    path: Path | str, setting: str, *, images: Sequence[str] = (), text: str | None = None
+) -> Attachments:
+    """Read the pictures and texts that belong to the instances of bags or to candidate rows.
+
+    Parameters
+    ----------
+    path : path
+        The table that `read_bags` or `read_candidates` read.
+    setting : {"mil", "pll"}
+        Which of the two.
+    images : sequence of str
+        Columns of picture paths, relative to the folder of the table.
+    text : str, optional
+        A column of text.
+    """
+    frame = read_table(path).frame
+    _need_columns(path, frame, images, text)
+    numbered = frame.with_columns(**{ROW_NUMBER: np.arange(frame.height)})
+    # Read once more with the row number as the only feature: it tells where each row has gone.
+    if setting == "mil":
+        order = read_bags(numbered, features=[ROW_NUMBER]).bags.objects[:, 0]
+    else:
+        order = read_candidates(numbered, features=[ROW_NUMBER]).features[:, 0]
+    return _attach(Path(path).parent, frame[order.astype(np.int64)], images, text)
+
+
+def read_item_attachments(
+    path: Path | str,
+    item_ids: NDArray[Any],
+    *,
+    images: Sequence[str] = (),
+    text: str | None = None,
+) -> Attachments:
+    """Read the pictures and titles of items from a table of items, whose first column is the id.
+
+    Parameters
+    ----------
+    path : path
+        The table of items; an item that it does not list goes without.
+    item_ids : ndarray of shape (n_items,)
+        The items of the log.
+    images : sequence of str
+        Columns of picture paths, relative to the folder of the table.
+    text : str, optional
+        A column of titles.
+    """
+    frame = read_table(path).frame
+    _need_columns(path, frame, images, text)
+    row_of = {str(item): row for row, item in enumerate(frame.to_series(0).to_list())}
+    rows = [row_of.get(str(item), frame.height) for item in item_ids.tolist()]
+    if min(rows) == frame.height:
+        raise DataError(f"no id in the first column of {path} is an item of the data.")
+    unlisted = frame.clear(1)  # a row of empty cells
+    return _attach(Path(path).parent, frame.vstack(unlisted)[rows], images, text)
+
+
+def _need_columns(path: Path | str, frame: Any, images: Sequence[str], text: str | None) -> None:
+    for column in [*images, *([text] if text else [])]:
+        if column not in frame.columns:
+            raise DataError(f"{path} has no column {column!r}; it has {', '.join(frame.columns)}.")
+
+
+def _attach(folder: Path, frame: Any, images: Sequence[str], text: str | None) -> Attachments:
+    files = [
+        [folder / cell for cell in row if cell] for row in frame.select(list(images)).iter_rows()
+    ]
+    texts = [cell or "" for cell in frame[text].to_list()] if text else None
+    return Attachments(files=files if images else None, texts=texts)

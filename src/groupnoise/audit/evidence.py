@@ -1,0 +1,151 @@
+"""What a model says of a block of data, in columns, and the figures every setting shares."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import FloatArray, IntArray
+
+Columns = dict[str, NDArray[Any]]
+"""Arrays of one length by name: a table."""
+
+
+class Evidence(NamedTuple):
+    """What was found about a block of data.
+
+    Attributes
+    ----------
+    groups : dict of str to ndarray of shape (n_groups,)
+        One row per group, in the order of the data.
+    objects : dict of str to ndarray of shape (n_objects,)
+        One row per object, in the order of the data.
+    """
+
+    groups: Columns
+    objects: Columns
+
+
+class Posterior(NamedTuple):
+    """How sure a model is about which object of each group matches.
+
+    Attributes
+    ----------
+    share : ndarray of shape (n_objects,)
+        The probability of each object to be the one that matches; sums to one over a group.
+    chosen : int64 ndarray of shape (n_groups,)
+        Row of the most probable object of each group, among all objects; first wins ties.
+    probability, margin, entropy : ndarray of shape (n_groups,)
+        The share of the chosen object, its lead over the runner-up (a group of one leads by
+        one), and the entropy of the shares in nats.
+    """
+
+    share: FloatArray
+    chosen: IntArray
+    probability: FloatArray
+    margin: FloatArray
+    entropy: FloatArray
+
+
+def posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
+    """Return the posterior over the objects of each group from their log scores.
+
+    The softmax is taken at temperature one whatever selection the model was trained with, so
+    that probabilities mean the same under hard and soft selection.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_objects,)
+        Log scores, groups one after the other.
+    offsets : int64 ndarray of shape (n_groups + 1,)
+        Where each group begins.
+
+    Examples
+    --------
+    >>> found = posterior(np.log([1.0, 3.0, 5.0]), np.array([0, 2, 3]))
+    >>> found.share.tolist(), found.chosen.tolist(), found.margin.tolist()
+    ([0.25, 0.75, 1.0], [1, 2], [0.5, 1.0])
+    """
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    values = np.asarray(scores, dtype=np.float64)
+    odds = np.exp(values - np.repeat(np.maximum.reduceat(values, starts), sizes))
+    share = odds / np.repeat(np.add.reduceat(odds, starts), sizes)
+    best = np.maximum.reduceat(share, starts)
+    is_best = np.flatnonzero(share == np.repeat(best, sizes))
+    chosen = is_best[np.searchsorted(is_best, starts)]
+    others = share.copy()
+    others[chosen] = 0.0
+    surprise = -share * np.log(np.where(share > 0, share, 1.0))
+    return Posterior(
+        share,
+        chosen,
+        best,
+        best - np.maximum.reduceat(others, starts),
+        np.add.reduceat(surprise, starts),
+    )
+
+
+class Tally:
+    """How objects fared in the groups that hold them, of which there may be several or none.
+
+    Parameters
+    ----------
+    n_objects : int
+        How many objects there are.
+    """
+
+    def __init__(self, n_objects: int) -> None:
+        self._share = np.zeros(n_objects)
+        self._times_chosen = np.zeros(n_objects, dtype=np.int64)
+
+    def add(self, objects: IntArray, found: Posterior) -> None:
+        """Count groups that hold these objects, groups one after the other."""
+        np.maximum.at(self._share, objects, found.share)
+        np.add.at(self._times_chosen, objects[found.chosen], 1)
+
+    def columns(self) -> Columns:
+        """Return the largest share of each object and how often it was chosen."""
+        return {"share": self._share, "times_chosen": self._times_chosen}
+
+
+def choice_columns(found: Posterior, starts: IntArray, log_weight: FloatArray) -> Columns:
+    """Return the columns that tell of the object chosen in each group.
+
+    Parameters
+    ----------
+    found : Posterior
+        Which object matches.
+    starts : int64 ndarray of shape (n_groups,)
+        Where each group begins.
+    log_weight : ndarray of shape (n_objects,)
+        log P(object | group).
+    """
+    return {
+        "chosen": found.chosen - starts,
+        "probability": found.probability,
+        "margin": found.margin,
+        "entropy": found.entropy,
+        "weight": np.exp(log_weight[found.chosen]),
+    }
+
+
+def class_columns(classes: NDArray[Any], class_names: list[str]) -> IntArray:
+    """Return the column of a fitted model that stands for each class of a data set.
+
+    A model trained on names knows classes by name; one trained on a 0/1 matrix, as in a
+    cross-fit, numbers them in the order of the data, whatever they are called.
+    """
+    from groupnoise.exceptions import UnknownTargetError
+
+    if classes.dtype.kind in "iu" and classes.tolist() == list(range(len(class_names))):
+        return np.arange(len(class_names))
+    known = {str(label): column for column, label in enumerate(classes.tolist())}
+    missing = [name for name in class_names if name not in known]
+    if not missing:
+        return np.array([known[name] for name in class_names])
+    raise UnknownTargetError(
+        f"the model does not know the class {missing[0]!r} of the data; audit with a model that "
+        "was fitted on the same classes, or cross-fit."
+    )

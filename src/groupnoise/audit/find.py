@@ -1,0 +1,280 @@
+"""Finding issues: every group judged by a model that need not have seen it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from groupnoise.audit.evidence import Columns, Evidence
+from groupnoise.audit.issues import GroupIssues
+from groupnoise.bags.audit import BagSource
+from groupnoise.bags.forms import read_bag_labels, read_bags
+from groupnoise.candidates.audit import CandidateSource
+from groupnoise.clicks.audit import ClickSource
+from groupnoise.clicks.catalogue import Catalogue
+from groupnoise.core.arrays import IntArray, ProgressCallback, RandomState, generator_from
+from groupnoise.core.checks import check_count, check_features
+from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.core.label_sets import read_candidates, refuse_unequal_rows
+from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
+
+
+class AuditSource(Protocol):
+    """Rows of data that a model can be trained on and can judge."""
+
+    @property
+    def setting(self) -> str:
+        """One of "mil", "pll" and "rs"."""
+        ...
+
+    @property
+    def dataset(self) -> Any:
+        """The data itself."""
+        ...
+
+    @property
+    def group_counts(self) -> IntArray:
+        """How many groups each row gives, shape (n_rows,)."""
+        ...
+
+    @property
+    def object_counts(self) -> IntArray:
+        """How many objects each row holds, shape (n_rows,)."""
+        ...
+
+    @property
+    def strata(self) -> IntArray:
+        """What folds should hold equal parts of, shape (n_rows,)."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def fit(self, estimator: Any, rows: IntArray) -> Any:
+        """Return a clone of the estimator fitted on some rows."""
+        ...
+
+    def calibrate(self, model: Any, rows: IntArray) -> None:
+        """Calibrate a fitted model on rows it has not seen."""
+        ...
+
+    def judge(self, model: Any, rows: IntArray) -> Evidence:
+        """Return what a fitted model says of some rows."""
+        ...
+
+
+def source_of(model: Any, groups: Any, targets: Any = None) -> AuditSource:
+    """Return the material of an audit from whatever form it comes in.
+
+    Parameters
+    ----------
+    model : estimator
+        Decides the setting where `groups` is no data set.
+    groups : BagDataset, PartialLabelDataset, ClickDataset, or what `select` takes first
+        Bags, feature rows, or histories.
+    targets : optional
+        What `select` takes second: bag labels or candidate labels; histories need none.
+    """
+    own = setting_of_model(model)
+    source = _from_dataset(groups) or _from_arguments(own, groups, targets)
+    if source.setting != own:
+        raise DataError(
+            f"{type(model).__name__} is for {own} data, but {source.setting} data was given."
+        )
+    return source
+
+
+def setting_of_model(model: Any) -> str:
+    """Return the setting an estimator of this package is for."""
+    if hasattr(model, "predict_bags") and hasattr(model, "disambiguate"):
+        raise DataError(
+            f"a {type(model).__name__} chooses pairs of an instance and a label, which an audit "
+            "cannot read; audit the bags with a MaxMatchingMILClassifier."
+        )
+    for method, setting in (("predict_bags", "mil"), ("disambiguate", "pll"), ("recommend", "rs")):
+        if hasattr(model, method) and hasattr(model, "select"):
+            return setting
+    raise DataError(
+        f"a {type(model).__name__} does not say which object of a group it chose; audit with a "
+        "Max-Matching estimator."
+    )
+
+
+def _from_dataset(groups: Any) -> AuditSource | None:
+    if isinstance(groups, BagDataset):
+        return BagSource(groups)
+    if isinstance(groups, PartialLabelDataset):
+        return CandidateSource(groups)
+    if isinstance(groups, ClickDataset):
+        return ClickSource(groups)
+    return None
+
+
+def _from_arguments(setting: str, groups: Any, targets: Any) -> AuditSource:
+    if setting == "rs":
+        return ClickSource(_clicks(groups))
+    if targets is None:
+        raise DataError("an audit needs the labels that the groups came with; pass targets.")
+    if setting == "mil":
+        bags = read_bags(groups)
+        labels, classes = read_bag_labels(targets, len(bags))
+        return BagSource(BagDataset("bags", bags, labels, _names(classes)))
+    features = check_features("X", groups)
+    candidates, classes = read_candidates(targets)
+    refuse_unequal_rows(features, candidates)
+    return CandidateSource(PartialLabelDataset("rows", features, candidates, _names(classes)))
+
+
+def _clicks(histories: Any) -> ClickDataset:
+    if isinstance(histories, Groups):
+        items = np.arange(int(histories.objects.max()) + 1)
+        indexed = histories
+    else:
+        rows = list(histories)
+        catalogue = Catalogue.of_histories(rows)
+        items, flat = catalogue.ids, catalogue.index(rows)
+        indexed = Groups(flat.items, flat.offsets)
+    return ClickDataset("histories", indexed, items, np.arange(len(indexed)))
+
+
+def _names(classes: Any) -> list[str]:
+    return [str(label) for label in classes.tolist()]
+
+
+BLOCK_OBJECTS = 1 << 16
+"""Objects judged at a time: what bounds the memory of an audit beside its result."""
+
+
+_ROW_WORDS = {"mil": "groups (bags)", "pll": "groups (rows)", "rs": "histories"}
+
+
+def find_group_issues(
+    model: Any,
+    groups: Any,
+    targets: Any = None,
+    *,
+    n_folds: int | None = None,
+    random_state: RandomState = None,
+    on_progress: ProgressCallback | None = None,
+) -> GroupIssues:
+    """Find what looks wrong in grouped data.
+
+    Parameters
+    ----------
+    model : estimator
+        A Max-Matching estimator: fitted, or with `n_folds` a template of which clones are fitted.
+    groups : BagDataset, PartialLabelDataset, ClickDataset, or what `select` takes first
+        Bags, feature rows or click histories. A data set may lie in a folder that is mapped:
+        it is read block by block.
+    targets : optional
+        What `select` takes second: bag labels or candidate labels.
+    n_folds : int, optional
+        Cross-fit: split the data in this many folds, judge each fold by a clone that was trained
+        on the others and calibrated on this one, so that no model judges what it memorised.
+        Without it the model judges as it is.
+    random_state : int, generator or None
+        Decides the folds.
+    on_progress : callable, optional
+        Called with a record after each fit and each block: `stage` ("fitting" or "judging"),
+        `done` and `total`.
+
+    Returns
+    -------
+    GroupIssues
+        A table of groups, a table of objects, and lists ranked by how wrong things look.
+
+    Examples
+    --------
+    >>> from groupnoise import MaxMatchingMILClassifier
+    >>> from groupnoise.bags import load_digit_bags
+    >>> bags = load_digit_bags(60, random_state=0)
+    >>> model = MaxMatchingMILClassifier(max_epochs=5, random_state=0)
+    >>> issues = find_group_issues(model, bags, n_folds=2, random_state=0)
+    >>> len(issues), len(issues.objects["noise"]) == bags.bags.n_objects
+    (60, True)
+    """
+    source = source_of(model, groups, targets)
+    if n_folds is None:
+        judges = iter([(model, np.arange(len(source)))])
+    else:
+        check_count("n_folds", n_folds, least=2)
+        if n_folds > len(source):
+            raise ParameterError(
+                f"{n_folds} folds were asked for, but there are only {len(source)} "
+                f"{_ROW_WORDS[source.setting]}; ask for fewer with n_folds (--folds)."
+            )
+        judges = _cross_fitted(model, source, n_folds, random_state, on_progress)
+    return GroupIssues.from_evidence(source, _collect(source, judges, on_progress))
+
+
+def _cross_fitted(
+    model: Any,
+    source: AuditSource,
+    n_folds: int,
+    random_state: RandomState,
+    on_progress: ProgressCallback | None,
+) -> Iterator[tuple[Any, IntArray]]:
+    """Yield a fitted clone and the rows it has not seen, fold by fold."""
+    fold = _folds(source.strata, n_folds, random_state)
+    for number in range(n_folds):
+        held_out = np.flatnonzero(fold == number)
+        fitted = source.fit(model, np.flatnonzero(fold != number))
+        source.calibrate(fitted, held_out)
+        if on_progress is not None:
+            on_progress({"stage": "fitting", "done": number + 1, "total": n_folds})
+        yield fitted, held_out
+
+
+def _folds(strata: IntArray, n_folds: int, random_state: RandomState) -> IntArray:
+    """Return the fold of each row; every stratum is spread over all folds evenly."""
+    order = generator_from(random_state).permutation(len(strata))
+    by_stratum = order[np.argsort(strata[order], kind="stable")]
+    fold = np.empty(len(strata), dtype=np.int64)
+    fold[by_stratum] = np.arange(len(strata)) % n_folds
+    return fold
+
+
+def _collect(
+    source: AuditSource,
+    judges: Iterator[tuple[Any, IntArray]],
+    on_progress: ProgressCallback | None,
+) -> tuple[Columns, Columns]:
+    """Return both tables in the order of the data, filled in block by block."""
+    groups = _Table(source.group_counts)
+    objects = _Table(source.object_counts)
+    n_done = 0
+    for model, rows in judges:
+        for block in _blocks(rows, source.object_counts):
+            evidence = source.judge(model, block)
+            groups.fill(block, evidence.groups)
+            objects.fill(block, evidence.objects)
+            n_done += len(block)
+            if on_progress is not None:
+                on_progress({"stage": "judging", "done": n_done, "total": len(source)})
+    return groups.columns, objects.columns
+
+
+def _blocks(rows: IntArray, object_counts: IntArray) -> Iterator[IntArray]:
+    """Cut rows into blocks of about BLOCK_OBJECTS objects, never an empty one."""
+    before = np.cumsum(object_counts[rows]) - object_counts[rows]
+    cuts = np.flatnonzero(np.diff(before // BLOCK_OBJECTS)) + 1
+    yield from np.split(rows, cuts)
+
+
+class _Table:
+    """Columns of a known length that fill up in any order of rows of the data."""
+
+    def __init__(self, counts: IntArray) -> None:
+        self._offsets = np.concatenate([[0], np.cumsum(counts)])
+        self.columns: Columns = {}
+
+    def fill(self, rows: IntArray, columns: Columns) -> None:
+        places = ragged_rows(self._offsets[rows], np.diff(self._offsets)[rows])
+        for name, values in columns.items():
+            if name not in self.columns:
+                # Half the width is enough for a score, and for numbering what fits in memory.
+                kind = np.float32 if values.dtype.kind == "f" else np.int32
+                self.columns[name] = np.zeros(self._offsets[-1], dtype=kind)
+            self.columns[name][places] = values

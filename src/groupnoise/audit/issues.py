@@ -1,0 +1,377 @@
+"""GroupIssues: what an audit found, by kind, as tables and as ranked lists."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.audit.evidence import Columns
+from groupnoise.core.arrays import IntArray
+from groupnoise.core.checks import check_choice, require
+from groupnoise.exceptions import ParameterError
+from groupnoise.io.files import atomic_path
+
+
+@dataclass(frozen=True)
+class IssueKind:
+    """One ranked list of an audit.
+
+    Attributes
+    ----------
+    name : str
+        What programs call it.
+    title : str
+        What people call it.
+    meaning : str
+        One sentence for the report.
+    table : {"groups", "objects", "never_chosen"}
+        The table whose rows are listed.
+    score : str
+        The column they are ranked by, largest first.
+    threshold : float
+        Rows that score above it are listed.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    table: Literal["groups", "objects", "never_chosen"]
+    score: str
+    threshold: float
+
+
+ISSUE_KINDS: dict[str, tuple[IssueKind, ...]] = {
+    "mil": (
+        IssueKind(
+            "wrong_target",
+            "Labels that look wrong",
+            "A label that the bag does not carry is matched, and the one that it carries is not.",
+            "groups",
+            "suspicion",
+            0.5,
+        ),
+        IssueKind(
+            "no_credible_object",
+            "Bags without a credible instance",
+            "No instance has more than an even chance of being of the bag's label.",
+            "groups",
+            "doubt",
+            0.5,
+        ),
+        IssueKind(
+            "never_chosen",
+            "Instances never chosen",
+            "For no label of its bag was this instance the one that matched.",
+            "never_chosen",
+            "noise",
+            0.0,
+        ),
+    ),
+    "pll": (
+        IssueKind(
+            "wrong_target",
+            "Rows whose true label seems to be missing",
+            "A label outside the candidates is likelier than not.",
+            "groups",
+            "suspicion",
+            0.5,
+        ),
+        IssueKind(
+            "no_credible_object",
+            "Rows without a credible candidate",
+            "The candidates together have less than an even chance.",
+            "groups",
+            "doubt",
+            0.5,
+        ),
+        IssueKind(
+            "droppable_candidate",
+            "Candidate labels that can be dropped",
+            "The label has less than one chance in twenty.",
+            "objects",
+            "noise",
+            0.95,
+        ),
+        IssueKind(
+            "never_chosen",
+            "Labels never chosen",
+            "A candidate of some rows, but the best candidate of none.",
+            "never_chosen",
+            "noise",
+            0.0,
+        ),
+    ),
+    "rs": (
+        IssueKind(
+            "wrong_target",
+            "Next clicks that look stray",
+            "Neither the clicks before nor those after make this next click likelier than its "
+            "popularity.",
+            "groups",
+            "suspicion",
+            0.5,
+        ),
+        IssueKind(
+            "no_credible_object",
+            "Next clicks that nothing led to",
+            "The clicks before it do not make it likelier than its popularity; a new interest "
+            "may begin here.",
+            "groups",
+            "doubt",
+            0.5,
+        ),
+        IssueKind(
+            "stray_click",
+            "Stray clicks",
+            "The clicks around this one do not make it likelier than its popularity.",
+            "objects",
+            "noise",
+            0.5,
+        ),
+        IssueKind(
+            "never_chosen",
+            "Items never chosen",
+            "Clicked, but in no window the click that led to the next.",
+            "never_chosen",
+            "noise",
+            0.0,
+        ),
+    ),
+}
+
+TABLE_FORMATS = ("csv", "parquet", "json")
+BLOCK_ROWS = 1 << 16
+
+
+def write_table(path: Path, columns: Columns, named: Callable[[Columns], Columns]) -> None:
+    """Write columns in the form that the suffix names, atomically.
+
+    Parameters
+    ----------
+    path : Path
+        Ends in .csv, .parquet or .json (a list of records).
+    columns : dict of str to ndarray
+        The table.
+    named : callable
+        Turns a block of columns into what is written.
+    """
+    writers = {".csv": _write_csv, ".parquet": _write_parquet, ".json": _write_json}
+    if path.suffix not in writers:
+        raise ParameterError(f"a table is written as {', '.join(writers)}; got {path.name!r}.")
+    with atomic_path(path) as temporary:
+        writers[path.suffix](temporary, _blocks(columns, named))
+
+
+def _blocks(columns: Columns, named: Callable[[Columns], Columns]) -> Iterator[Columns]:
+    """Yield the table in blocks of rows, at least one however short."""
+    n_rows = len(next(iter(columns.values()))) if columns else 0
+    for start in range(0, max(n_rows, 1), BLOCK_ROWS):
+        yield named({name: each[start : start + BLOCK_ROWS] for name, each in columns.items()})
+
+
+def _records(block: Columns) -> Iterator[tuple[Any, ...]]:
+    # Single precision has about seven digits; more would be noise in a text file.
+    cells = [
+        [float(f"{value:.6g}") for value in each] if each.dtype.kind == "f" else each.tolist()
+        for each in block.values()
+    ]
+    return zip(*cells, strict=True)
+
+
+def _write_csv(path: Path, blocks: Iterator[Columns]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        for number, block in enumerate(blocks):
+            if number == 0:
+                writer.writerow(block)
+            writer.writerows(_records(block))
+
+
+def _write_json(path: Path, blocks: Iterator[Columns]) -> None:
+    with path.open("w", encoding="utf-8") as stream:
+        separator = "[\n"
+        for block in blocks:
+            for record in _records(block):
+                stream.write(separator + json.dumps(dict(zip(block, record, strict=True))))
+                separator = ",\n"
+        stream.write("\n]\n" if separator == ",\n" else "[]\n")
+
+
+def _write_parquet(path: Path, blocks: Iterator[Columns]) -> None:
+    arrow, parquet = require("pyarrow", extra="data"), require("pyarrow.parquet", extra="data")
+    writer = None
+    try:
+        for block in blocks:
+            table = arrow.table({name: arrow.array(each) for name, each in block.items()})
+            writer = writer or parquet.ParquetWriter(str(path), table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+NAMED_COLUMNS = ("source", "target", "object", "suggested")
+"""Columns that number bags, instances, classes or items, and are shown by name."""
+
+
+@dataclass(frozen=True)
+class GroupIssues:
+    """What an audit found.
+
+    Attributes
+    ----------
+    setting : {"mil", "pll", "rs"}
+        Bags, candidate labels or click histories.
+    groups : mapping of str to ndarray of shape (n_groups,)
+        One row per group. `source` is the bag, row or history it comes from, `target` what it is
+        tied to and `size` how many objects it holds. `chosen` is the place of the object that
+        matches best and `object` which one that is; `probability` is its posterior, `margin` its
+        lead over the runner-up, `entropy` that of the posterior in nats, `weight`
+        P(object | group). `doubt` is the chance that no object is credible, `suspicion` how much
+        the target looks wrong, and `suggested` the target that would fit better, -1 for none.
+    objects : mapping of str to ndarray of shape (n_objects,)
+        One row per instance, candidate label or click: `source`, `place` in it, `object`, the
+        largest `share` it has in a group, `times_chosen`, and `noise`, the chance that it does
+        not belong.
+    names : mapping of str to ndarray
+        For "source", "target" and "object", the name of each number; columns without names hold
+        places. Instances of bags read from a table are named by its rows, from 0.
+    """
+
+    setting: str
+    groups: Columns
+    objects: Columns
+    names: Mapping[str, NDArray[Any]]
+
+    @classmethod
+    def from_evidence(cls, source: Any, tables: tuple[Columns, Columns]) -> GroupIssues:
+        """Return the issues of an audited source from its tables of groups and objects."""
+        data = source.dataset
+        if source.setting == "rs":
+            names = {"target": data.item_ids, "object": data.item_ids}
+        elif source.setting == "pll":
+            names = {"object": np.asarray(data.class_names)}
+            names["suggested"] = names["object"]
+        else:
+            names = {"target": np.asarray(data.class_names)}
+            names["suggested"] = names["target"]
+            if data.bag_ids is not None:
+                names["source"] = data.bag_ids
+            if data.source_rows is not None:
+                names["object"] = data.source_rows
+        return cls(source.setting, *tables, names)
+
+    def __len__(self) -> int:
+        return len(self.groups["doubt"]) if self.groups else 0
+
+    @property
+    def kinds(self) -> tuple[IssueKind, ...]:
+        """The lists this setting has."""
+        return ISSUE_KINDS[self.setting]
+
+    def kind(self, name: str) -> IssueKind:
+        """Return the list of that name."""
+        check_choice("kind", name, [kind.name for kind in self.kinds])
+        return next(kind for kind in self.kinds if kind.name == name)
+
+    def ranked(
+        self, kind: str, top: int | None = None, *, threshold: float | None = None
+    ) -> IntArray:
+        """Return the rows of a list, worst first.
+
+        Parameters
+        ----------
+        kind : str
+            The name of one of `kinds`.
+        top : int, optional
+            At most so many.
+        threshold : float, optional
+            List rows whose score is above; by default that of the kind.
+
+        Returns
+        -------
+        int64 ndarray
+            Rows of the table that the kind speaks of.
+        """
+        wanted = self.kind(kind)
+        scores = self.table(wanted.table)[wanted.score]
+        limit = wanted.threshold if threshold is None else threshold
+        above = np.flatnonzero(scores > limit)
+        if top is not None and top < len(above):
+            above = above[np.argpartition(-scores[above], top)[:top]]
+        rows: IntArray = above[np.argsort(-scores[above], kind="stable")]
+        return rows
+
+    def table(self, name: str) -> Columns:
+        """Return the columns of "groups", "objects" or "never_chosen"."""
+        check_choice("table", name, ("groups", "objects", "never_chosen"))
+        if name == "never_chosen":
+            return self._never_chosen()
+        return self.groups if name == "groups" else self.objects
+
+    def _never_chosen(self) -> Columns:
+        """Return one row per distinct object that no group chose."""
+        distinct, place = np.unique(self.objects["object"], return_inverse=True)
+        n_chosen = np.bincount(place, weights=self.objects["times_chosen"])
+        n_seen = np.bincount(place)
+        noise = np.bincount(place, weights=self.objects["noise"]) / n_seen
+        never = n_chosen == 0
+        first = np.unique(place, return_index=True)[1]
+        return {
+            "source": self.objects["source"][first][never],
+            "object": distinct[never],
+            "occurrences": n_seen[never],
+            "noise": noise[never],
+        }
+
+    def summary(self) -> dict[str, int]:
+        """Return how many groups and objects there are, and how many rows each list has."""
+        counts = {"groups": len(self), "objects": len(self.objects["noise"])}
+        return {**counts, **{kind.name: len(self.ranked(kind.name)) for kind in self.kinds}}
+
+    def named(self, columns: Columns) -> Columns:
+        """Return columns with names in place of the numbers of classes and items."""
+        shown = dict(columns)
+        for column in NAMED_COLUMNS:
+            if column in columns and column in self.names:
+                shown[column] = _named(self.names[column], columns[column])
+        return shown
+
+    def list_of(self, kind: str, top: int | None = None) -> Columns:
+        """Return the rows of a ranked list as a table of names, worst first."""
+        rows = self.ranked(kind, top)
+        columns = self.table(self.kind(kind).table)
+        return self.named({name: values[rows] for name, values in columns.items()})
+
+    def to_polars(self, table: str = "groups") -> Any:
+        """Return a table as a polars frame; needs the extra `data`."""
+        return require("polars", extra="data").DataFrame(self.named(self.table(table)))
+
+    def to_pandas(self, table: str = "groups") -> Any:
+        """Return a table as a pandas frame; needs pandas."""
+        return require("pandas", extra="dev").DataFrame(self.named(self.table(table)))
+
+    def write_list(self, path: Path | str, kind: str) -> None:
+        """Write a ranked list as .csv, .parquet or .json, whole or not at all."""
+        rows = self.ranked(kind)
+        columns = self.table(self.kind(kind).table)
+        write_table(Path(path), {name: each[rows] for name, each in columns.items()}, self.named)
+
+    def write(self, path: Path | str, table: str = "groups") -> None:
+        """Write a table as .csv, .parquet or .json, whole or not at all."""
+        write_table(Path(path), self.table(table), self.named)
+
+
+def _named(names: NDArray[Any], numbers: IntArray) -> NDArray[Any]:
+    """Return the name of each number; -1 has none."""
+    found: NDArray[Any] = names[numbers]
+    if (numbers < 0).any():
+        found = np.where(numbers < 0, "", found.astype(np.str_))
+    return found

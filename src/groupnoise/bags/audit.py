@@ -1,0 +1,111 @@
+"""Judging bags: which instance carries each label, and whether any is credible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from groupnoise.audit.evidence import (
+    Columns,
+    Evidence,
+    Tally,
+    choice_columns,
+    class_columns,
+    posterior,
+)
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.groups import ragged_rows
+from groupnoise.io.datasets import BagDataset
+
+
+class BagSource:
+    """Bags as material of an audit: each (bag, label) is a group, each instance an object.
+
+    Parameters
+    ----------
+    dataset : BagDataset
+        What to audit.
+    """
+
+    setting = "mil"
+
+    def __init__(self, dataset: BagDataset) -> None:
+        self.dataset = dataset
+        self.group_counts: IntArray = dataset.labels.sum(axis=1, dtype=np.int64)
+        self.object_counts: IntArray = dataset.bags.sizes
+        self.strata: IntArray = dataset.labels.argmax(axis=1)
+
+    def __len__(self) -> int:
+        return len(self.dataset.bags)
+
+    def fit(self, estimator: Any, rows: IntArray) -> Any:
+        """Return a clone of the estimator fitted on the bags at `rows`."""
+        labelled = rows[self.group_counts[rows] > 0]
+        bags = self.dataset.bags.subset(labelled)
+        return clone(estimator).fit(bags, self.dataset.labels[labelled].astype(np.int64))
+
+    def calibrate(self, model: Any, rows: IntArray) -> None:
+        """Calibrate a model on bags it has not seen."""
+        labelled = rows[self.group_counts[rows] > 0]
+        columns = class_columns(model.classes_, self.dataset.class_names)
+        labels = np.zeros((len(labelled), len(model.classes_)), dtype=np.int64)
+        labels[:, columns] = self.dataset.labels[labelled]
+        model.calibrate(self.dataset.bags.subset(labelled), labels)
+
+    def judge(self, model: Any, rows: IntArray) -> Evidence:
+        """Return what the model says of the bags at `rows`."""
+        bags, labels = self.dataset.bags.subset(rows), self.dataset.labels[rows]
+        columns = class_columns(model.classes_, self.dataset.class_names)
+        fits = _class_probabilities(model, bags.objects)[:, columns]  # (n_objects, n_classes)
+        instance = ragged_rows(self.dataset.bags.offsets[rows], bags.sizes)
+        noise, tally = np.ones(bags.n_objects), Tally(bags.n_objects)
+        groups: Columns = {}
+        bag, label = np.nonzero(labels)
+        if len(bag):
+            sizes = bags.sizes[bag]
+            objects = ragged_rows(bags.offsets[bag], sizes)
+            selected = model.select(bags.subset(bag), model.classes_[columns[label]])
+            found = posterior(selected.scores, selected.offsets)
+            fit = fits[objects, np.repeat(label, sizes)]  # P(label | instance)
+            credibility = np.maximum.reduceat(fit, selected.offsets[:-1])
+            rival, suggested = _best_absent(fits, bags.offsets[:-1], labels)
+            np.minimum.at(noise, objects, 1.0 - fit * found.share)
+            tally.add(objects, found)
+            groups = {
+                "source": rows[bag],
+                "target": label,
+                "size": sizes,
+                "object": instance[objects[found.chosen]],
+                **choice_columns(found, selected.offsets[:-1], selected.log_weight),
+                "doubt": 1.0 - credibility,
+                "suspicion": rival[bag] * (1.0 - credibility),
+                "suggested": suggested[bag],
+            }
+        instances: Columns = {
+            "source": np.repeat(rows, bags.sizes),
+            "place": ragged_rows(np.zeros(len(rows)), bags.sizes),
+            "object": instance,
+            **tally.columns(),
+            "noise": noise,
+        }
+        return Evidence(groups, instances)
+
+
+def _class_probabilities(model: Any, instances: FloatArray) -> FloatArray:
+    """Return P(class | instance) with what a background target takes taken off."""
+    probabilities: FloatArray = model.predict_proba(instances)
+    if getattr(model, "background", False):
+        probabilities = probabilities * (1.0 - model.background_proba(instances))[:, None]
+    return probabilities
+
+
+def _best_absent(
+    fits: FloatArray, starts: IntArray, labels: BoolArray
+) -> tuple[FloatArray, IntArray]:
+    """Return how well the best class a bag is not labelled with is matched, and which it is."""
+    best = np.maximum.reduceat(fits, starts)
+    best[labels] = 0.0
+    suggested: IntArray = np.where(best.max(axis=1) > 0, best.argmax(axis=1), -1)
+    return best.max(axis=1), suggested

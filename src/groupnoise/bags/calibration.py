@@ -1,0 +1,88 @@
+"""Calibrated instance probabilities: one temperature, fitted on held-out bags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from groupnoise.bags.forms import read_bag_labels
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.training.calibration import (
+    Calibration,
+    Likelihood,
+    _with_guesses,
+    fit_temperature,
+)
+
+
+class BagCalibration(Calibration):
+    """Calibration of instance probabilities with labelled bags."""
+
+    def calibrate(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> Any:
+        """Make instance probabilities honest with bags that were held out from training.
+
+        One temperature for all logits is chosen so that the labels of the bags become as likely
+        as possible; labels of instances are not needed. Which class an instance is predicted to
+        have does not change. `save` keeps the temperature, and `fit` forgets it.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            As in `fit`, but bags it has not seen.
+        y : array-like
+            Their labels, as in `fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+        """
+        estimator: Any = self
+        check_is_fitted(estimator, "model_")
+        instances = estimator._read_bags(bags, groups)
+        labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
+        log_all = estimator._log_probabilities(estimator.scaler_(instances.objects), 1.0)
+        likelihood = bag_likelihood(instances.offsets, labels)
+        self.calibration_temperature_ = fit_temperature([log_all], likelihood)
+        return self
+
+
+def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:
+    """Return the likelihood of bag labels.
+
+    Bags with one label each are asked which class is matched most; bags with several, which
+    classes at least one instance has and which none has (noisy-or).
+
+    Parameters
+    ----------
+    offsets : int64 ndarray of shape (n_bags + 1,)
+        Where the instances of each bag begin.
+    labels : bool ndarray of shape (n_bags, n_classes)
+        The labels of each bag.
+    """
+    wanted = torch.from_numpy(labels)
+    n_bags, n_classes = labels.shape
+    bag = torch.repeat_interleave(torch.arange(n_bags), torch.from_numpy(np.diff(offsets)))
+
+    def over_bags(values: Tensor) -> Tensor:
+        return values.new_zeros(n_bags, n_classes).index_add_(0, bag, values)
+
+    def which(log_proba: Tensor) -> Tensor:
+        # On log scale: a bag that is background throughout leaves the classes next to nothing.
+        values = log_proba[:, :n_classes]
+        place = bag.unsqueeze(-1).expand_as(values)
+        peak = values.new_full((n_bags, n_classes), -torch.inf)
+        peak = peak.scatter_reduce_(0, place, values, "amax")
+        log_mass = peak + over_bags((values - peak[bag]).exp()).log()
+        return _with_guesses(log_mass.softmax(-1)[wanted], 1.0 / n_classes)
+
+    def present_or_absent(log_proba: Tensor) -> Tensor:
+        tiny = torch.finfo(log_proba.dtype).eps
+        proba = log_proba[:, :n_classes].exp().clamp(max=1.0 - tiny)
+        log_absent = over_bags(torch.log1p(-proba))
+        log_present = torch.log((-torch.expm1(log_absent)).clamp(min=tiny))
+        return torch.where(wanted, log_present, log_absent).sum(-1)
+
+    return which if (labels.sum(axis=1) == 1).all() else present_or_absent

@@ -1,0 +1,221 @@
+"""scikit-learn's handwritten digits as bags and as candidate labels: data that ships with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from groupnoise.candidates.noise import draw_candidates, uniform_affinity
+from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
+from groupnoise.core.checks import check_choice, check_count, check_fraction
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import ParameterError
+from groupnoise.io.datasets import BagDataset, PartialLabelDataset, split_rows
+
+Part = Literal["all", "train", "validation", "test"]
+PARTS = ("train", "validation", "test")
+
+N_DIGITS = 10
+LOOK_ALIKES = ((1, 7), (3, 8), (4, 9), (0, 6), (2, 3), (5, 9))
+LOOK_ALIKE_WEIGHT = 8.0
+NEIGHBOURHOOD = 12
+"""Background digits of a bag are drawn among this many nearest neighbours of one of them."""
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """The digits one part may draw from: pictures of shape (n, 8, 8) in [0, 1], and labels."""
+
+    images: FloatArray
+    labels: IntArray
+
+    @property
+    def features(self) -> FloatArray:
+        return self.images.reshape(len(self.images), -1)
+
+    def only(self, rows: IntArray) -> _Pool:
+        return _Pool(self.images[rows], self.labels[rows])
+
+
+def _digit_pool(part: Part) -> _Pool:
+    """Return the digits of a part; the parts are disjoint and the same in every run.
+
+    The seed is fixed on purpose: pools that moved with `random_state` would let a digit be in
+    the training bags of one call and in the test bags of the next.
+    """
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    pool = _Pool(digits.images.astype(np.float32) / 16, digits.target.astype(np.int64))
+    if part == "all":
+        return pool
+    rows = split_rows(len(pool.labels), (0.6, 0.2, 0.2), random_state=0)
+    return pool.only(rows[PARTS.index(part)])
+
+
+def load_digit_bags(
+    n_bags: int = 300,
+    *,
+    size: tuple[int, int] = (5, 9),
+    n_classes: int = 6,
+    witness_rate: float | None = None,
+    correlated: bool = True,
+    part: Part = "all",
+    random_state: RandomState = None,
+) -> BagDataset:
+    """Draw bags of handwritten digits: some of the bag's class, the rest background.
+
+    Digits below `n_classes` are the classes; the others only ever appear as background, which
+    carries no class of its own.
+
+    Parameters
+    ----------
+    n_bags : int, default 300
+        How many bags; the classes share them evenly.
+    size : (int, int), default (5, 9)
+        Least and greatest number of digits in a bag.
+    n_classes : int, default 6
+        The digits 0 to `n_classes - 1` label bags; at least one digit must remain.
+    witness_rate : float, optional
+        The share of a bag's digits that are of its class, never fewer than one digit.
+        Exactly one if not given.
+    correlated : bool, default True
+        Draw the background of a bag from the nearest neighbours of one background digit, so
+        that the objects of a bag resemble each other as regions of one photograph do.
+        False draws it evenly.
+    part : {"all", "train", "validation", "test"}, default "all"
+        Which digits to draw from. The three parts share no digit, whatever the random state:
+        draw the bags of each part separately and nothing leaks.
+    random_state : int, numpy generator or None
+        Decides the draw.
+
+    Returns
+    -------
+    BagDataset
+        Features are the 64 grey values in [0, 1]; `instance_labels` is -1 for background.
+
+    Examples
+    --------
+    >>> bags = load_digit_bags(12, part="train", random_state=0)
+    >>> bags.labels.shape, bags.bags.objects.shape[1], bags.images.shape[1:]
+    ((12, 6), 64, (8, 8))
+    """
+    _check_bag_parameters(n_bags, size, n_classes, witness_rate, part)
+    generator = generator_from(random_state)
+    pool = _digit_pool(part)
+    background = np.flatnonzero(pool.labels >= n_classes)
+    neighbours = _nearest(pool.features[background], NEIGHBOURHOOD if correlated else None)
+    members = [np.flatnonzero(pool.labels == label) for label in range(n_classes)]
+
+    bag_classes = generator.permutation(np.arange(n_bags) % n_classes)
+    bag_sizes = generator.integers(size[0], size[1], endpoint=True, size=n_bags)
+    drawn: list[IntArray] = []
+    for bag_class, bag_size in zip(bag_classes, bag_sizes, strict=True):
+        n_witnesses = max(1, round((witness_rate or 0.0) * bag_size))
+        witnesses = _draw(members[bag_class], n_witnesses, generator)
+        near = background[neighbours[generator.integers(len(background))]]
+        rest = _draw(near, bag_size - n_witnesses, generator)
+        drawn.append(generator.permutation(np.concatenate([witnesses, rest])))
+
+    bag = pool.only(np.concatenate(drawn))
+    return BagDataset(
+        name="digit bags",
+        bags=Groups(bag.features, np.concatenate([[0], np.cumsum(bag_sizes)])),
+        labels=bag_classes[:, None] == np.arange(n_classes),
+        class_names=[str(label) for label in range(n_classes)],
+        instance_labels=np.where(bag.labels < n_classes, bag.labels, -1),
+        images=bag.images,
+    )
+
+
+def load_digit_candidates(
+    *,
+    n_distractors: int | tuple[int, int] = (1, 3),
+    ambiguous_rate: float = 1.0,
+    correlated: bool = True,
+    part: Part = "all",
+    random_state: RandomState = None,
+) -> PartialLabelDataset:
+    """Give every handwritten digit a set of candidate labels, one of them right.
+
+    Parameters
+    ----------
+    n_distractors : int or (int, int), default (1, 3)
+        How many wrong labels an ambiguous row carries, or their least and greatest number.
+    ambiguous_rate : float, default 1.0
+        The share of rows that carry wrong labels at all.
+    correlated : bool, default True
+        Draw look-alikes (3 and 8, 4 and 9, 1 and 7, ...) more often than other digits, as an
+        annotator in doubt would. False draws evenly.
+    part : {"all", "train", "validation", "test"}, default "all"
+        Which digits to return; the three parts are disjoint and do not depend on the seed.
+    random_state : int, numpy generator or None
+        Decides the candidates.
+
+    Returns
+    -------
+    PartialLabelDataset
+        Features are the 64 grey values in [0, 1].
+
+    Examples
+    --------
+    >>> digits = load_digit_candidates(n_distractors=2, random_state=0)
+    >>> digits.candidates.shape, int(digits.candidates.sum(axis=1).max())
+    ((1797, 10), 3)
+    """
+    least, most = n_distractors if isinstance(n_distractors, tuple) else (n_distractors,) * 2
+    check_count("n_distractors", least, least=0)
+    check_count("n_distractors", most, least=least)
+    if most >= N_DIGITS:
+        raise ParameterError(f"n_distractors must be below {N_DIGITS}; got {n_distractors!r}.")
+    check_fraction("ambiguous_rate", ambiguous_rate)
+    check_choice("part", part, ("all", *PARTS))
+
+    generator = generator_from(random_state)
+    pool = _digit_pool(part)
+    counts = generator.integers(least, most, endpoint=True, size=len(pool.labels))
+    counts[generator.random(len(counts)) >= ambiguous_rate] = 0
+    affinity = uniform_affinity(N_DIGITS)
+    if correlated:
+        for one, other in LOOK_ALIKES:
+            affinity[one, other] = affinity[other, one] = LOOK_ALIKE_WEIGHT
+    return PartialLabelDataset(
+        name="digit candidates",
+        features=pool.features,
+        candidates=draw_candidates(pool.labels, counts, affinity, generator),
+        class_names=[str(label) for label in range(N_DIGITS)],
+        truth=pool.labels,
+        images=pool.images,
+    )
+
+
+def _check_bag_parameters(
+    n_bags: int, size: tuple[int, int], n_classes: int, witness_rate: float | None, part: str
+) -> None:
+    check_count("n_bags", n_bags)
+    check_count("the least size", size[0])
+    check_count("the greatest size", size[1], least=size[0])
+    check_count("n_classes", n_classes)
+    if n_classes >= N_DIGITS:
+        raise ParameterError(
+            f"n_classes must leave a digit for the background, so at most {N_DIGITS - 1}; "
+            f"got {n_classes}."
+        )
+    if witness_rate is not None:
+        check_fraction("witness_rate", witness_rate)
+    check_choice("part", part, ("all", *PARTS))
+
+
+def _draw(rows: IntArray, n_drawn: int, generator: np.random.Generator) -> IntArray:
+    """Draw rows, each once unless more are asked for than there are."""
+    return generator.choice(rows, n_drawn, replace=n_drawn > len(rows))
+
+
+def _nearest(features: FloatArray, n_neighbours: int | None) -> IntArray:
+    """Return for each row the rows nearest to it, itself first; all rows if no number is given."""
+    from sklearn.metrics import pairwise_distances
+
+    order: IntArray = np.argsort(pairwise_distances(features), axis=1, kind="stable")
+    return order[:, :n_neighbours]

@@ -1,0 +1,294 @@
+"""Bags of instances (multiple-instance learning) from a table or from arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.bags.sival import load_amil
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.checks import check_features
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import DataError
+from groupnoise.io.cells import (
+    is_mostly_numeric,
+    number_ids,
+    read_features,
+    read_id_cells,
+    refuse_decimal_commas,
+)
+from groupnoise.io.columns import match_columns, need_column, pick_column
+from groupnoise.io.data_folder import open_if_stored
+from groupnoise.io.datasets import BagDataset, refuse_missing_features
+from groupnoise.io.memberships import read_memberships, read_truth
+from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
+from groupnoise.io.sources import Report, say_nothing
+from groupnoise.io.tables import Table
+
+
+def read_bags(
+    source: Any,
+    *,
+    group: str | None = None,
+    label: str | Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    truth: str | None = None,
+    label_separator: str | None = None,
+    name: str | None = None,
+    report: Report | None = None,
+    feature_names: Sequence[str] | None = None,
+    labels_needed: bool = True,
+    **table_options: Any,
+) -> BagDataset:
+    """Read bags of instances from a table with one row per instance, or from arrays.
+
+    Parameters
+    ----------
+    source : str, Path or frame
+        CSV, TSV, Parquet, Arrow, JSON lines (a file, a folder, a glob, an address), `.npz`,
+        `.mat`, a folder of AMIL `.names` and `.data` files, or a frame of pandas, polars or
+        pyarrow.
+    group : str, optional
+        The column of bag ids, text or whole numbers; rows of a bag need not be adjacent.
+    label : str or list of str, optional
+        One column of bag labels (several labels joined by a separator are allowed), or one 0/1
+        column per class. All rows of a bag must agree.
+    features : str or list of str, optional
+        Numeric columns, by name or by patterns such as `f*`, or one column of lists. By default
+        every numeric column that plays no other part.
+    truth : str, optional
+        The column of the true class of each instance; empty, -1 or 'background' where none.
+    label_separator : str, optional
+        What joins the labels of a bag in one cell; guessed.
+    name : str, optional
+        What to call the set; by default the file's name.
+    report : callable, optional
+        Told of each guess, one sentence at a time.
+    feature_names : sequence of str, optional
+        The columns a model learned from: they are taken in this order and no others, and guesses
+        leave them alone. Arrays and lists do not name their columns, so there it has no say.
+    labels_needed : bool, default=True
+        False for bags to be answered about: labels and truth may be there or not and are not
+        read, so that the set has no classes.
+    **table_options
+        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
+
+    Returns
+    -------
+    bags : BagDataset
+        Bags in the order of their first rows.
+    """
+    stored = open_if_stored(source, BagDataset)
+    if stored is not None:
+        return stored
+    tell = report or say_nothing
+    if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):
+        tell(f"read {source} as AMIL: one .names and one .data file per class")
+        return load_amil(name=name or Path(source).name, folder=source)
+    data = read_input(source, report=tell, **table_options)
+    if isinstance(data, NamedArrays):
+        return _bags_from_arrays(
+            data, name or data.name, group, label, features, truth, tell, labels_needed
+        )
+    return _bags_from_table(
+        data, name or data.name, group, label, features, truth, label_separator, tell,
+        feature_names, labels_needed,
+    )  # fmt: skip
+
+
+def _bags_from_table(
+    table: Table,
+    name: str,
+    group: str | None,
+    label: str | Sequence[str] | None,
+    features: str | Sequence[str] | None,
+    truth: str | None,
+    label_separator: str | None,
+    report: Report,
+    feature_names: Sequence[str] | None,
+    labels_needed: bool,
+) -> BagDataset:
+    columns, origin = table.frame.columns, table.origin
+    taken = set() if feature_names is None else set(feature_names)
+    group_column = need_column("group", group, columns, origin=origin, report=report, taken=taken)
+    taken.add(group_column)
+    label_columns: list[str] = []
+    if label is not None:
+        label_columns = match_columns("label", label, columns, origin)
+    else:
+        find = need_column if labels_needed else pick_column
+        found = find("label", None, columns, origin=origin, report=report, taken=taken)
+        label_columns = [] if found is None else [found]
+    taken.update(label_columns)
+    truth_column = pick_column("truth", truth, columns, origin=origin, report=report, taken=taken)
+    if truth_column is not None:
+        taken.add(truth_column)
+
+    bag_ids, bag_of_row = number_ids(read_id_cells(table, group_column))
+    memberships: BoolArray = np.zeros((len(table), 0), dtype=np.bool_)
+    class_names: list[str] = []
+    if labels_needed:
+        memberships, class_names = read_memberships(
+            table, label_columns, separator=label_separator, report=report
+        )
+    matrix, names = features_of_table(table, features, taken, report, feature_names)
+    order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
+    bags = Groups(matrix[order.objects], order.offsets)
+    return BagDataset(
+        name=name,
+        bags=bags,
+        labels=_labels_of_bags(table, memberships, order, bag_ids[bag_of_row]),
+        class_names=class_names,
+        instance_labels=(
+            None
+            if truth_column is None or not labels_needed
+            else read_truth(table, truth_column, class_names)[order.objects]
+        ),
+        feature_names=names,
+        bag_ids=bag_ids[bag_numbers],
+        source_rows=order.objects,
+    )
+
+
+def features_of_table(
+    table: Table,
+    features: str | Sequence[str] | None,
+    taken: set[str],
+    report: Report,
+    feature_names: Sequence[str] | None,
+) -> tuple[FloatArray, tuple[str, ...] | None]:
+    """Return the feature rows, and their names unless they come in lists or without a header."""
+    columns = table.frame.columns
+    if feature_names is not None and features is None:
+        of_lists = any(table.frame.schema[name].is_nested() for name in set(columns) - taken)
+        if not of_lists or not set(columns).isdisjoint(feature_names):
+            refuse_missing_features(table.origin, feature_names, columns)
+            features = list(feature_names)
+    chosen = feature_columns(table, features, taken, report)
+    matrix = read_features(table, chosen)
+    are_nameless = columns == [f"column_{number + 1}" for number in range(len(columns))]
+    if matrix.shape[1] != len(chosen) or are_nameless:
+        return matrix, None
+    return matrix, tuple(chosen)
+
+
+def feature_columns(
+    table: Table, features: str | Sequence[str] | None, taken: set[str], report: Report
+) -> list[str]:
+    """Return the feature columns: those named, a column of lists, or what is numeric and free."""
+    columns = table.frame.columns
+    if features is not None:
+        return match_columns("features", features, columns, table.origin)
+    free = [column for column in columns if column not in taken]
+    of_lists = [column for column in free if table.frame.schema[column].is_nested()]
+    if of_lists:
+        report(f"took column {of_lists[0]!r} as the features")
+        return of_lists[:1]
+    numeric = [column for column in free if is_mostly_numeric(table, column)]
+    if not numeric:
+        refuse_decimal_commas(table, free)
+        raise DataError(
+            f"{table.origin} has no numeric column left to be a feature; name them with `features` "
+            "in Python, or run `groupnoise data convert FILE DIR --setting mil (or pll) "
+            "--features COLUMNS` first."
+        )
+    shown = f"{numeric[0]!r} to {numeric[-1]!r}" if len(numeric) > 1 else repr(numeric[0])
+    report(f"took {len(numeric)} numeric columns as features, {shown}")
+    for column in free:
+        if column not in numeric:
+            report(f"left out column {column!r}, which is not numeric")
+    return numeric
+
+
+def _labels_of_bags(
+    table: Table, memberships: BoolArray, order: Groups, bag_of_row: Any
+) -> BoolArray:
+    """Return the labels of each bag; rows that disagree inside a bag are refused."""
+    first_rows = order.objects[order.offsets[:-1]]
+    labels: BoolArray = memberships[first_rows]
+    agrees = (memberships[order.objects] == labels[order.group_of_object]).all(axis=1)
+    if not agrees.all():
+        row = int(order.objects[~agrees].min())
+        raise DataError(
+            f"{table.place(row)}: bag {str(bag_of_row[row])!r} has rows with different labels; "
+            "a bag is labelled as a whole, list several labels joined by ';' on each row."
+        )
+    return labels
+
+
+def _bags_from_arrays(
+    data: NamedArrays,
+    name: str,
+    group: str | None,
+    label: str | Sequence[str] | None,
+    features: str | Sequence[str] | None,
+    truth: str | None,
+    report: Report,
+    labels_needed: bool,
+) -> BagDataset:
+    matrix = check_features(f"{data.path}: features", data.need("features", features, report))
+    bag_of_row = data.need("group", group, report).ravel()
+    check_array_rows(data.path, "group", bag_of_row, len(matrix))
+    order, bag_ids = Groups.from_rows(np.arange(len(matrix)), bag_of_row)
+    if not labels_needed:
+        return BagDataset(
+            name=name,
+            bags=Groups(matrix[order.objects], order.offsets),
+            labels=np.zeros((len(order), 0), dtype=np.bool_),
+            class_names=[],
+            bag_ids=bag_ids,
+            source_rows=order.objects,
+        )
+    labels, class_names = _array_labels(
+        data, data.need("label", label, report), order, bag_ids, report
+    )
+    instance_truth = data.find("truth", truth, report)
+    instance_labels: IntArray | None = None
+    if instance_truth is not None:
+        check_array_rows(data.path, "truth", instance_truth.ravel(), len(matrix))
+        instance_labels = class_index(instance_truth.ravel(), class_names, data.path)[order.objects]
+    return BagDataset(
+        name=name,
+        bags=Groups(matrix[order.objects], order.offsets),
+        labels=labels,
+        class_names=class_names,
+        instance_labels=instance_labels,
+        bag_ids=bag_ids,
+        source_rows=order.objects,
+    )
+
+
+def _array_labels(
+    data: NamedArrays, labels: NDArray[Any], order: Groups, bag_ids: NDArray[Any], report: Report
+) -> tuple[BoolArray, list[str]]:
+    """Return labels per bag from one label per bag or row, or from an indicator matrix."""
+    n_bags, n_rows = len(order), order.n_objects
+    if labels.ndim == 2 and 1 in labels.shape:
+        labels = labels.ravel()
+    if labels.ndim == 2 and len(labels) not in (n_bags, n_rows):
+        labels = labels.T
+    if len(labels) == n_bags:
+        # One entry per bag follows the order of the sorted ids; ours is that of first rows.
+        labels = labels[np.argsort(np.argsort(bag_ids, kind="stable"), kind="stable")]
+    elif len(labels) == n_rows:
+        labels = labels[order.objects[order.offsets[:-1]]]
+    else:
+        raise DataError(
+            f"{data.path}: {len(labels)} labels fit neither its {n_bags} bags nor its {n_rows} "
+            "rows; one per bag is needed."
+        )
+    if labels.ndim == 2:
+        if not np.isin(labels, (0, 1)).all():
+            raise DataError(f"{data.path}: a matrix of labels may hold only 0 and 1.")
+        return labels.astype(np.bool_), data.class_names(labels.shape[1], report)
+    classes, codes = np.unique(labels, return_inverse=True)
+    class_names = [str(value) for value in classes]
+    if class_names == [str(number) for number in range(len(classes))]:
+        class_names = data.class_names(len(classes), report)
+    one_hot = np.zeros((n_bags, len(classes)), dtype=np.bool_)
+    one_hot[np.arange(n_bags), codes] = True
+    return one_hot, class_names

@@ -1,0 +1,139 @@
+"""Bags and their labels (multiple-instance learning) in every form users hold them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import BoolArray
+from groupnoise.core.checks import check_features
+from groupnoise.core.groups import Groups
+from groupnoise.core.label_sets import read_label_sets
+from groupnoise.exceptions import DataError
+
+
+def read_bags(bags: Any, groups: Any = None) -> Groups:
+    """Read bags of instances.
+
+    Parameters
+    ----------
+    bags : Groups, sequence of arrays, or array
+        A collection of groups; one array of shape (size, n_features) per bag, in a list or an
+        object array; an array of shape (n_bags, size, n_features); or flat rows of shape
+        (n_rows, n_features).
+    groups : array-like of shape (n_rows,), optional
+        For flat rows, the bag each row belongs to; bags come in order of first appearance.
+        Without it every row is a bag of its own, as in ordinary classification.
+
+    Returns
+    -------
+    bags : Groups
+        One group per bag, objects are finite feature rows, no targets.
+
+    Examples
+    --------
+    >>> read_bags([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0]]])
+    Groups(2 groups, 3 objects, sizes 1-2)
+    """
+    if groups is not None:
+        if isinstance(bags, Groups) or _array_rank(bags) != 2:
+            raise DataError(
+                "groups= goes with flat rows of shape (rows, features); these bags are grouped."
+            )
+        rows = check_features("bags", bags)
+        return Groups.from_rows(rows, groups)[0]
+    if isinstance(bags, Groups):
+        check_features("bags", bags.objects)
+        return Groups(bags.objects, bags.offsets)
+    if isinstance(bags, np.ndarray) and bags.dtype.kind == "O" and bags.ndim == 1:
+        bags = list(bags)  # one array per bag: how numpy and scikit-learn hold ragged bags
+    is_list = isinstance(bags, (list, tuple))
+    if is_list and not bags:
+        raise DataError("0 bags were given; at least one is needed.")
+    if is_list and _array_rank(bags[0]) == 2:
+        found = Groups.from_lists(bags)
+    elif _array_rank(bags) == 3:
+        found = Groups.from_array(bags)
+    else:
+        rows = check_features("bags", bags)
+        return Groups(rows, np.arange(len(rows) + 1))
+    check_features("bags", found.objects)
+    return found
+
+
+def holds_bags(instances: Any) -> bool:
+    """Tell instances in bags (Groups, an array per bag, three dimensions) from plain rows."""
+    if isinstance(instances, (list, tuple)):
+        return len(instances) > 0 and _array_rank(instances[0]) == 2
+    return isinstance(instances, Groups) or _array_rank(instances) == 3
+
+
+def read_bag_labels(
+    y: Any, n_bags: int, classes: Any = None, *, groups: Any = None
+) -> tuple[BoolArray, NDArray[Any]]:
+    """Read the labels of each bag.
+
+    Parameters
+    ----------
+    y : array-like, sparse matrix or sequence
+        One label per bag; or, for bags with several labels or none, a sequence of sets of labels
+        or a 0/1 matrix of shape (n_bags, n_classes).
+    n_bags : int
+        How many bags there are.
+    classes : array-like of shape (n_classes,), optional
+        The labels a fitted model knows. Without them they are taken from `y`.
+    groups : array-like of shape (n_rows,), optional
+        The bag of each row, if the bags came as flat rows; `y` may then have one entry per row,
+        equal inside a bag.
+
+    Returns
+    -------
+    indicator : bool ndarray of shape (n_bags, n_classes)
+        True where a bag carries a label.
+    classes : ndarray of shape (n_classes,)
+        The label each column stands for.
+
+    Examples
+    --------
+    >>> indicator, classes = read_bag_labels(["fox", "none"], n_bags=2)
+    >>> classes.tolist(), indicator.tolist()
+    (['fox', 'none'], [[True, False], [False, True]])
+    """
+    indicator, found = read_label_sets(y, name="y", classes=classes)
+    if groups is not None and len(indicator) == len(groups) != n_bags:
+        indicator = _once_per_bag(indicator, np.asarray(groups))
+    if len(indicator) != n_bags:
+        raise DataError(f"{n_bags} bags came with {len(indicator)} labels; give one per bag.")
+    return indicator, found
+
+
+def refuse_unlabelled(indicator: BoolArray) -> None:
+    """Refuse bags without any label, which a classifier cannot learn from."""
+    unlabelled = np.flatnonzero(~indicator.any(axis=1))
+    if len(unlabelled):
+        raise DataError(
+            f"{len(unlabelled)} bags have no label, first at row {unlabelled[0]}; "
+            "drop them, or give them a label such as 'none'."
+        )
+
+
+def _array_rank(values: Any) -> int | None:
+    """Return the number of dimensions of an array-like, None if its rows are ragged."""
+    try:
+        return np.asarray(values).ndim
+    except ValueError:
+        return None
+
+
+def _once_per_bag(indicator: BoolArray, groups: NDArray[Any]) -> BoolArray:
+    """Return the labels of each bag from labels repeated on every row of it."""
+    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
+    differs = np.flatnonzero((indicator != indicator[first[inverse]]).any(axis=1))
+    if len(differs):
+        raise DataError(
+            f"bag {groups[differs[0]].item()!r} has rows with different labels, first at row "
+            f"{differs[0]}; a bag carries one set of labels."
+        )
+    return indicator[np.sort(first)]

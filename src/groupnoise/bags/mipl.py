@@ -1,0 +1,374 @@
+"""MaxMatchingMIPLClassifier: bags with candidate labels in, one label per bag out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from groupnoise.bags.forms import read_bag_labels, read_bags, refuse_unlabelled
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback, RandomState
+from groupnoise.core.batching import GroupBatch, batch_rows, collate
+from groupnoise.core.checks import check_count, check_dropout, check_positive
+from groupnoise.core.encoders import EmbeddingEncoder
+from groupnoise.core.feature_names import (
+    column_state,
+    refuse_other_columns,
+    remember_columns,
+    restore_columns,
+    tables_of_bags,
+)
+from groupnoise.core.groups import Groups
+from groupnoise.core.joint_matching import JointMatching, PerObjectWeighting, match_pairs
+from groupnoise.core.label_sets import answered_right
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.objective import GroupObjective
+from groupnoise.core.prior_weights import ClassWeight, group_weights
+from groupnoise.core.scaling import Scaler
+from groupnoise.core.selection import Selection
+from groupnoise.core.similarity import Similarity
+from groupnoise.core.weighting import Weighting
+from groupnoise.decisions.trade_off import is_auto
+from groupnoise.exceptions import ParameterError
+from groupnoise.io.model_files import pack_labels, unpack_labels
+from groupnoise.training.checkpoints import Checkpoints
+from groupnoise.training.estimator import MatchingEstimator, Validate, mean_probability
+from groupnoise.training.workers import Workers
+
+EVALUATION_BATCH = 256
+
+
+class ChosenPairs(NamedTuple):
+    """The instance-label pair that each bag is believed to hold.
+
+    Attributes
+    ----------
+    instance : int64 ndarray of shape (n_bags,)
+        Place inside its bag of the instance chosen.
+    label : ndarray of shape (n_bags,)
+        The candidate label chosen.
+    probability : ndarray of shape (n_bags,)
+        The part of the chosen pair among all pairs the bag allows.
+    """
+
+    instance: IntArray
+    label: NDArray[Any]
+    probability: FloatArray
+
+
+class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
+    """Classify bags after learning from bags with candidate labels.
+
+    Multi-instance partial-label learning: groups on both sides. Exactly one pair of an instance
+    and a candidate label is taken to be true. Each bag gives P(instance, label | bag) over all its
+    pairs, and the objective selects among the pairs its candidate labels allow; f is the encoder
+    of instances, g a vector per class.
+
+    Parameters
+    ----------
+    encoder : {"identity", "linear", "mlp"} or nn.Module
+        f. A module of your own maps (n, ...) to (n, dim).
+    hidden : int or sequence of int
+        Hidden widths of "mlp".
+    dim : int
+        Width of the vectors; "identity" takes that of the features.
+    dropout : float
+        Dropout of "mlp".
+    scaling : {"standard", "l2", "power", "none"}
+        Scaling of the features, learned from the training bags.
+    pooling : float
+        Temperature at which the instances of a bag speak for a label: towards 0 the best alone,
+        at 1 one softmax over all pairs, above 1 more and more all of them.
+    selection, temperature, top_k
+        How a bag's score comes from its pairs; see
+        :func:`groupnoise.core.make_selection`.
+    weighting, weighting_strength, similarity, similarity_scale
+        Group weighting of the instances; see :func:`groupnoise.core.make_weighting`.
+    class_weight : "balanced", mapping of label to weight, or None
+        How much the bags of each class count; a bag counts as the mean of its candidates.
+    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
+        See :class:`groupnoise.training.TrainingPlan`.
+    n_members : int
+        How many models are trained from different first weights; their probabilities are
+        averaged. An encoder of your own has one set of first weights, so it takes one member.
+    mixed_precision : bool
+        Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
+    on_epoch : callable, optional
+        Called with a record after each epoch.
+    random_state : int, generator or None
+        Decides all randomness.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    n_features_in_ : int
+        Width of the instances.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `fit` was given data frames with names; answers are given for
+        the same columns in the same order only.
+    members_ : ModuleList of MatchingModel
+        The trained encoders of each member; `model_` is the first.
+    history_ : History
+        One record per epoch, with the number of the member where there are several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bags = [np.array([[0.0, 1.0], [5.0, 5.0]]), np.array([[1.0, 0.0], [5.0, 5.0]])] * 12
+    >>> candidates = [{"a", "c"}, {"b", "a"}, {"a", "b"}, {"b", "c"}] * 6
+    >>> model = MaxMatchingMIPLClassifier(encoder="linear", learning_rate=0.1, random_state=0)
+    >>> model.fit(bags, candidates).predict(bags[:2]).tolist()
+    ['a', 'b']
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: str | nn.Module = "mlp",
+        hidden: int | Sequence[int] = (256,),
+        dim: int = 64,
+        dropout: float = 0.3,
+        scaling: str = "standard",
+        pooling: float = 2.0,
+        selection: str | Selection = "marginal",
+        temperature: float | Sequence[float] = (1.0, 0.5),
+        top_k: int = 2,
+        weighting: str | Weighting | None = "sigmoid",
+        weighting_strength: float = 0.0,
+        similarity: str | Similarity = "neg_kl",
+        similarity_scale: float = 1.0,
+        class_weight: ClassWeight = None,
+        max_epochs: int = 60,
+        batch_size: int = 32,
+        learning_rate: float = 3e-3,
+        weight_decay: float = 0.0,
+        schedule: str = "cosine",
+        patience: int | None = None,
+        keep: str = "last",
+        n_members: int = 1,
+        mixed_precision: bool = False,
+        on_epoch: ProgressCallback | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.encoder = encoder
+        self.hidden = hidden
+        self.dim = dim
+        self.dropout = dropout
+        self.scaling = scaling
+        self.pooling = pooling
+        self.selection = selection
+        self.temperature = temperature
+        self.top_k = top_k
+        self.weighting = weighting
+        self.weighting_strength = weighting_strength
+        self.similarity = similarity
+        self.similarity_scale = similarity_scale
+        self.class_weight = class_weight
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.patience = patience
+        self.keep = keep
+        self.n_members = n_members
+        self.mixed_precision = mixed_precision
+        self.on_epoch = on_epoch
+        self.random_state = random_state
+
+    @classmethod
+    def paper(cls, **overrides: Any) -> MaxMatchingMIPLClassifier:
+        """Return the paper's objective carried over to pairs: linear, max selection, lambda 1."""
+        settings = {
+            "encoder": "identity",
+            "pooling": 1.0,
+            "selection": "max",
+            "weighting_strength": 1.0,
+            "max_epochs": 50,
+            "schedule": "constant",
+            "keep": "best",
+            "n_members": 1,
+        }
+        return cls(**{**settings, **overrides})
+
+    def fit(
+        self,
+        bags: Any,
+        y: Any,
+        *,
+        groups: ArrayLike | None = None,
+        validate: Validate | None = None,
+        workers: Workers | None = None,
+        checkpoint: Checkpoints | None = None,
+    ) -> MaxMatchingMIPLClassifier:
+        """Learn from bags and their candidate labels.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            One array of shape (size, n_features) per bag; an array (n_bags, size, n_features);
+            or flat rows (n_rows, n_features) with `groups`.
+        y : array-like, sparse matrix or sequence of sets
+            Candidate labels: a 0/1 matrix (n_bags, n_classes), one set of labels per bag, or one
+            label per bag.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+        validate : callable, optional
+            Called with this estimator after each epoch; the best epoch's weights are kept.
+        workers : Workers, optional
+            The processes that share this training; by default this one trains alone.
+        checkpoint : Checkpoints, optional
+            Where the training saves itself while it runs, and goes on from after an interruption.
+        """
+        if is_auto(self.weighting_strength) or is_auto(self.temperature):
+            raise ParameterError(
+                "weighting_strength and temperature cannot be 'auto' for bags with candidate "
+                "labels; give numbers."
+            )
+        check_dropout(self.dropout)
+        check_count("dim", self.dim)
+        check_positive("pooling", self.pooling)
+        instances = read_bags(bags, groups)
+        candidates, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
+        refuse_unlabelled(candidates)
+        remember_columns(self, tables_of_bags(bags, instances.objects))
+        self.scaler_ = Scaler(self.scaling).fit(instances.objects)
+        self._train_members(
+            self._build_model,
+            self._scaled(instances),
+            JointMatching(torch.from_numpy(candidates), self.pooling),
+            self._generator(),
+            group_weights=group_weights(self.class_weight, candidates, self.classes_),
+            validate=validate,
+            workers=workers,
+            checkpoint=checkpoint,
+        )
+        return self
+
+    def _build_model(self, generator: torch.Generator) -> MatchingModel:
+        dim = self.n_features_in_ if self.encoder == "identity" else self.dim
+        n_targets = len(self.classes_)
+        return MatchingModel(
+            self._feature_encoder(self.n_features_in_, dim, generator),
+            EmbeddingEncoder(n_targets, dim, generator=generator),
+            n_targets=n_targets,
+            has_bias=True,
+            precision=self._precision(),
+        )
+
+    def _objective(self) -> GroupObjective:
+        objective = super()._objective()
+        if objective.weighting is None:
+            return objective
+        return replace(objective, weighting=PerObjectWeighting(objective.weighting))
+
+    def _scaled(self, instances: Groups) -> Groups:
+        """Return scaled bags; the target of a bag is its own row, whose candidates are known."""
+        rows = np.arange(len(instances))
+        return Groups(self.scaler_(instances.objects), instances.offsets, rows)
+
+    def _log_pairs(self, batch: GroupBatch, candidates: Tensor) -> Tensor:
+        """Return the log score of every pair, shape (bags, size, n_classes); -inf where none is."""
+        objective, members = self._objective(), []
+        for model in self._models():
+            matching = match_pairs(model, batch, candidates, self.pooling)
+            scores = objective(matching).scores.masked_fill(~matching.mask, -torch.inf)
+            members.append(scores.log_softmax(-1))
+        return mean_probability(members).view(*batch.mask.shape, len(self.classes_))
+
+    def _batches(self, bags: Any, groups: ArrayLike | None) -> Iterator[GroupBatch]:
+        check_is_fitted(self, "model_")
+        instances = read_bags(bags, groups)
+        refuse_other_columns(self, tables_of_bags(bags, instances.objects))
+        scaled = self._scaled(instances)
+        for rows in batch_rows(scaled.sizes, EVALUATION_BATCH, None):
+            yield collate(scaled, rows)
+
+    def predict_log_proba(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
+        """Return log P(label | bag), shape (n_bags, n_classes).
+
+        A plain matrix is read as bags of one, so single instances can be asked as well.
+        """
+        parts = []
+        with torch.no_grad():
+            for batch in self._batches(bags, groups):
+                every = torch.ones(len(batch), len(self.classes_), dtype=torch.bool)
+                parts.append(self._log_pairs(batch, every).logsumexp(1))
+        result: FloatArray = torch.cat(parts).numpy()
+        return result
+
+    def predict_proba(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
+        """Return P(label | bag), shape (n_bags, n_classes); rows sum to one."""
+        return np.exp(self.predict_log_proba(bags, groups=groups))
+
+    def predict(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the label of each bag, shape (n_bags,)."""
+        best = self.predict_log_proba(bags, groups=groups).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the label of each bag: :meth:`predict` under the name all bag classifiers have."""
+        return self.predict(bags, groups=groups)
+
+    def select(self, bags: Any, candidates: Any, *, groups: ArrayLike | None = None) -> ChosenPairs:
+        """Return which instance and which candidate label of each bag form the true pair.
+
+        Parameters
+        ----------
+        bags, candidates, groups
+            As in :meth:`fit`.
+        """
+        batches = list(self._batches(bags, groups))
+        indicator = self._read_candidates(candidates, sum(map(len, batches)), groups)
+        table = torch.from_numpy(indicator)
+        best, probability = [], []
+        with torch.no_grad():
+            for batch in batches:
+                pairs = self._log_pairs(batch, table[batch.rows])
+                top = pairs.flatten(1).max(-1)
+                best.append(top.indices.numpy())
+                probability.append(top.values.exp().numpy())
+        instance, column = np.divmod(np.concatenate(best), len(self.classes_))
+        return ChosenPairs(instance, self.classes_[column], np.concatenate(probability))
+
+    def disambiguate(
+        self, bags: Any, candidates: Any, *, groups: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Return the best of the candidate labels of each bag, shape (n_bags,)."""
+        log_proba = self.predict_log_proba(bags, groups=groups)
+        indicator = self._read_candidates(candidates, len(log_proba), groups)
+        best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def score(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> float:
+        """Return the accuracy for true bag labels, the covering rate for candidate labels."""
+        best = self.predict_log_proba(bags, groups=groups).argmax(axis=1)
+        if groups is None:
+            return float(answered_right(self.classes_[best], y, self.classes_).mean())
+        indicator = self._read_candidates(y, len(best), groups)
+        return float(indicator[np.arange(len(best)), best].mean())
+
+    def _read_candidates(self, candidates: Any, n_bags: int, groups: Any) -> BoolArray:
+        indicator, _ = read_bag_labels(candidates, n_bags, self.classes_, groups=groups)
+        refuse_unlabelled(indicator)
+        return indicator
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        fitted = {"classes": pack_labels(self.classes_), **column_state(self)}
+        return fitted, self.scaler_.arrays()
+
+    def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.classes_ = unpack_labels(fitted["classes"])
+        restore_columns(self, fitted)
+        self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
+        self._rebuild_members(self._build_model, arrays)

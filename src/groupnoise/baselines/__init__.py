@@ -1,1 +1,0 @@
-"""Rivals of the paper and after it, under the same contract as ours."""

@@ -1,0 +1,47 @@
+"""Partial-label learning: rows with candidate labels in, one label per row out."""
+
+from typing import TYPE_CHECKING
+
+from groupnoise._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from groupnoise.bags.digits import load_digit_candidates
+    from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier
+    from groupnoise.candidates.files import read_candidates
+    from groupnoise.candidates.label_issues import LabelIssues, find_label_issues
+    from groupnoise.candidates.noise import (
+        add_candidates,
+        add_false_labels,
+        flip_labels,
+        replace_candidates,
+    )
+    from groupnoise.candidates.noisy_labels import NoisyLabelClassifier
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "LabelIssues": "groupnoise.candidates.label_issues",
+        "MaxMatchingPartialLabelClassifier": "groupnoise.candidates.estimator",
+        "NoisyLabelClassifier": "groupnoise.candidates.noisy_labels",
+        "add_candidates": "groupnoise.candidates.noise",
+        "add_false_labels": "groupnoise.candidates.noise",
+        "find_label_issues": "groupnoise.candidates.label_issues",
+        "flip_labels": "groupnoise.candidates.noise",
+        "load_digit_candidates": "groupnoise.bags.digits",
+        "read_candidates": "groupnoise.candidates.files",
+        "replace_candidates": "groupnoise.candidates.noise",
+    },
+)
+
+__all__ = [
+    "LabelIssues",
+    "MaxMatchingPartialLabelClassifier",
+    "NoisyLabelClassifier",
+    "add_candidates",
+    "add_false_labels",
+    "find_label_issues",
+    "flip_labels",
+    "load_digit_candidates",
+    "read_candidates",
+    "replace_candidates",
+]

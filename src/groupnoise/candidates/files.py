@@ -1,0 +1,249 @@
+"""Candidate labels (partial-label learning) from a table or from arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from groupnoise.bags.files import features_of_table
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.checks import check_features
+from groupnoise.exceptions import DataError, EmptyGroupError
+from groupnoise.io.columns import match_columns, need_column, pick_column
+from groupnoise.io.data_folder import open_if_stored
+from groupnoise.io.datasets import PartialLabelDataset
+from groupnoise.io.memberships import read_memberships, read_truth
+from groupnoise.io.named_arrays import (
+    NamedArrays,
+    check_array_rows,
+    class_index,
+    read_input,
+    turn_rows_first,
+)
+from groupnoise.io.polars import pl
+from groupnoise.io.sources import Report, say_nothing
+from groupnoise.io.tables import Table
+
+CANDIDATE_PREFIXES = ("candidate_", "candidate:", "cand_", "label_")
+
+
+def read_candidates(
+    source: Any,
+    *,
+    features: str | Sequence[str] | None = None,
+    candidates: str | Sequence[str] | None = None,
+    truth: str | None = None,
+    label_separator: str | None = None,
+    name: str | None = None,
+    report: Report | None = None,
+    feature_names: Sequence[str] | None = None,
+    labels_needed: bool = True,
+    **table_options: Any,
+) -> PartialLabelDataset:
+    """Read instances with candidate labels, one row each.
+
+    Parameters
+    ----------
+    source : str, Path or frame
+        CSV, TSV, Parquet, Arrow, JSON lines (a file, a folder, a glob, an address), `.npz`,
+        `.mat`, or a frame of pandas, polars or pyarrow; or a folder
+        that `groupnoise data convert` wrote.
+    features : str or list of str, optional
+        Numeric columns, by name or by patterns such as `f*`, or one column of lists. By default
+        every numeric column that plays no other part.
+    candidates : str or list of str, optional
+        One column of lists or of labels joined by a separator, or one 0/1 column per class. By
+        default a column called so, or those that begin with `candidate_`, `cand_` or `label_`.
+        In a `.mat` file the array may lie either way round.
+    truth : str, optional
+        The column of the right label; empty or -1 where unknown.
+    label_separator : str, optional
+        What joins labels in one cell; guessed.
+    name : str, optional
+        What to call the set; by default the file's name.
+    report : callable, optional
+        Told of each guess, one sentence at a time.
+    feature_names : sequence of str, optional
+        The columns a model learned from: they are taken in this order and no others, and guesses
+        leave them alone. Arrays and lists do not name their columns, so there it has no say.
+    labels_needed : bool, default=True
+        False for rows to be answered about: candidates may be missing, from some rows or from
+        all, and the truth is not read.
+    **table_options
+        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
+
+    Returns
+    -------
+    data : PartialLabelDataset
+        Rows in the order of the source; a truth outside its candidates is refused.
+    """
+    stored = open_if_stored(source, PartialLabelDataset)
+    if stored is not None:
+        return stored
+    tell = report or say_nothing
+    data = read_input(source, report=tell, **table_options)
+    if isinstance(data, NamedArrays):
+        return _candidates_from_arrays(
+            data, name or data.name, features, candidates, truth, tell, labels_needed
+        )
+    return _candidates_from_table(
+        data, name or data.name, features, candidates, truth, label_separator, tell,
+        feature_names, labels_needed,
+    )  # fmt: skip
+
+
+def _candidates_from_table(
+    table: Table,
+    name: str,
+    features: str | Sequence[str] | None,
+    candidates: str | Sequence[str] | None,
+    truth: str | None,
+    label_separator: str | None,
+    report: Report,
+    feature_names: Sequence[str] | None,
+    labels_needed: bool,
+) -> PartialLabelDataset:
+    columns, origin = table.frame.columns, table.origin
+    taken = set() if feature_names is None else set(feature_names)
+    truth_column = pick_column("truth", truth, columns, origin=origin, report=report, taken=taken)
+    if truth_column is not None:
+        taken.add(truth_column)
+    if candidates is not None:
+        candidate_columns = match_columns("candidates", candidates, columns, origin)
+    else:
+        candidate_columns = _guess_candidates(columns, origin, taken, report, labels_needed)
+    taken.update(candidate_columns)
+    right = None
+    if labels_needed:
+        memberships, class_names = read_memberships(
+            table, candidate_columns, separator=label_separator, report=report
+        )
+        _refuse_rows_without_candidates(memberships, table.place)
+        if truth_column is not None:
+            right = read_truth(table, truth_column, class_names)
+            _refuse_truth_outside(right, memberships, class_names, table.place)
+    else:
+        memberships, class_names = _candidates_where_given(
+            table, candidate_columns, label_separator, report
+        )
+    matrix, names = features_of_table(table, features, taken, report, feature_names)
+    return PartialLabelDataset(
+        name=name,
+        features=matrix,
+        candidates=memberships,
+        class_names=class_names,
+        truth=right,
+        feature_names=names,
+    )
+
+
+def _guess_candidates(
+    columns: Sequence[str], origin: str, taken: set[str], report: Report, are_needed: bool
+) -> list[str]:
+    for prefix in CANDIDATE_PREFIXES:
+        found = [name for name in columns if name.lower().startswith(prefix) and name not in taken]
+        if len(found) > 1:
+            report(f"took the {len(found)} columns {prefix}* as candidate indicators")
+            return found
+    find = need_column if are_needed else pick_column
+    column = find("candidates", None, columns, origin=origin, report=report, taken=taken)
+    return [] if column is None else [column]
+
+
+def _candidates_where_given(
+    table: Table, columns: Sequence[str], separator: str | None, report: Report
+) -> tuple[BoolArray, list[str]]:
+    """Return the candidates of each row; a row without any, or a table, is no fault."""
+    rows = np.arange(len(table))
+    if len(columns) == 1:
+        cells = table.frame[columns[0]]
+        is_given = cells.is_not_null()
+        if cells.dtype == pl.String:
+            is_given &= cells.str.strip_chars() != ""
+        rows = rows[is_given.to_numpy()]
+    if not columns or not len(rows):
+        return np.zeros((len(table), 0), dtype=np.bool_), []
+    given, class_names = read_memberships(
+        table.take(rows), columns, separator=separator, report=report
+    )
+    memberships = np.zeros((len(table), len(class_names)), dtype=np.bool_)
+    memberships[rows] = given
+    return memberships, class_names
+
+
+def _candidates_from_arrays(
+    data: NamedArrays,
+    name: str,
+    features: str | Sequence[str] | None,
+    candidates: str | Sequence[str] | None,
+    truth: str | None,
+    report: Report,
+    labels_needed: bool,
+) -> PartialLabelDataset:
+    path = data.path
+    matrix = check_features(f"{path}: features", data.need("features", features, report))
+    if not labels_needed and candidates is None and data.find("candidates", None, report) is None:
+        return PartialLabelDataset(name, matrix, np.zeros((len(matrix), 0), dtype=np.bool_), [])
+    indicator = data.need("candidates", candidates, report)
+    if matrix.shape[0] not in indicator.shape and matrix.shape[1] in indicator.shape:
+        report(f"{path} stores the features as features x instances; transposed them")
+        matrix = matrix.T
+    indicator = turn_rows_first(path, "candidates", indicator, len(matrix), report)
+    if not np.isin(indicator, (0, 1)).all():
+        raise DataError(f"{path}: the candidates may hold only 0 and 1.")
+    memberships = indicator.astype(np.bool_)
+    class_names = data.class_names(memberships.shape[1], report)
+
+    def place(row: int) -> str:
+        return f"{path}, row {row}"
+
+    if not labels_needed:
+        return PartialLabelDataset(name, matrix, memberships, class_names)
+    _refuse_rows_without_candidates(memberships, place)
+    right = _array_truth(data, truth, len(matrix), class_names, report)
+    if right is not None:
+        _refuse_truth_outside(right, memberships, class_names, place)
+    return PartialLabelDataset(name, matrix, memberships, class_names, truth=right)
+
+
+def _array_truth(
+    data: NamedArrays, truth: str | None, n_rows: int, class_names: Sequence[str], report: Report
+) -> IntArray | None:
+    """Return the right labels from one entry per row or from an indicator matrix."""
+    array = data.find("truth", truth, report)
+    if array is None:
+        return None
+    if array.ndim == 2 and 1 not in array.shape:
+        indicator = turn_rows_first(data.path, "truth", array, n_rows, report)
+        counts = (indicator != 0).sum(axis=1)
+        if (counts > 1).any():
+            row = int(np.flatnonzero(counts > 1)[0])
+            raise DataError(
+                f"{data.path}, row {row}: {counts[row]} labels are marked as the truth; mark one."
+            )
+        return np.where(counts == 1, (indicator != 0).argmax(axis=1), -1).astype(np.int64)
+    check_array_rows(data.path, "truth", array.ravel(), n_rows)
+    return class_index(array.ravel(), class_names, data.path)
+
+
+def _refuse_rows_without_candidates(memberships: BoolArray, place: Any) -> None:
+    empty = np.flatnonzero(~memberships.any(axis=1))
+    if len(empty):
+        raise EmptyGroupError(
+            f"{place(int(empty[0]))}: no candidate label there and in {len(empty) - 1} other "
+            "rows; drop these rows or give them candidates."
+        )
+
+
+def _refuse_truth_outside(
+    truth: IntArray, memberships: BoolArray, class_names: Sequence[str], place: Any
+) -> None:
+    is_outside = (truth >= 0) & ~memberships[np.arange(len(truth)), np.maximum(truth, 0)]
+    if is_outside.any():
+        row = int(np.flatnonzero(is_outside)[0])
+        raise DataError(
+            f"{place(row)}: the truth {class_names[truth[row]]!r} is not among the candidates of "
+            f"that row ({int(is_outside.sum())} such rows); add it to them or correct it."
+        )

@@ -1,0 +1,307 @@
+"""find_label_issues: which labels are wrong, from neighbours and held-out answers.
+
+All of it is out of sample: the evidence about a row never uses that row's own label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.checks import check_count, check_features
+from groupnoise.core.label_sets import read_candidates
+from groupnoise.core.scaling import Scaler
+from groupnoise.exceptions import DataError
+
+FLOOR = 0.02
+"""Added to each probability before two kinds of evidence are multiplied, so that neither can
+rule a label out alone."""
+DOUBT = 1e-3
+"""The least probability of any label before the noise is taken into account."""
+
+N_NOISE_STEPS = 20
+"""How often the noise and the true labels are estimated from each other; more changes little."""
+N_SPREADING_STEPS = 3
+"""How often what is believed of a row is passed on to its neighbours."""
+
+Predict = Callable[[IntArray, IntArray], FloatArray]
+"""Trains on some rows and returns P(label | row) of others, shape (n_held, n_classes)."""
+
+
+def stratified_folds(
+    labels: IntArray, n_folds: int, generator: np.random.Generator
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield the rows to train on and the rows held out, each row held out once.
+
+    Every class is dealt out evenly; a class with fewer rows than folds is missing in some.
+    """
+    order = generator.permutation(len(labels))
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    fold = np.empty(len(labels), dtype=np.int64)
+    fold[by_class] = np.arange(len(labels)) % n_folds
+    for number in range(n_folds):
+        held = np.flatnonzero(fold == number)
+        if len(held):
+            yield np.flatnonzero(fold != number), held
+
+
+def cross_fit(
+    predict: Predict,
+    labels: IntArray,
+    n_classes: int,
+    n_folds: int,
+    generator: np.random.Generator,
+) -> FloatArray:
+    """Return P(label | row) from models that never saw the row, shape (n_rows, n_classes)."""
+    probabilities = np.zeros((len(labels), n_classes))
+    for training, held in stratified_folds(labels, n_folds, generator):
+        probabilities[held] = predict(training, held)
+    return probabilities
+
+
+def nearest_rows(features: NDArray[Any], n_neighbors: int) -> IntArray:
+    """Return the rows at the least angle to each row, itself left out, (n_rows, n_neighbors)."""
+    from sklearn.neighbors import NearestNeighbors
+    from sklearn.preprocessing import normalize
+
+    n_asked = min(n_neighbors, len(features) - 1)
+    # Rows of unit length: their distances are ordered like their angles.
+    found = NearestNeighbors(n_neighbors=n_asked).fit(normalize(features))
+    # Asked without rows, scikit-learn leaves each row out of its own neighbourhood.
+    neighbours: IntArray = found.kneighbors(return_distance=False)
+    return neighbours
+
+
+class Belief(NamedTuple):
+    """What is believed of the true labels.
+
+    Attributes
+    ----------
+    probabilities : ndarray of shape (n_rows, n_classes)
+        P(true label | row, given label).
+    noise : ndarray of shape (n_classes, n_classes)
+        P(given label | true label).
+    """
+
+    probabilities: FloatArray
+    noise: FloatArray
+
+
+def believe(
+    given: IntArray,
+    before: FloatArray,
+    predicted: FloatArray | None,
+    neighbours: IntArray | None,
+) -> Belief:
+    """Weigh predictions, neighbours and the given labels against each other.
+
+    Parameters
+    ----------
+    given : int64 ndarray of shape (n_rows,)
+        The label each row carries.
+    before : float ndarray of shape (n_rows, n_classes)
+        What was believed so far; the given labels themselves in the beginning.
+    predicted : float ndarray of shape (n_rows, n_classes), optional
+        P(label | row) of models that did not see the row.
+    neighbours : int64 ndarray of shape (n_rows, n_neighbors), optional
+        Near rows, which vote with what is believed of them. One of the two must be given.
+    """
+    if neighbours is None:
+        if predicted is None:
+            raise ValueError("predictions or neighbours are needed")
+        return _with_noise(predicted, given)
+    belief = Belief(before, np.eye(before.shape[1]))
+    for _ in range(N_SPREADING_STEPS):
+        votes = belief.probabilities[neighbours].mean(axis=1)
+        belief = _with_noise(votes if predicted is None else combine(predicted, votes), given)
+    return belief
+
+
+def _with_noise(evidence: FloatArray, given: IntArray) -> Belief:
+    noise = estimate_noise(evidence, given)
+    return Belief(posterior(evidence, given, noise), noise)
+
+
+def combine(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Multiply two kinds of evidence about the same rows, each (n_rows, n_classes)."""
+    return normalised((first + FLOOR) * (second + FLOOR))
+
+
+def estimate_noise(probabilities: FloatArray, labels: IntArray) -> FloatArray:
+    """Estimate P(given label | true label) from out-of-sample probabilities.
+
+    Noise and true labels are estimated from each other in turn (expectation maximisation), from
+    the counts of confident rows onwards.
+
+    Parameters
+    ----------
+    probabilities : float ndarray of shape (n_rows, n_classes)
+        P(label | row), out of sample.
+    labels : int64 ndarray of shape (n_rows,)
+        The label each row carries.
+
+    Returns
+    -------
+    float ndarray of shape (n_classes, n_classes)
+        Row `true` sums to one over the given labels.
+    """
+    n_classes = probabilities.shape[1]
+    given = np.eye(n_classes)[labels]
+    # Imagined rows, spread over all labels with half of one more on the diagonal: an estimate
+    # from few rows is never certain.
+    imagined = np.eye(n_classes) / 2 + 1.0 / n_classes
+    noise = _confident_noise(probabilities, labels)
+    for _ in range(N_NOISE_STEPS):
+        noise = normalised(posterior(probabilities, labels, noise).T @ given + imagined)
+    return noise
+
+
+def _confident_noise(probabilities: FloatArray, labels: IntArray) -> FloatArray:
+    """Count rows under the likeliest of the labels that they hold with more than usual confidence.
+
+    Usual is the mean probability of a label among the rows that carry it: the confident joint of
+    Northcutt, Jiang and Chuang (2021), scaled to the number of times each label was given.
+    """
+    n_classes = probabilities.shape[1]
+    given = np.bincount(labels, minlength=n_classes)
+    own = probabilities[np.arange(len(labels)), labels]
+    usual = np.bincount(labels, own, n_classes) / np.maximum(given, 1)
+    confident = (probabilities >= usual) & (given > 0)
+    believed = np.where(confident, probabilities, -1.0).argmax(axis=1)
+    counted = confident.any(axis=1)
+    joint = np.eye(n_classes) + 1.0 / n_classes
+    np.add.at(joint, (believed[counted], labels[counted]), 1.0)
+    joint *= given / joint.sum(axis=0)
+    return normalised(joint + np.finfo(float).tiny)
+
+
+def posterior(probabilities: FloatArray, labels: IntArray, noise: FloatArray) -> FloatArray:
+    """Return P(true label | row, given label), shape (n_rows, n_classes).
+
+    Parameters
+    ----------
+    probabilities : float ndarray of shape (n_rows, n_classes)
+        Evidence for each label, out of sample.
+    labels : int64 ndarray of shape (n_rows,)
+        The label each row carries.
+    noise : float ndarray of shape (n_classes, n_classes)
+        P(given label | true label).
+    """
+    return normalised((probabilities + DOUBT) * noise.T[labels])
+
+
+def normalised(weights: FloatArray) -> FloatArray:
+    """Return rows scaled to sum to one."""
+    result: FloatArray = weights / weights.sum(axis=1, keepdims=True)
+    return result
+
+
+class LabelIssues(NamedTuple):
+    """What is believed of each label.
+
+    Attributes
+    ----------
+    quality : ndarray of shape (n_rows,)
+        P(the given label is the true one); the smallest are the first to look at.
+    is_issue : bool ndarray of shape (n_rows,)
+        True where another label is likelier than the given one.
+    suggested : ndarray of shape (n_rows,)
+        The likeliest label.
+    noise_matrix : ndarray of shape (n_classes, n_classes)
+        P(given label | true label).
+    """
+
+    quality: FloatArray
+    is_issue: BoolArray
+    suggested: NDArray[Any]
+    noise_matrix: FloatArray
+
+    def ranked(self) -> IntArray:
+        """Return the rows with an issue, the worst first."""
+        order = np.argsort(self.quality, kind="stable")
+        rows: IntArray = order[self.is_issue[order]]
+        return rows
+
+
+def find_label_issues(
+    labels: ArrayLike,
+    probabilities: ArrayLike,
+    *,
+    classes: ArrayLike | None = None,
+    X: ArrayLike | None = None,
+    n_neighbors: int = 10,
+) -> LabelIssues:
+    """Find wrong labels from out-of-sample probabilities, of any classifier.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_rows,)
+        The given labels.
+    probabilities : array-like of shape (n_rows, n_classes)
+        P(label | row) from models that did not see the row in training, as
+        `sklearn.model_selection.cross_val_predict` gives them.
+    classes : array-like of shape (n_classes,), optional
+        The label of each column; the labels that occur, sorted, by default.
+    X : array-like of shape (n_rows, n_features), optional
+        Features in which near rows are alike. With them the labels of the neighbours speak too.
+    n_neighbors : int, default 10
+        How many neighbours are asked.
+
+    Returns
+    -------
+    LabelIssues
+        The quality of each label, what is an issue, and what to put in its place.
+
+    Examples
+    --------
+    >>> labels = ["fox", "fox", "fox", "owl", "owl", "fox"]
+    >>> probabilities = [[0.9, 0.1]] * 3 + [[0.1, 0.9]] * 3
+    >>> issues = find_label_issues(labels, probabilities)
+    >>> issues.ranked().tolist(), issues.suggested[5].item()
+    ([5], 'owl')
+    """
+    given, known = read_single_labels(labels, classes)
+    table = check_features("probabilities", probabilities)
+    if table.shape != (len(given), len(known)):
+        raise DataError(
+            f"probabilities has shape {table.shape}; {len(given)} labels of {len(known)} classes "
+            f"need ({len(given)}, {len(known)})."
+        )
+    if (table < 0).any() or not (table.sum(axis=1) > 0).all():
+        raise DataError("probabilities must not be negative, and no row may be all zero.")
+    neighbours = None
+    if X is not None:
+        check_count("n_neighbors", n_neighbors)
+        rows = check_features("X", X)
+        if len(rows) != len(given):
+            raise DataError(f"X has {len(rows)} rows, but there are {len(given)} labels.")
+        neighbours = nearest_rows(Scaler("standard").fit(rows)(rows), n_neighbors)
+    belief = believe(given, np.eye(len(known))[given], normalised(table), neighbours)
+    return judge_labels(belief, given, known)
+
+
+def judge_labels(belief: Belief, given: IntArray, classes: NDArray[Any]) -> LabelIssues:
+    """Return what is believed of the given labels, which are columns of `classes`."""
+    best = belief.probabilities.argmax(axis=1)
+    return LabelIssues(
+        quality=belief.probabilities[np.arange(len(given)), given],
+        is_issue=best != given,
+        suggested=classes[best],
+        noise_matrix=belief.noise,
+    )
+
+
+def read_single_labels(y: Any, classes: Any = None) -> tuple[IntArray, NDArray[Any]]:
+    """Return the column of each row's only label, and the classes; refuse several labels."""
+    indicator, known = read_candidates(y, classes)
+    several = np.flatnonzero(indicator.sum(axis=1) > 1)
+    if len(several):
+        raise DataError(
+            f"row {several[0]} has {indicator[several[0]].sum()} labels, but single labels are "
+            "wanted; sets of candidates go to MaxMatchingPartialLabelClassifier."
+        )
+    return indicator.argmax(axis=1), known

@@ -1,0 +1,88 @@
+"""The parser and the exit codes; each command lives in a module of its own.
+
+Command modules import their libraries inside the function that runs, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Optional
+
+import typer
+
+from groupnoise import __version__
+from groupnoise.cli.audit import audit
+from groupnoise.cli.data import data_app
+from groupnoise.cli.demo import demo
+from groupnoise.cli.evaluate import evaluate
+from groupnoise.cli.export import export
+from groupnoise.cli.fit import fit
+from groupnoise.cli.info import doctor, info
+from groupnoise.cli.methods import methods
+from groupnoise.cli.predict import predict
+from groupnoise.cli.recall import recall
+from groupnoise.cli.reproduce import reproduce
+from groupnoise.cli.serve import serve
+from groupnoise.exceptions import GroupNoiseError
+from groupnoise.training.distributed.environment import is_worker
+
+app = typer.Typer(
+    name="groupnoise",
+    help="Learn from groups whose objects are not all to be trusted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"groupnoise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        Optional[bool],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = None,
+) -> None:
+    """Learn from groups whose objects are not all to be trusted."""
+
+
+COMMANDS = (
+    demo,
+    fit,
+    predict,
+    evaluate,
+    audit,
+    reproduce,
+    info,
+    methods,
+    export,
+    recall,
+    serve,
+    doctor,
+)
+for command in COMMANDS:
+    app.command()(command)
+app.add_typer(data_app, name="data")
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one sentence and exit code 2."""
+    try:
+        app()
+    except GroupNoiseError as error:
+        if is_worker():
+            # All may fail alike; whoever started the workers says it once.
+            from groupnoise.training.distributed.launcher import record_failure
+
+            record_failure(error)
+        else:
+            typer.secho(f"error: {error}", err=True, fg="red")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.secho("interrupted", err=True, fg="red")
+        sys.exit(130)

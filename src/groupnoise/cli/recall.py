@@ -1,0 +1,78 @@
+"""`groupnoise recall`: a file of histories in, a file of recalled items out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from groupnoise.recall.batch import BatchProgress
+
+
+def recall(
+    artifact: Annotated[Path, typer.Argument(help="Folder written by `groupnoise export`.")],
+    histories: Annotated[
+        Path,
+        typer.Option(
+            help="Click histories: .parquet, .csv (user,item) or .jsonl; by user, then time."
+        ),
+    ],
+    output: Annotated[Path, typer.Option(help="Where to write: .parquet, .csv or .jsonl.")],
+    top: Annotated[int, typer.Option(help="Items per history.")] = 100,
+    method: Annotated[
+        str, typer.Option(help="mm+ scores by all clicks, mm by the last alone.")
+    ] = "mm+",
+    exclude_seen: Annotated[
+        bool, typer.Option(help="Leave out the items of the history itself.")
+    ] = True,
+    category: Annotated[
+        list[str] | None, typer.Option(help="Recall only from this category; may be repeated.")
+    ] = None,
+    per_category: Annotated[
+        int | None, typer.Option(help="At most this many items of one category.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(help="Blocks answered at a time; one per core by default.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
+) -> None:
+    """Recall items for every history of a file; a stopped run goes on with --resume."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    from groupnoise.recall.artifact import open_artifact
+    from groupnoise.recall.batch import recall_file
+    from groupnoise.recall.options import RecallOptions
+
+    options = RecallOptions(
+        top=top,
+        method=method,  # type: ignore[arg-type]  # RecallOptions checks it
+        exclude_seen=exclude_seen,
+        categories=tuple(category or ()),
+        per_category=per_category,
+    )
+    columns = ("histories", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
+        task = bar.add_task("recall", total=None)
+
+        def show(progress: BatchProgress) -> None:
+            bar.update(task, completed=progress.n_histories, total=progress.n_total)
+
+        done = recall_file(
+            open_artifact(artifact),
+            histories,
+            output,
+            options,
+            resume=resume,
+            n_threads=threads,
+            on_block=show,
+        )
+    rate = done.n_histories / max(done.seconds, 1e-9)
+    typer.echo(
+        f"{done.n_histories} histories in {done.seconds:.1f} s ({rate:.0f} a second); "
+        f"{done.n_unknown} of {done.n_clicks} clicks unknown, "
+        f"{done.n_by_popularity} histories answered by popularity; written to {output}"
+    )

@@ -1,0 +1,294 @@
+"""`groupnoise reproduce`: a published table or figure, with every baseline."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and_report
+from groupnoise.exceptions import ConfigError, ParameterError
+
+if TYPE_CHECKING:
+    from groupnoise.reproduce.recipes import Recipe
+    from groupnoise.reproduce.run import TrialResult
+    from groupnoise.reproduce.running import Plan, TimeLeft, TimeTable
+
+LINE_EVERY_SECONDS = 60.0
+"""How often a line is written where no bar can be drawn."""
+
+
+def spell_seconds(seconds: float) -> str:
+    """Return a time as one says it.
+
+    Examples
+    --------
+    >>> spell_seconds(42.3), spell_seconds(600), spell_seconds(8000)
+    ('42 s', '10 min', '2 h 13 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+@contextmanager
+def follow(plan: Plan, left: TimeLeft) -> Iterator[Callable[[str, list[TrialResult], bool], None]]:
+    """Yield what moves the bar when a job is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("[dim]{task.fields[latest]}"),
+        console=console,
+    )
+    with progress:
+        bar = progress.add_task(plan.recipe.name, total=len(plan.jobs), left="", latest="")
+        n_done, last_line = 0, time.monotonic()
+
+        def on_job(key: str, results: list[TrialResult], resumed: bool) -> None:
+            nonlocal n_done, last_line
+            n_done += 1
+            left.finish(key, None if resumed else results[0].seconds)
+            latest = f"{results[0].dataset}, {results[0].method}, seed {results[0].seed}"
+            remaining = f"{spell_seconds(left.seconds)} left"
+            progress.update(bar, advance=1, left=remaining, latest=latest)
+            if not console.is_terminal and time.monotonic() - last_line > LINE_EVERY_SECONDS:
+                last_line = time.monotonic()
+                console.print(f"{plan.recipe.name}: {n_done} of {len(plan.jobs)}, {remaining}")
+
+        yield on_job
+
+
+DEMO = "demo"
+ALL = "all"
+
+
+def reproduce(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="sival-pairs, sival-ablation, mil, pll, pll-noise, amazon, recall-examples, "
+            "demo, all, or a recipe of your own (a TOML file)."
+        ),
+    ],
+    trials: Annotated[
+        Optional[int],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        typer.Option(help="How many trials, with seeds from 0.", show_default="the recipe's"),
+    ] = None,
+    seeds: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="A range like 20:30 or a list like 1,4,9, instead of --trials."),
+    ] = None,
+    methods: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Only these rows, joined by commas."),
+    ] = None,
+    datasets: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Only these data sets, joined by commas."),
+    ] = None,
+    protocol: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="Click logs: authors, paper or leave_one_out. Others: a split like 8:1:1. "
+            "Candidate labels also: oracle, covering_rate or approximated_accuracy."
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One setting, few epochs: does everything run?")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a stopped run was.")
+    ] = False,
+    jobs: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="How many processes.", show_default="one per core"),
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder of the reports.")] = Path("runs"),
+    json_path: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--json", help="Write the rows of all tables to this file."),
+    ] = None,
+    recipes: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder of recipes.", show_default="benchmarks/recipes of the checkout"),
+    ] = None,
+    data_dir: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Searched first for data sets."),
+    ] = None,
+) -> None:
+    """Run an experiment of the paper with all rivals, and report it beside the printed figures."""
+    from groupnoise.io.files import refuse_unwritable_file, refuse_unwritable_folder, write_json
+    from groupnoise.reproduce.recipe_files import read_recipe
+    from groupnoise.reproduce.running import TimeTable
+
+    if trials is not None and (seeds is not None or trials < 1):
+        raise ParameterError("--trials takes a whole number of at least 1, and no --seeds beside.")
+    if jobs is not None and jobs < 1:
+        raise ParameterError(f"--jobs must be a whole number of at least 1; got {jobs}.")
+    if data_dir is not None and not data_dir.is_dir():
+        raise ParameterError(f"--data-dir must be a folder; {data_dir} is none.")
+    refuse_unwritable_folder(output)
+    if json_path is not None:
+        refuse_unwritable_file(json_path)
+    if trials is not None:
+        seeds = f"0:{trials}"
+    folder = recipes or _own_recipes()
+    found = [read_recipe(path) for path in _recipe_paths(name, folder)]
+    if protocol is not None:
+        found = _under_protocol(found, protocol, skip=name == ALL)
+    wanted = {"methods": _words(methods), "datasets": _words(datasets)}
+    plans = []
+    for recipe in _having(found, wanted) if name == ALL else found:
+        chosen = parse_seeds(seeds or ("0:1" if quick else f"0:{recipe.protocol['trials']}"))
+        plans.append(_plan(recipe, chosen, wanted, quick, data_dir, strict=name != ALL))
+    n_jobs = jobs or os.cpu_count() or 1
+    times = TimeTable.read(folder / "times.json")
+    _show_estimates(plans, times, n_jobs)
+    rows: list[dict[str, Any]] = []
+    for plan in plans:
+        rows += _run(plan, times, n_jobs, output / plan.recipe.name, resume=resume)
+    if name == DEMO or (name == ALL and not any(wanted.values())):
+        chosen = parse_seeds(seeds or (QUICK_SEEDS if quick else DEFAULT_SEEDS))
+        rows += run_and_report(chosen, quick=quick, output=output / DEMO, jobs=jobs)
+    if json_path is not None:
+        write_json(json_path, rows)
+
+
+def _plan(
+    recipe: Recipe,
+    seeds: Sequence[int],
+    wanted: dict[str, list[str] | None],
+    quick: bool,
+    data_dir: Path | None,
+    *,
+    strict: bool,
+) -> Plan:
+    """Return what will be done; what another recipe knows is let pass unless `strict`."""
+    from groupnoise.reproduce.running import plan_reproduction
+
+    methods, datasets = wanted["methods"], wanted["datasets"]
+    if not strict:
+        methods = methods and [word for word in methods if word in recipe.row_names]
+        datasets = datasets and [word for word in datasets if word in recipe.all_datasets]
+    return plan_reproduction(
+        recipe, seeds, methods=methods, datasets=datasets, quick=quick, data_dir=data_dir
+    )
+
+
+def _having(recipes: list[Recipe], wanted: dict[str, list[str] | None]) -> list[Recipe]:
+    """Return the recipes that have some of the wanted methods and data sets; all must be known."""
+    known = {
+        "methods": {recipe.name: recipe.row_names for recipe in recipes},
+        "datasets": {recipe.name: recipe.all_datasets for recipe in recipes},
+    }
+    for kind, words in wanted.items():
+        for word in words or ():
+            if not any(word in names for names in known[kind].values()):
+                raise ConfigError(f"no recipe has {word!r} among its {kind}.")
+    return [
+        recipe
+        for recipe in recipes
+        if all(
+            words is None or set(words) & set(known[kind][recipe.name])
+            for kind, words in wanted.items()
+        )
+    ]
+
+
+def _under_protocol(recipes: list[Recipe], word: str, *, skip: bool) -> list[Recipe]:
+    """Return the recipes under another protocol; with `skip`, those it does not fit as they are."""
+    changed: list[Recipe] = []
+    failures: list[ConfigError] = []
+    for recipe in recipes:
+        try:
+            changed.append(recipe.with_protocol(word))
+        except ConfigError as error:
+            changed.append(recipe)
+            failures.append(error)
+    if failures and (not skip or len(failures) == len(recipes)):
+        raise failures[0]
+    return changed
+
+
+def _show_estimates(plans: Sequence[Plan], times: TimeTable, n_jobs: int) -> None:
+    """Say on the error stream what will be run, for how long, and what is missing for it."""
+    total = 0.0
+    for plan in plans:
+        for dataset, reason in plan.missing.items():
+            typer.echo(f"{plan.recipe.name}: left out {dataset}: {reason}", err=True)
+        seconds = times.total(plan.jobs) / n_jobs
+        total += seconds
+        typer.echo(
+            f"{plan.recipe.name}: {len(plan.jobs)} trials of a method, "
+            f"about {spell_seconds(seconds)} on {n_jobs} processes",
+            err=True,
+        )
+    if len(plans) > 1:
+        typer.echo(f"together about {spell_seconds(total)}", err=True)
+
+
+def _run(
+    plan: Plan, times: TimeTable, n_jobs: int, folder: Path, *, resume: bool
+) -> list[dict[str, Any]]:
+    """Run a plan, write its reports, show the table and return its rows."""
+    from groupnoise.reproduce.facts import RunFacts, spell_command
+    from groupnoise.reproduce.report.reproduction import reproduction_rows, write_reproduction
+    from groupnoise.reproduce.running import TimeLeft
+    from groupnoise.reproduce.running import reproduce as run
+
+    if not plan.jobs:
+        return []
+    started = time.perf_counter()
+    with follow(plan, TimeLeft(times, plan.jobs, n_jobs)) as on_job:
+        outcome = run(
+            plan, n_jobs=n_jobs, log=folder / "trials.jsonl", resume=resume, on_job=on_job
+        )
+    facts = RunFacts(
+        command=spell_command(sys.argv[1:]),
+        seeds=plan.seeds,
+        seconds=time.perf_counter() - started,
+    )
+    html, markdown = write_reproduction(folder, outcome, facts)
+    typer.echo(markdown.read_text(encoding="utf-8"))
+    typer.echo(f"report: {html}")
+    return reproduction_rows(outcome)
+
+
+def _own_recipes() -> Path:
+    return Path(__file__).parents[3] / "benchmarks" / "recipes"
+
+
+def _recipe_paths(name: str, folder: Path) -> list[Path]:
+    """Return the recipes that a name stands for; the demonstration has none."""
+    if name.endswith(".toml"):
+        return [Path(name)]
+    if name == DEMO:
+        return []
+    known = sorted(folder.glob("*.toml"))
+    if not known:
+        raise ConfigError(f"no recipe lies in {folder}; pass --recipes with the folder of them.")
+    if name == ALL:
+        return known
+    found = [path for path in known if path.stem == name]
+    if not found:
+        names = ", ".join(path.stem for path in known)
+        raise ConfigError(f"there is no recipe {name!r}; there are {names}, {DEMO} and {ALL}.")
+    return found
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",")]

@@ -1,0 +1,170 @@
+"""`groupnoise serve`: answer recall requests over HTTP, with a page to look at."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from groupnoise.cli.export import write_recommender
+from groupnoise.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from groupnoise.io.datasets import ClickDataset
+
+N_USERS = 4000
+N_ITEMS = 400
+STRAY_RATE = 0.2
+SEED = 0
+EXAMPLE_CLICKS = 5
+
+
+def write_demo(folder: Path) -> tuple[Path, Path]:
+    """Train both models on the shop and return their artifact folders."""
+    from groupnoise.clicks.baselines.counting import CooccurrenceRecommender
+    from groupnoise.clicks.estimator import MaxMatchingRecommender
+    from groupnoise.clicks.ranking import rank_targets
+    from groupnoise.clicks.shop import make_shop
+    from groupnoise.clicks.splits import split_clicks
+    from groupnoise.core.metrics import hit_at_k, ndcg_at_k
+
+    shop = make_shop(N_USERS, N_ITEMS, stray_rate=STRAY_RATE, random_state=SEED)
+    split = split_clicks(shop.histories, "leave_one_out")
+    ours = MaxMatchingRecommender(dim=32, max_epochs=6, candidates="full", random_state=SEED)
+    models: dict[str, tuple[Any, dict[str, Any]]] = {
+        "max-matching": (
+            ours,
+            {
+                "name": "Max-Matching",
+                "summary": "Finds the click that really leads on, and weighs the others down.",
+                "example": _example(shop),
+            },
+        ),
+        "co-occurrence": (
+            CooccurrenceRecommender(),
+            {
+                "name": "Co-occurrence",
+                "summary": "Counts which items share a history; every click counts alike.",
+            },
+        ),
+    }
+    facts = {
+        "data": f"simulated shop, {N_USERS} visitors, {STRAY_RATE:.0%} stray clicks",
+        "trained": date.today().isoformat(),
+    }
+    for name, (model, card) in models.items():
+        model.fit(split.train.groups, item_ids=shop.item_ids)
+        ranks = rank_targets(model, split.test.groups, shop.n_items, "full")
+        metrics = {
+            "HIT@10 on last clicks": round(hit_at_k(*ranks, k=10), 3),
+            "NDCG@10 on last clicks": round(ndcg_at_k(*ranks, k=10), 3),
+        }
+        write_recommender(
+            model,
+            folder / name,
+            titles=shop.titles,
+            categories=shop.categories,
+            card={**card, **facts, "metrics": metrics},
+        )
+    main, second = (folder / name for name in models)
+    return main, second
+
+
+def _example(shop: ClickDataset) -> list[Any]:
+    """Return the ids of the first run of clicks with one stray click among one interest's."""
+    categories = np.array(shop.categories)
+    is_stray = np.asarray(shop.is_stray)
+    for user in range(len(shop.histories)):
+        begin, end = shop.histories.offsets[user], shop.histories.offsets[user + 1]
+        for first in range(begin, end - EXAMPLE_CLICKS + 1):
+            window = slice(first, first + EXAMPLE_CLICKS)
+            clicks, stray = shop.histories.objects[window], is_stray[window]
+            n_interests = len(set(categories[clicks[~stray]]))
+            is_clear = stray.sum() == 1 and n_interests == 1 and not stray[-1]
+            if is_clear and len(set(clicks.tolist())) == EXAMPLE_CLICKS:
+                return list(shop.item_ids[clicks].tolist())
+    return []
+
+
+def serve(
+    artifact: Annotated[
+        Path | None, typer.Argument(help="Folder written by `groupnoise export`.")
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option(help="A second artifact, shown beside the first.")
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Train on the simulated shop and serve that.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="GROUPNOISE_TOKEN", help="Needed to listen beyond this machine."),
+    ] = None,
+    least_recall: Annotated[
+        float, typer.Option(help="Refuse an artifact whose faiss index finds less than this.")
+    ] = 0.0,
+    max_seconds: Annotated[float, typer.Option(help="Longest a request may take.")] = 10.0,
+    max_concurrency: Annotated[int, typer.Option(help="Most requests at a time.")] = 1024,
+    max_histories: Annotated[int, typer.Option(help="Most histories in a request.")] = 256,
+    max_history_length: Annotated[int, typer.Option(help="Most clicks in a history.")] = 200,
+    max_top: Annotated[int, typer.Option(help="Most items per history.")] = 500,
+    max_explain: Annotated[
+        int, typer.Option(help="Most clicks times items in an explained answer.")
+    ] = 1_000_000,
+    max_body_bytes: Annotated[int, typer.Option(help="Largest request body.")] = 1_000_000,
+) -> None:
+    """Serve a recall model; reload it with SIGHUP or POST /v1/model/reload."""
+    from groupnoise.core.checks import require
+
+    for package in ("fastapi", "uvicorn", "prometheus_client"):
+        require(package, extra="serve")
+    if demo == (artifact is not None):
+        raise ParameterError("give an artifact folder, or --demo for the simulated shop.")
+
+    from groupnoise.recall.http.server import serve as run
+    from groupnoise.recall.http.settings import Limits, ServiceSettings
+
+    limits = Limits(
+        seconds=max_seconds,
+        concurrency=max_concurrency,
+        histories=max_histories,
+        history_length=max_history_length,
+        top=max_top,
+        explain=max_explain,
+        body_bytes=max_body_bytes,
+    )
+
+    def start(main: Path, second: Path | None) -> None:
+        settings = ServiceSettings(
+            artifact=main,
+            compare=second,
+            host=host,
+            port=port,
+            token=token,
+            least_recall=least_recall,
+            limits=limits,
+        )
+        run(settings, on_ready=lambda address: typer.echo(f"listening on {address}"))
+
+    if artifact is not None:
+        start(artifact, compare)
+        return
+
+    # The server ends on SIGTERM by raising the signal again, which would skip the cleaning up.
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    with tempfile.TemporaryDirectory(prefix="groupnoise-demo-") as folder:
+        typer.echo("training on the simulated shop ...")
+        start(*write_demo(Path(folder)))
+
+
+def _exit_on_signal(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)

@@ -1,0 +1,178 @@
+"""Judging clicks: which one led to the next, by lift, and which none supports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from groupnoise.audit.evidence import Columns, Evidence, Tally, choice_columns, posterior
+from groupnoise.clicks.history_windows import sliding_windows
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.exceptions import UnknownTargetError
+from groupnoise.io.datasets import ClickDataset
+
+BLOCK_ENTRIES = 1 << 22
+"""Logits held at a time."""
+
+
+class ItemLift:
+    """P(later item | earlier item) / P(later item), from the vectors of a fitted recommender.
+
+    Parameters
+    ----------
+    model : MaxMatchingRecommender
+        Fitted.
+    known_items : int64 ndarray of shape (n_items,)
+        The model's index of each item of the data.
+    """
+
+    def __init__(self, model: Any, known_items: IntArray) -> None:
+        self.known_items = known_items
+        self._query, self._target, bias = model.item_vectors()
+        clicks = model.popularity_ + 1.0  # an item that was never a target is rare, not impossible
+        self._level = _log_normaliser(self._query, self._target, bias)
+        self._gain = bias - np.log(clicks / clicks.sum())
+
+    def __call__(self, earlier: IntArray, later: IntArray) -> FloatArray:
+        """Return the lift of each pair of item indices of the model, shape of `earlier`."""
+        logit = np.einsum("nd,nd->n", self._query[earlier], self._target[later])
+        lift: FloatArray = np.exp(logit + self._gain[later] - self._level[earlier])
+        return lift
+
+    def of_pairs(
+        self, items: IntArray, objects: IntArray, target: IntArray, sizes: IntArray
+    ) -> FloatArray:
+        """Return the lift of the target of each group by each of its objects.
+
+        Parameters
+        ----------
+        items : int64 ndarray of shape (n_clicks,)
+            The clicks.
+        objects : int64 ndarray of shape (n_objects,)
+            Which clicks the groups hold, groups one after the other.
+        target, sizes : int64 ndarray of shape (n_groups,)
+            Which click each group leads to, and how many it holds.
+        """
+        return self(items[objects], items[np.repeat(target, sizes)])
+
+    def support(self, clicks: Groups, reach: int) -> FloatArray:
+        """Return the mean lift between each click and those around it, shape (n_clicks,).
+
+        Parameters
+        ----------
+        clicks : Groups
+            Histories of item indices of the model.
+        reach : int
+            How many clicks to either side are looked at. A click without any gets a support of
+            one, which speaks neither for nor against it.
+        """
+        total, n_pairs = np.zeros(clicks.n_objects), np.zeros(clicks.n_objects)
+        history = clicks.group_of_object
+        for distance in range(1, min(reach, int(clicks.sizes.max()) - 1) + 1):
+            first = np.flatnonzero(history[:-distance] == history[distance:])
+            lift = self(clicks.objects[first], clicks.objects[first + distance])
+            for side in (first, first + distance):  # no click occurs twice on one side
+                total[side] += lift
+                n_pairs[side] += 1
+        support: FloatArray = np.divide(total, n_pairs, out=np.ones_like(total), where=n_pairs > 0)
+        return support
+
+
+def _log_normaliser(query: FloatArray, target: FloatArray, bias: FloatArray) -> FloatArray:
+    """Return log sum exp of the logits of each item with all items, block by block."""
+    level = np.empty(len(query))
+    size = max(1, BLOCK_ENTRIES // len(target))
+    for start in range(0, len(query), size):
+        logits = query[start : start + size] @ target.T + bias
+        peak = logits.max(axis=1, keepdims=True)
+        level[start : start + size] = np.log(np.exp(logits - peak).sum(axis=1)) + peak[:, 0]
+    return level
+
+
+class ClickSource:
+    """Click histories as material of an audit.
+
+    Each click after the first is the target of a group, the clicks before it in its window;
+    each click is an object, judged by the clicks on both sides.
+
+    Parameters
+    ----------
+    dataset : ClickDataset
+        What to audit.
+    """
+
+    setting = "rs"
+
+    def __init__(self, dataset: ClickDataset) -> None:
+        self.dataset = dataset
+        self.group_counts: IntArray = dataset.histories.sizes - 1
+        self.object_counts: IntArray = dataset.histories.sizes
+        self.strata: IntArray = self.object_counts
+        self._lifts: tuple[Any, ItemLift] | None = None
+
+    def __len__(self) -> int:
+        return len(self.dataset.histories)
+
+    def fit(self, estimator: Any, rows: IntArray) -> Any:
+        """Return a clone of the estimator fitted on the histories at `rows`."""
+        histories = self.dataset.histories.subset(rows)
+        return clone(estimator).fit(histories, item_ids=self.dataset.item_ids)
+
+    def calibrate(self, model: Any, rows: IntArray) -> None:
+        """Do nothing: lifts compare probabilities of one model, so a temperature says little."""
+
+    def judge(self, model: Any, rows: IntArray) -> Evidence:
+        """Return what the model says of the histories at `rows`."""
+        lift = self._lift_of(model)
+        part = self.dataset.histories.subset(rows)
+        clicks = Groups(lift.known_items[part.objects], part.offsets)
+        support = lift.support(clicks, reach=2 * model.window_size)
+        noise = 1.0 / (1.0 + support)
+        tally = Tally(clicks.n_objects)
+        groups: Columns = {}
+        if (clicks.sizes > 1).any():
+            windows = sliding_windows(clicks, model.window_size)
+            sizes, starts = windows.groups.sizes, windows.groups.offsets[:-1]
+            target = clicks.offsets[windows.histories] + windows.positions
+            objects = ragged_rows(target - sizes, sizes)
+            selected = model.select(windows.groups)
+            found = posterior(selected.scores, selected.offsets)
+            tally.add(objects, found)
+            before = np.add.reduceat(lift.of_pairs(clicks.objects, objects, target, sizes), starts)
+            groups = {
+                "source": rows[windows.histories],
+                "position": windows.positions,
+                "target": part.objects[target],
+                "size": sizes,
+                "object": part.objects[objects[found.chosen]],
+                **choice_columns(found, starts, selected.log_weight),
+                "doubt": 1.0 / (1.0 + before / sizes),
+                "suspicion": noise[target],
+            }
+        return Evidence(
+            groups,
+            {
+                "source": np.repeat(rows, clicks.sizes),
+                "place": ragged_rows(np.zeros(len(rows)), clicks.sizes),
+                "object": part.objects,
+                **tally.columns(),
+                "noise": noise,
+            },
+        )
+
+    def _lift_of(self, model: Any) -> ItemLift:
+        """Return the lifts of a model, computed once however many blocks it judges."""
+        if self._lifts is None or self._lifts[0] is not model:
+            known = model.catalogue_.indices_of(self.dataset.item_ids)
+            unknown = np.flatnonzero(known < 0)
+            if len(unknown):
+                raise UnknownTargetError(
+                    f"{len(unknown)} items of the data are not in the catalogue of the model, the "
+                    f"first is {self.dataset.item_ids[unknown[0]].item()!r}; audit with a model "
+                    "fitted on them, or cross-fit."
+                )
+            self._lifts = (model, ItemLift(model, known))
+        return self._lifts[1]

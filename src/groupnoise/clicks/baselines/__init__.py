@@ -1,0 +1,39 @@
+"""Baseline recommenders: counting methods and sequence models under one contract."""
+
+from typing import TYPE_CHECKING
+
+from groupnoise._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from groupnoise.clicks.baselines.attrec import AttRecRecommender
+    from groupnoise.clicks.baselines.base import BaselineRecommender, PopularityRecommender
+    from groupnoise.clicks.baselines.caser import CaserRecommender
+    from groupnoise.clicks.baselines.counting import CooccurrenceRecommender
+    from groupnoise.clicks.baselines.item_cf import ItemCFRecommender
+    from groupnoise.clicks.baselines.neural_cf import NeuralCFRecommender
+    from groupnoise.clicks.baselines.sasrec import SASRecRecommender
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "AttRecRecommender": "groupnoise.clicks.baselines.attrec",
+        "BaselineRecommender": "groupnoise.clicks.baselines.base",
+        "CaserRecommender": "groupnoise.clicks.baselines.caser",
+        "CooccurrenceRecommender": "groupnoise.clicks.baselines.counting",
+        "ItemCFRecommender": "groupnoise.clicks.baselines.item_cf",
+        "NeuralCFRecommender": "groupnoise.clicks.baselines.neural_cf",
+        "PopularityRecommender": "groupnoise.clicks.baselines.base",
+        "SASRecRecommender": "groupnoise.clicks.baselines.sasrec",
+    },
+)
+
+__all__ = [
+    "AttRecRecommender",
+    "BaselineRecommender",
+    "CaserRecommender",
+    "CooccurrenceRecommender",
+    "ItemCFRecommender",
+    "NeuralCFRecommender",
+    "PopularityRecommender",
+    "SASRecRecommender",
+]

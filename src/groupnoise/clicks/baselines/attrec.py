@@ -1,0 +1,198 @@
+"""AttRec: self-attention over the last clicks, items ranked by distance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from groupnoise.clicks.baselines.losses import hinge_loss
+from groupnoise.clicks.baselines.networks import VectorScoring, WindowTraining
+from groupnoise.core.arrays import RandomState
+from groupnoise.core.checks import check_positive
+
+_ADAGRAD_START = 0.05
+
+
+class AttRecRecommender(VectorScoring, WindowTraining):
+    r"""Self-attentive metric learning (Zhang et al.), the paper's "Att".
+
+    Queries and keys are one ReLU projection Q of the click embeddings plus a sinusoidal time
+    signal; values are the embeddings X themselves. With A the row-wise softmax of
+    :math:`QQ^\top/\sqrt d`, its diagonal set to zero, and m the mean of the rows of AX,
+
+    .. math::
+        s(y \mid X) = -\lVert x_y - m \rVert^2, \qquad
+        \mathcal L = \sum_j \left[ \gamma - s_y + s_j \right]_+ .
+
+    Embeddings are kept inside the unit ball. A single click has no companion to attend to; its m
+    is the click itself. The published score adds the distance to a user vector, which is left
+    out here, because a recommender of this package answers histories of users it never saw.
+
+    Parameters
+    ----------
+    dim : int
+        Width d of the item embeddings.
+    window_size : int
+        Clicks looked at.
+    n_targets : int
+        Clicks after a window that count as its targets; ready-made windows have one.
+    margin : float
+        The margin gamma.
+    n_negatives : int
+        Items drawn against each target.
+    learning_rate, weight_decay : float
+        Of Adagrad, the published optimiser; the decay applies to the projection alone.
+    batch_size : int
+        Windows per step.
+    max_epochs, patience : int
+        The most epochs, and how many without a better validation before stopping.
+    random_state : int, generator or None
+        Decides initial weights, batches and negatives.
+
+    Attributes
+    ----------
+    items_ : ndarray of shape (n_items,)
+        Item ids in index order.
+    network_ : nn.Module
+        The trained network.
+    history_ : list of dict
+        One record per epoch.
+
+    References
+    ----------
+    .. [1] S. Zhang, Y. Tay, L. Yao, A. Sun, J. An. Next item recommendation with self-attentive
+       metric learning. AAAI 2019 workshop on recommender systems and natural language processing.
+
+    Examples
+    --------
+    >>> log = [["tea", "jam"], ["oat", "fig"], ["rye", "ham"]] * 10
+    >>> model = AttRecRecommender(dim=8, learning_rate=0.1, max_epochs=40, random_state=0)
+    >>> model.fit(log).recommend([["oat"]], top=1)[0].tolist()
+    [['fig']]
+    """
+
+    network_: AttRecNetwork
+
+    def __init__(
+        self,
+        *,
+        dim: int = 100,
+        window_size: int = 5,
+        n_targets: int = 3,
+        margin: float = 0.5,
+        n_negatives: int = 1,
+        learning_rate: float = 0.05,
+        weight_decay: float = 1e-3,
+        batch_size: int = 1000,
+        max_epochs: int = 50,
+        patience: int = 5,
+        random_state: RandomState = None,
+    ) -> None:
+        self.dim = dim
+        self.window_size = window_size
+        self.n_targets = n_targets
+        self.margin = margin
+        self.n_negatives = n_negatives
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_positive("margin", self.margin)
+
+    def _build(self) -> nn.Module:
+        return AttRecNetwork(self.n_items_, self.dim, self.window_size)
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        network = self.network_
+        # The published loss is a sum over the batch, ours a mean: dividing what is added to the
+        # gradient and to its square makes Adagrad take the same steps.
+        decay = self.weight_decay / self.batch_size
+        parts: list[dict[str, Any]] = [
+            {"params": network.items.parameters()},
+            {"params": network.project.parameters(), "weight_decay": decay},
+        ]
+        optimizer = torch.optim.Adagrad(
+            parts,
+            lr=self.learning_rate,
+            initial_accumulator_value=_ADAGRAD_START / self.batch_size**2,
+        )
+        optimizer.register_step_post_hook(lambda *_: network.enter_unit_ball())
+        return optimizer
+
+    def _batch_loss(self, clicks: Tensor, targets: Tensor, noise: torch.Generator) -> Tensor:
+        candidates, is_negative, is_real = self._with_negatives(targets, noise)
+        distances = self.network_.squared_distances(clicks, candidates.flatten(1))
+        scores = -distances.view_as(candidates)
+        loss = hinge_loss(scores[..., 0], scores[..., 1:], is_negative, margin=self.margin)
+        return loss.masked_fill(~is_real, 0.0)
+
+
+class AttRecNetwork(nn.Module):
+    """Attention over clicks; index `n_items` is padding and is never attended to."""
+
+    time_signal: Tensor
+
+    def __init__(self, n_items: int, dim: int, window_size: int) -> None:
+        super().__init__()
+        self.n_items = n_items
+        self.items = nn.Embedding(n_items + 1, dim, padding_idx=n_items)
+        nn.init.normal_(self.items.weight, std=dim**-0.5)
+        self.project = nn.Linear(dim, dim, bias=False)
+        signal = sinusoidal_signal(window_size, dim)
+        self.register_buffer("time_signal", signal, persistent=False)
+        self.enter_unit_ball()
+
+    @torch.no_grad()
+    def enter_unit_ball(self) -> None:
+        """Shorten every embedding longer than one; keep padding at zero."""
+        norms = self.items.weight.norm(dim=1, keepdim=True)
+        self.items.weight.div_(norms.clamp(min=1.0))
+        self.items.weight[self.n_items] = 0.0
+
+    def encode(self, clicks: Tensor) -> Tensor:
+        """Return twice m of each history, shape (n, dim), so that inner products rank distances."""
+        return 2 * self.interest(clicks)
+
+    def interest(self, clicks: Tensor) -> Tensor:
+        """Return m, the mean attended embedding of each history, shape (n, dim)."""
+        is_real = clicks != self.n_items  # (n, size)
+        values: Tensor = self.items(clicks)  # (n, size, dim)
+        queries = torch.relu(self.project(values + self.time_signal))
+        affinity = queries @ queries.transpose(1, 2) / values.shape[-1] ** 0.5
+        # A finite fill keeps the rows of padded queries defined; they are not averaged below.
+        weights = affinity.masked_fill(~is_real.unsqueeze(1), -1e9).softmax(-1)
+        n_real = is_real.sum(1, keepdim=True)  # (n, 1)
+        own = torch.eye(clicks.shape[1], dtype=torch.bool, device=clicks.device)
+        weights = weights.masked_fill(own & (n_real > 1).unsqueeze(-1), 0.0)
+        attended = (weights @ values).masked_fill(~is_real.unsqueeze(-1), 0.0)
+        mean: Tensor = attended.sum(1) / n_real
+        return mean
+
+    def squared_distances(self, clicks: Tensor, items: Tensor) -> Tensor:
+        """Return the squared distances of `items` (n, m) to each history's m, shape (n, m)."""
+        apart: Tensor = self.items(items) - self.interest(clicks).unsqueeze(1)  # (n, m, dim)
+        return apart.square().sum(-1)
+
+    def item_table(self) -> tuple[Tensor, Tensor]:
+        """Return item vectors (n_items, dim) and biases (n_items,).
+
+        A squared distance less the part all items share is :math:`|x|^2 - 2 x^T m`.
+        """
+        vectors = self.items.weight[: self.n_items].detach()
+        return vectors, -vectors.square().sum(1)
+
+
+def sinusoidal_signal(size: int, dim: int) -> Tensor:
+    """Return sines, then cosines, of the position at geometric wavelengths, shape (size, dim)."""
+    place = torch.arange(size).unsqueeze(1)
+    half = (dim + 1) // 2
+    wavelength = 10_000 ** (torch.arange(half) / half)
+    angle = place / wavelength
+    return torch.cat([angle.sin(), angle.cos()], dim=1)[:, :dim]

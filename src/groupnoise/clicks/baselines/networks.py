@@ -1,0 +1,329 @@
+"""What the neural recommenders share: training, scoring in blocks, and files."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from groupnoise.clicks.baselines.base import ItemToItemBaseline
+from groupnoise.clicks.baselines.losses import draw_negatives, right_aligned, training_windows
+from groupnoise.clicks.catalogue import ItemHistories
+from groupnoise.core.arrays import (
+    FloatArray,
+    IntArray,
+    ProgressCallback,
+    RandomState,
+    generator_from,
+    torch_generator,
+)
+from groupnoise.core.checks import check_count, check_dropout, check_positive
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import DataError, TrainingError
+from groupnoise.training.networks import seeded
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+def train(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    losses: Callable[[], Iterable[Tensor]],
+    *,
+    max_epochs: int,
+    patience: int,
+    validate: Callable[[], float] | None = None,
+    on_epoch: ProgressCallback | None = None,
+) -> list[dict[str, Any]]:
+    """Minimise a loss epoch by epoch; leave the network at its best epoch, in evaluation mode.
+
+    Parameters
+    ----------
+    network : nn.Module
+        What is trained, in place.
+    optimizer : Optimizer
+        Over the parameters of the network.
+    losses : callable
+        Called once per epoch; yields the mean loss of each batch.
+    max_epochs : int
+        The most epochs to train.
+    patience : int
+        Epochs without a better validation before stopping.
+    validate : callable, optional
+        Returns a figure to maximise. Without it the last epoch counts as the best.
+    on_epoch : callable, optional
+        Called with the record of each epoch.
+
+    Returns
+    -------
+    list of dict
+        One record per epoch: epoch, loss, seconds, and validation if there is one.
+    """
+    history: list[dict[str, Any]] = []
+    best, best_epoch = -float("inf"), 0
+    best_state: dict[str, Tensor] | None = None
+    for epoch in range(1, max_epochs + 1):
+        started = time.perf_counter()
+        loss = _run_epoch(network, optimizer, losses(), epoch)
+        record: dict[str, Any] = {"epoch": epoch, "loss": loss}
+        if validate is not None:
+            record["validation"] = validate()
+            if record["validation"] > best:
+                best, best_epoch = record["validation"], epoch
+                best_state = {name: value.clone() for name, value in network.state_dict().items()}
+        record["seconds"] = time.perf_counter() - started
+        history.append(record)
+        if on_epoch is not None:
+            on_epoch(record)
+        if validate is not None and epoch - best_epoch >= patience:
+            break
+    if best_state is not None:
+        network.load_state_dict(best_state)
+    network.eval()
+    return history
+
+
+def _run_epoch(
+    network: nn.Module, optimizer: torch.optim.Optimizer, losses: Iterable[Tensor], epoch: int
+) -> float:
+    network.train()
+    total, n_batches = 0.0, 0
+    for loss in losses:
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        n_batches += 1
+    mean = total / n_batches
+    if not mean < float("inf"):
+        raise TrainingError(
+            f"the loss is {mean} in epoch {epoch}; lower learning_rate and fit again."
+        )
+    return mean
+
+
+_VALIDATION_NEGATIVES = 100
+
+
+class NeuralRecommender(ItemToItemBaseline):
+    """A recommender whose scores come from a network trained by gradient descent.
+
+    A subclass builds its network and yields the loss of each batch of an epoch.
+    """
+
+    _learned = "network_"
+
+    dim: int
+    window_size: int
+    n_negatives: int
+    learning_rate: float
+    weight_decay: float
+    batch_size: int
+    max_epochs: int
+    patience: int
+    random_state: RandomState
+
+    network_: Any
+    history_: list[dict[str, Any]]
+
+    def fit(
+        self,
+        histories: ItemHistories | Groups,
+        y: object = None,
+        *,
+        item_ids: Any = None,
+        validation: Groups | None = None,
+        on_epoch: ProgressCallback | None = None,
+    ) -> Self:
+        """Learn from click histories.
+
+        Parameters
+        ----------
+        histories : sequence of sequences of item ids, or Groups
+            Each user's clicks in time order. Groups hold item indices: without targets each is a
+            whole history, with targets each is a window whose next click is known.
+        y : ignored
+            Present for scikit-learn.
+        item_ids : array-like of shape (n_items,), optional
+            The whole catalogue. By default every item that occurs; for groups, every index up
+            to the largest.
+        validation : Groups, optional
+            Windows of item indices with targets that were held out. Training stops when the
+            targets' discounted gain among 100 random items has not risen for `patience` epochs,
+            and the best epoch is restored.
+        on_epoch : callable, optional
+            Called with a record (epoch, loss, seconds, validation) after every epoch.
+
+        Returns
+        -------
+        self
+        """
+        training = self._prepare(histories, item_ids)
+        self._learn(training, validation=validation, on_epoch=on_epoch)
+        return self
+
+    def _check_parameters(self) -> None:
+        for name in ("dim", "window_size", "n_negatives", "batch_size", "max_epochs", "patience"):
+            check_count(name, getattr(self, name))
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("weight_decay", self.weight_decay, allow_zero=True)
+        if hasattr(self, "dropout"):
+            check_dropout(self.dropout)
+
+    def _learn(
+        self,
+        training: Groups,
+        *,
+        validation: Groups | None = None,
+        on_epoch: ProgressCallback | None = None,
+    ) -> None:
+        generator = generator_from(self.random_state)
+        with seeded(generator):
+            self.network_ = self._build()
+            self.history_ = train(
+                self.network_,
+                self._optimizer(),
+                self._epoch_losses(training, generator),
+                max_epochs=self.max_epochs,
+                patience=self.patience,
+                validate=None if validation is None else self._validator(validation, generator),
+                on_epoch=on_epoch,
+            )
+
+    @abstractmethod
+    def _build(self) -> nn.Module:
+        """Return a fresh network for `n_items_` items."""
+
+    @abstractmethod
+    def _epoch_losses(
+        self, training: Groups, generator: np.random.Generator
+    ) -> Callable[[], Iterator[Tensor]]:
+        """Return a function that yields the mean loss of each batch of one epoch."""
+
+    def _read(self, histories: Groups) -> IntArray:
+        """Return the clicks the network reads, shape (n, window_size), padded with `n_items_`."""
+        return right_aligned(histories, self.window_size, fill=self.n_items_)
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(
+            self.network_.parameters(),
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
+            fused=True,
+        )
+
+    def _validator(self, validation: Groups, generator: np.random.Generator) -> Callable[[], float]:
+        """Return a function that measures how high the network ranks held-out targets."""
+        if validation.targets is None:
+            raise DataError("validation windows need targets.")
+        negatives = generator.integers(self.n_items_, size=(len(validation), _VALIDATION_NEGATIVES))
+        candidates = np.column_stack([validation.targets, negatives])
+
+        def gain() -> float:
+            scores = self.scores(validation, candidates)
+            target, others = scores[:, :1], scores[:, 1:]
+            place = (others > target).sum(1) + 0.5 * (others == target).sum(1)
+            return float(np.mean(1 / np.log2(place + 2)))
+
+        return gain
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {name: value.numpy() for name, value in self.network_.state_dict().items()}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_popularity()
+        with torch.random.fork_rng(devices=[]):
+            self.network_ = self._build()
+        self.network_.load_state_dict({n: torch.from_numpy(a) for n, a in arrays.items()})
+        self.network_.eval()
+
+
+class WindowTraining(NeuralRecommender):
+    """A network trained on batches of windows: a few clicks and what follows them."""
+
+    n_targets: int
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("n_targets", self.n_targets)
+
+    def _epoch_losses(
+        self, training: Groups, generator: np.random.Generator
+    ) -> Callable[[], Iterator[Tensor]]:
+        windows = training_windows(training, self.window_size, self.n_targets, self.n_items_)
+        clicks = torch.from_numpy(self._read(windows))
+        targets = torch.from_numpy(np.asarray(windows.targets, dtype=np.int64))
+        noise = torch_generator(generator)
+
+        def losses() -> Iterator[Tensor]:
+            for rows in torch.randperm(len(targets), generator=noise).split(int(self.batch_size)):
+                loss = self._batch_loss(clicks[rows], targets[rows], noise)
+                yield loss.sum() / len(rows)
+
+        return losses
+
+    @abstractmethod
+    def _batch_loss(self, clicks: Tensor, targets: Tensor, noise: torch.Generator) -> Tensor:
+        """Return the loss of each of `targets` (n, n_targets), 0 where it is padding."""
+
+    def _with_negatives(
+        self, targets: Tensor, noise: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Draw items against each target.
+
+        Returns
+        -------
+        candidates : int64 Tensor of shape (n, n_targets, 1 + n_negatives)
+            Each target, then what was drawn against it.
+        is_negative : bool Tensor of shape (n, n_targets, n_negatives)
+            False where the draw hit the target.
+        is_real : bool Tensor of shape (n, n_targets)
+            False where the target is padding, for which item 0 stands in.
+        """
+        is_real = targets != self.n_items_
+        targets = targets.masked_fill(~is_real, 0)
+        drawn, is_negative = draw_negatives(targets, self.n_items_, self.n_negatives, noise)
+        return torch.cat([targets.unsqueeze(-1), drawn], dim=-1), is_negative, is_real
+
+
+class VectorScoring(NeuralRecommender):
+    """A network whose score is the inner product of a history vector and an item vector.
+
+    The network turns clicks into vectors of shape (n, dim) in `encode`, and gives item vectors
+    (n_items, dim) and biases (n_items,) in `item_table`.
+    """
+
+    dim: int
+
+    def _rows_at_once(self, n_candidates: int | None) -> int:
+        # Candidates are scored by a copy of their vectors for each history.
+        return super()._rows_at_once(None if n_candidates is None else n_candidates * self.dim)
+
+    def _score_all(self, histories: Groups) -> FloatArray:
+        queries, vectors, biases = self._vectors(histories)
+        scores: FloatArray = queries @ vectors.T + biases
+        return scores
+
+    def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
+        queries, vectors, biases = self._vectors(histories)
+        scores: FloatArray = np.einsum("nd,nmd->nm", queries, vectors[items]) + biases[items]
+        return scores
+
+    def _item_similarity(self, indices: IntArray) -> FloatArray:
+        vectors = self.network_.item_table()[0].numpy()
+        units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return np.asarray(units[indices] @ units.T)
+
+    @torch.no_grad()
+    def _vectors(self, histories: Groups) -> tuple[FloatArray, FloatArray, FloatArray]:
+        self.network_.eval()
+        queries = self.network_.encode(torch.from_numpy(self._read(histories)))
+        vectors, biases = self.network_.item_table()
+        return queries.numpy(), vectors.numpy(), biases.numpy()

@@ -1,0 +1,269 @@
+"""The items a recommender knows: their ids and indices, and the best `k` of a table of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.checks import check_count
+from groupnoise.exceptions import DataError, ModelFileError
+from groupnoise.io.untrusted_arrays import INTEGERS, check_offsets, stored_array
+
+ItemHistories = Iterable[Sequence[Any] | NDArray[Any]]
+"""One time-ordered sequence of item ids per user."""
+
+
+class RaggedIndices(Protocol):
+    """Item indices row after row, as :class:`groupnoise.core.Groups` holds them."""
+
+    objects: NDArray[Any]
+    offsets: IntArray
+
+
+class IndexedHistories(NamedTuple):
+    """Histories as item indices; unlike groups, a row may be empty.
+
+    Attributes
+    ----------
+    items : int64 ndarray of shape (n_clicks,)
+        Item indices of all histories one after the other, unknown items left out.
+    offsets : int64 ndarray of shape (n_histories + 1,)
+        Where each history begins.
+    n_unknown : int64 ndarray of shape (n_histories,)
+        How many unknown items each history lost.
+    """
+
+    items: IntArray
+    offsets: IntArray
+    n_unknown: IntArray
+
+    @property
+    def rows(self) -> IntArray:
+        """The history each item belongs to, shape (n_clicks,)."""
+        return np.repeat(np.arange(len(self.n_unknown)), np.diff(self.offsets))
+
+
+class Catalogue:
+    """A two-way table between item ids and indices from 0.
+
+    Parameters
+    ----------
+    ids : array-like of shape (n_items,)
+        Distinct ids, all whole numbers or all strings; their order is the index.
+
+    Examples
+    --------
+    >>> catalogue = Catalogue(["tea", "jam", "rye"])
+    >>> indexed = catalogue.index([["jam", "ham"], ["rye", "tea"]])
+    >>> indexed.items.tolist(), indexed.offsets.tolist(), indexed.n_unknown.tolist()
+    ([1, 2, 0], [0, 1, 3], [1, 0])
+    """
+
+    def __init__(self, ids: ArrayLike) -> None:
+        self.ids = _id_array(ids)
+        if len(self.ids) == 0:
+            raise DataError("a catalogue needs at least one item; got 0.")
+        self._order = np.argsort(self.ids, kind="stable")
+        self._sorted = self.ids[self._order]
+        repeated = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
+        if len(repeated):
+            raise DataError(f"item id {self._sorted[repeated[0]].item()!r} occurs twice.")
+
+    @classmethod
+    def of_histories(cls, histories: ItemHistories) -> Catalogue:
+        """Return the catalogue of every id that occurs, in sorted order."""
+        flat, _ = _flatten(histories)
+        return cls(np.unique(flat))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def indices_of(self, ids: ArrayLike) -> IntArray:
+        """Return the index of each id, -1 where it is unknown; the shape is kept."""
+        wanted = _id_array(ids)
+        if wanted.size == 0:
+            return np.zeros(wanted.shape, dtype=np.int64)
+        if wanted.dtype.kind != self.ids.dtype.kind:
+            raise DataError(
+                f"item ids are {_kind_name(self.ids)} in this catalogue, but "
+                f"{wanted.flat[0].item()!r} was given; convert it first."
+            )
+        place = np.minimum(np.searchsorted(self._sorted, wanted), len(self) - 1)
+        return np.where(self._sorted[place] == wanted, self._order[place], -1)
+
+    def index(self, histories: ItemHistories | RaggedIndices) -> IndexedHistories:
+        """Return histories as known item indices.
+
+        Parameters
+        ----------
+        histories : sequence of sequences of ids, or Groups of item indices
+            Sequences hold ids and are looked up; groups hold indices already and are only
+            checked against the size of the catalogue.
+        """
+        indices, offsets = self._looked_up(histories)
+        known = indices >= 0
+        n_known_before = np.concatenate([[0], np.cumsum(known)])
+        kept_offsets = n_known_before[offsets]
+        n_unknown = np.diff(offsets) - np.diff(kept_offsets)
+        return IndexedHistories(indices[known].astype(np.int64), kept_offsets, n_unknown)
+
+    def knows(self, histories: ItemHistories | RaggedIndices) -> BoolArray:
+        """Tell of every click whether its item is known, shape (n_clicks,)."""
+        indices, _ = self._looked_up(histories)
+        return indices >= 0
+
+    def _looked_up(self, histories: ItemHistories | RaggedIndices) -> tuple[IntArray, IntArray]:
+        """Return the index of every click, -1 where it is unknown, and where histories begin."""
+        if isinstance(offsets := getattr(histories, "offsets", None), np.ndarray):
+            objects = histories.objects  # type: ignore[union-attr]
+            if objects.ndim != 1 or objects.dtype.kind not in "iu":
+                raise DataError(
+                    f"groups of clicks must hold one whole number per click; got dtype "
+                    f"{objects.dtype}, shape {objects.shape}."
+                )
+            return np.where((objects >= 0) & (objects < len(self)), objects, -1), offsets
+        flat, offsets = _flatten(histories)  # type: ignore[arg-type]
+        return self.indices_of(flat), offsets
+
+    def ids_at(self, indices: IntArray) -> NDArray[Any]:
+        """Return the id at each index; -1 becomes -1, or "" in a catalogue of strings."""
+        ids = self.ids[indices]
+        ids[indices < 0] = -1 if self.ids.dtype.kind == "i" else ""
+        return ids
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the ids as numeric arrays that a model file can hold."""
+        if self.ids.dtype.kind == "i":
+            return {"item_ids": self.ids}
+        encoded = [item.encode("utf-8") for item in self.ids.tolist()]
+        return {
+            "item_ids_utf8": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+            "item_ids_ends": np.cumsum([len(item) for item in encoded]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Catalogue:
+        """Return the catalogue whose :meth:`to_arrays` are among `arrays`."""
+        if "item_ids" in arrays:
+            ids: ArrayLike = stored_array(arrays, "item_ids", types=INTEGERS, shape=(None,))
+        else:
+            utf8 = stored_array(arrays, "item_ids_utf8", types=("u1",), shape=(None,))
+            ends = stored_array(arrays, "item_ids_ends", types=INTEGERS, shape=(None,))
+            offsets = np.concatenate([[0], ends])
+            check_offsets("item_ids_ends", offsets, len(utf8))
+            ids = _decoded(utf8.tobytes(), offsets.tolist())
+        try:
+            return cls(ids)
+        except DataError as error:
+            raise ModelFileError(f"the stored item ids are no catalogue: {error}") from None
+
+
+def top_k(
+    scores: FloatArray, k: int, exclude: tuple[IntArray, IntArray] | None = None
+) -> tuple[IntArray, FloatArray]:
+    """Return the indices and scores of the `k` best items of each row, best first.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows, n_items)
+        Higher is better; -inf is never returned.
+    k : int
+        How many items to return.
+    exclude : pair of int64 ndarray, optional
+        Rows and items that must not be returned.
+
+    Returns
+    -------
+    indices : int64 ndarray of shape (n_rows, k)
+        Of equal scores the lower index comes first. Places left over are -1.
+    best : ndarray of shape (n_rows, k)
+        Their scores, -inf in places left over.
+
+    Examples
+    --------
+    >>> indices, best = top_k(np.array([[1.0, 3.0, 3.0]]), 2)
+    >>> indices.tolist(), best.tolist()
+    ([[1, 2]], [[3.0, 3.0]])
+    """
+    check_count("k", k)
+    table = np.array(scores)
+    if exclude is not None:
+        table[exclude] = -np.inf
+    n_rows, n_items = table.shape
+    width = min(k, n_items)
+    picked = np.argpartition(table, n_items - width, axis=1)[:, n_items - width :]
+    picked.sort(axis=1)  # index order, so that the stable sort below keeps lower indices first
+    best = np.take_along_axis(table, picked, axis=1)
+    # The partition chooses freely among scores equal to the last one taken: settle those rows.
+    last = best.min(axis=1, keepdims=True)
+    for row in np.flatnonzero((table >= last).sum(axis=1) > width):
+        contenders = np.flatnonzero(table[row] >= last[row])
+        by_score = np.argsort(-table[row, contenders], kind="stable")[:width]
+        picked[row] = contenders[by_score]
+        best[row] = table[row, picked[row]]
+    order = np.argsort(-best, axis=1, kind="stable")
+    indices = np.full((n_rows, k), -1, dtype=np.int64)
+    values = np.full((n_rows, k), -np.inf, dtype=table.dtype)
+    values[:, :width] = np.take_along_axis(best, order, axis=1)
+    indices[:, :width] = np.take_along_axis(picked, order, axis=1)
+    indices[np.isneginf(values)] = -1
+    return indices, values
+
+
+def _flatten(histories: ItemHistories) -> tuple[NDArray[Any], IntArray]:
+    """Return all ids one after the other and where each history begins."""
+    if isinstance(histories, str) or not isinstance(histories, Iterable):
+        raise DataError(f"histories must be sequences of item ids, one each; got {histories!r}.")
+    rows = list(histories)
+    for row, history in enumerate(rows):
+        if isinstance(history, str) or not hasattr(history, "__len__"):
+            raise DataError(
+                f"history {row} must be a sequence of item ids; got {history!r}. "
+                "Wrap a single item in a list."
+            )
+    offsets = np.concatenate([[0], np.cumsum([len(history) for history in rows], dtype=np.int64)])
+    if rows and all(_holds_whole_numbers(history) for history in rows):
+        return np.concatenate(rows).astype(np.int64, copy=False), offsets
+    return _id_array(list(chain.from_iterable(rows))), offsets
+
+
+def _holds_whole_numbers(history: Any) -> bool:
+    """Say whether a history is an array that fits int64, so that no click need be looked at."""
+    is_row = isinstance(history, np.ndarray) and history.ndim == 1
+    return is_row and history.dtype.kind in "iu" and np.can_cast(history.dtype, np.int64)
+
+
+def _id_array(ids: ArrayLike) -> NDArray[Any]:
+    """Return ids as an array of int64 or of str, never a mixture turned into text."""
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iU":
+        return ids.astype(np.int64) if ids.dtype.kind == "i" else ids
+    values = np.asarray(ids, dtype=object)
+    numbers = [isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in values.flat]
+    if all(numbers):
+        try:
+            return values.astype(np.int64)
+        except OverflowError:
+            raise DataError("an item id does not fit 64 bits; give ids as strings.") from None
+    if all(isinstance(value, str) for value in values.flat):
+        return values.astype(np.str_)
+    odd = values.flat[numbers.index(False)]
+    raise DataError(
+        f"item ids must be all whole numbers or all strings; got {odd!r} of type "
+        f"{type(odd).__name__}."
+    )
+
+
+def _decoded(text: bytes, offsets: list[int]) -> list[str]:
+    try:
+        return [text[a:b].decode("utf-8") for a, b in pairwise(offsets)]
+    except UnicodeDecodeError:
+        raise ModelFileError("the stored item ids are not text in UTF-8.") from None
+
+
+def _kind_name(ids: NDArray[Any]) -> str:
+    return "whole numbers" if ids.dtype.kind == "i" else "strings"

@@ -1,0 +1,235 @@
+"""Click histories from a table of clicks: user, item and time of every row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.clicks.filters import keep_core, merge_repeats
+from groupnoise.core.arrays import IntArray
+from groupnoise.core.checks import check_positive
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import DataError
+from groupnoise.io.cells import (
+    number_ids,
+    read_id_cells,
+    read_moments,
+    read_numbers,
+    reads_month_first,
+    refuse_empty_cells,
+)
+from groupnoise.io.columns import ClickColumns, find_click_columns
+from groupnoise.io.data_folder import open_if_stored
+from groupnoise.io.datasets import ClickDataset
+from groupnoise.io.named_arrays import NamedArrays, read_input
+from groupnoise.io.polars import pl
+from groupnoise.io.sources import Guesses, Report
+from groupnoise.io.tables import Table
+
+
+@dataclass(frozen=True)
+class ClickRows:
+    """Clicks in the order of the source.
+
+    Attributes
+    ----------
+    users, items : polars.Series
+        Ids, Int64 or String.
+    moments : polars.Series, optional
+        When each click happened; None if the source does not say.
+    n_below_rating : int
+        How many rows were left out because of their rating.
+    """
+
+    users: pl.Series
+    items: pl.Series
+    moments: pl.Series | None
+    n_below_rating: int
+
+
+def click_rows(
+    table: Table,
+    columns: ClickColumns,
+    min_rating: float | None,
+    *,
+    times_are_dates: bool | None = None,
+    month_first: bool = False,
+) -> ClickRows:
+    """Return the clicks of a table; rows rated too low are left out and counted."""
+    moments = None
+    table, n_below = _drop_low_ratings(table, columns.rating, min_rating)
+    table = _one_row_per_click(table, columns)
+    if columns.time is not None:
+        moments = pl.Series(
+            read_moments(table, columns.time, are_dates=times_are_dates, month_first=month_first)
+        )
+    return ClickRows(
+        users=read_id_cells(table, columns.user),
+        items=read_id_cells(table, columns.item),
+        moments=moments,
+        n_below_rating=n_below,
+    )
+
+
+def _drop_low_ratings(
+    table: Table, rating: str | None, min_rating: float | None
+) -> tuple[Table, int]:
+    """Leave out rows below the threshold, and return how many they were."""
+    if rating is None:
+        if min_rating is not None:
+            raise DataError(
+                f"{table.origin} has no column that looks like the rating, which min_rating needs; "
+                "name it with `rating` (--rating)."
+            )
+        return table, 0
+    ratings = read_numbers(table, rating)
+    if min_rating is None:
+        negative = np.flatnonzero(ratings < 0)
+        if len(negative):
+            raise DataError(
+                f"{table.place(int(negative[0]))}: the rating is negative "
+                f"({ratings[negative[0]]:g}); say from which rating on a row counts as a click "
+                "with `min_rating` (--min-rating)."
+            )
+        return table, 0
+    kept: IntArray = np.flatnonzero(ratings >= min_rating)
+    return table.take(kept), len(table) - len(kept)
+
+
+def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
+    """Spread a column of item lists, one list per user, over rows."""
+    cells = table.frame[columns.item]
+    if not isinstance(cells.dtype, (pl.List, pl.Array)):
+        return table
+    refuse_empty_cells(table, columns.item, cells)
+    is_repeated = read_id_cells(table, columns.user).is_duplicated()
+    if is_repeated.any():
+        row = int(is_repeated.arg_true()[1])
+        raise DataError(
+            f"{table.place(row)}: user {table.frame[columns.user][row]!r} occurs twice; give each "
+            "user one list of items."
+        )
+    rows = np.repeat(np.arange(len(table)), cells.list.len().to_numpy())
+    spread = table.take(rows)
+    items = cells.explode(empty_as_null=False)
+    return replace(spread, frame=spread.frame.with_columns(items.alias(columns.item)))
+
+
+def read_clicks(
+    source: Any,
+    *,
+    user: str | None = None,
+    item: str | None = None,
+    time: str | None = None,
+    rating: str | None = None,
+    min_rating: float | None = None,
+    session_gap: float | None = None,
+    repeats: str = "keep",
+    per_user: int = 1,
+    per_item: int = 1,
+    name: str | None = None,
+    report: Report | None = None,
+    **table_options: Any,
+) -> ClickDataset:
+    """Read click histories from a log with one row per click.
+
+    Parameters
+    ----------
+    source : str, Path or frame
+        CSV (also Amazon's `user,item,rating,timestamp` without a header), TSV, Parquet, Arrow,
+        JSON lines (a file, a folder, a glob, an address), text of `user item` or
+        `user item item ...` lines, `.npz`, `.mat`, or a frame of pandas, polars or pyarrow.
+    user, item : str, optional
+        The columns of ids, text or whole numbers. The item column may hold lists, one per user.
+    time : str, optional
+        The column that orders the clicks of a user: numbers or dates, which may be
+        day/month/year or month/day/year if that can be told from them. Without one the order of
+        the rows counts; clicks at the same time keep it too.
+    rating, min_rating : str and float, optional
+        Rows rated below `min_rating` are left out. Without a threshold every row is a click, and
+        a negative rating is refused.
+    session_gap : float, optional
+        Cut the histories where more than this passes between two clicks, in the unit of the time
+        column (seconds for dates); each session then is a history of its own.
+    repeats : {'keep', 'merge_adjacent', 'keep_first'}, default='keep'
+        What becomes of a user's clicks on one item; see `merge_repeats`.
+    per_user, per_item : int, default=1
+        Keep the core in which every user and item has that many clicks; see `keep_core`.
+    name : str, optional
+        What to call the set; by default the file's name.
+    report : callable, optional
+        Told of each guess, one sentence at a time.
+    **table_options
+        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
+
+    Returns
+    -------
+    clicks : ClickDataset
+        Users and items in the order of their ids; `notes` counts the rows read and left out, and
+        lists the guesses.
+    """
+    stored = open_if_stored(source, ClickDataset)
+    if stored is not None:
+        return stored
+    guesses = Guesses(report)
+    table = read_input(source, report=guesses, **table_options)
+    if isinstance(table, NamedArrays):
+        table = table.as_table()
+    columns = find_click_columns(
+        table.frame, table.origin, guesses, user=user, item=item, time=time, rating=rating
+    )
+    month_first = reads_month_first(table, columns.time, guesses)
+    rows = click_rows(table, columns, min_rating, month_first=month_first)
+    if len(rows.users) == 0:
+        reason = "" if min_rating is None else f" rated {min_rating:g} or more"
+        raise DataError(f"{table.origin} has no click{reason}; at least one is needed.")
+    clicks, moments = _histories_of(rows, name or table.name)
+    if session_gap is not None:
+        clicks = _cut_sessions(clicks, moments, session_gap)
+    clicks.notes.update(
+        rows_read=len(table), rows_below_min_rating=rows.n_below_rating, guesses=guesses.sentences
+    )
+    clicks = merge_repeats(clicks, repeats)
+    if per_user > 1 or per_item > 1:
+        clicks = keep_core(clicks, per_user=per_user, per_item=per_item)
+    return clicks
+
+
+def _histories_of(rows: ClickRows, name: str) -> tuple[ClickDataset, NDArray[Any] | None]:
+    """Return the histories, and the time of each of their clicks."""
+    user_ids, users = number_ids(rows.users)
+    item_ids, items = number_ids(rows.items)
+    moments = None if rows.moments is None else rows.moments.to_numpy()
+    by_user = np.argsort(users, kind="stable")
+    order = by_user if moments is None else np.lexsort((moments, users))
+    sizes = np.bincount(users, minlength=len(user_ids))
+    clicks = ClickDataset(
+        name=name,
+        histories=Groups(items[order], np.concatenate([[0], np.cumsum(sizes)])),
+        item_ids=item_ids,
+        user_ids=user_ids,
+        notes={"clicks_out_of_time_order": int((order != by_user).sum())},
+    )
+    return clicks, None if moments is None else moments[order]
+
+
+def _cut_sessions(
+    clicks: ClickDataset, moments: NDArray[Any] | None, session_gap: float
+) -> ClickDataset:
+    check_positive("session_gap", session_gap)
+    if moments is None:
+        raise DataError(
+            f"{clicks.name} has no column that looks like the time, which sessions need; name it "
+            "with `time` (--time)."
+        )
+    begins = np.concatenate([[True], np.diff(moments) > session_gap])
+    begins[clicks.histories.offsets[:-1]] = True
+    starts = np.flatnonzero(begins)
+    return replace(
+        clicks,
+        histories=Groups(clicks.histories.objects, np.append(starts, len(moments))),
+        user_ids=clicks.user_ids[clicks.histories.group_of_object[starts]],
+    )

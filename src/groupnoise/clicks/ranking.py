@@ -1,0 +1,358 @@
+"""Where a recommender ranks the true next item: among samples or the whole catalogue."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
+from groupnoise.core.checks import check_choice, check_count
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import DataError
+
+SLICE = 248
+"""Items at a time: at most 255, so that a count fits a byte, which is the fastest to add up."""
+
+
+class ItemSlices(Protocol):
+    """Scores of rows for a slice of the items."""
+
+    def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
+        """Return scores, higher is better, shape (n_rows, n_items of the slice).
+
+        Parameters
+        ----------
+        items : slice
+            Of the catalogue.
+        rows : int64 ndarray, optional
+            The rows to score; all if not given.
+        """
+        ...  # pragma: no cover
+
+
+class SlicedRanks(NamedTuple):
+    """Ranks, and which of them hold.
+
+    Attributes
+    ----------
+    n_better, n_tied : int64 ndarray of shape (n_rows,)
+        How many items beat, and equal, the target; the target itself is not counted.
+    is_settled : bool ndarray of shape (n_rows,)
+        Whether both passes gave the target the same score to the last bit. A product of few rows
+        may be rounded otherwise than one of many; such a row must be ranked another way.
+    """
+
+    n_better: IntArray
+    n_tied: IntArray
+    is_settled: BoolArray
+
+
+def rank_by_slices(
+    slices: ItemSlices, targets: IntArray, n_items: int, excluded: tuple[IntArray, IntArray]
+) -> SlicedRanks:
+    """Count the items above, and level with, the target of each row.
+
+    Parameters
+    ----------
+    slices : ItemSlices
+        Scores the rows.
+    targets : int64 ndarray of shape (n_rows,)
+        The item to rank in each row.
+    n_items : int
+        The size of the catalogue.
+    excluded : pair of int64 ndarrays
+        (rows, items) that are no candidates; the target of each row among them.
+    """
+    n_rows = len(targets)
+    parts = [slice(first, min(first + SLICE, n_items)) for first in range(0, n_items, SLICE)]
+    holders = _by_part(targets, len(parts))
+    wanted = np.empty(n_rows, dtype=np.float32)
+    for items, rows in zip(parts, holders, strict=True):
+        if len(rows):
+            scores = slices.scores(items, rows)
+            wanted[rows] = scores[np.arange(len(rows)), targets[rows] - items.start]
+    better, tied = np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64)
+    is_settled = np.ones(n_rows, dtype=bool)
+    row_of, item_of = excluded
+    for items, rows, pairs in zip(parts, holders, _by_part(item_of, len(parts)), strict=True):
+        scores = slices.scores(items)
+        better += np.add.reduce(scores > wanted[:, None], axis=1, dtype=np.uint8)
+        tied += np.add.reduce(scores == wanted[:, None], axis=1, dtype=np.uint8)
+        is_settled[rows] = scores[rows, targets[rows] - items.start] == wanted[rows]
+        row = row_of[pairs]
+        removed = scores[row, item_of[pairs] - items.start]
+        better -= np.bincount(row[removed > wanted[row]], minlength=n_rows)
+        tied -= np.bincount(row[removed == wanted[row]], minlength=n_rows)
+    return SlicedRanks(better, tied, is_settled)
+
+
+def _by_part(items: IntArray, n_parts: int) -> list[IntArray]:
+    """Return the places of the items that lie in each part."""
+    order = np.argsort(items, kind="stable")
+    cuts = np.searchsorted(items[order], SLICE * np.arange(1, n_parts))
+    return np.split(order, cuts)
+
+
+PROTOCOLS = ("sampled", "full")
+
+_BLOCK_ENTRIES = 1 << 25
+"""Scores held at once: 128 MB in single precision."""
+
+
+class Scorer(Protocol):
+    """Anything that gives every item, or the named items, a score for each history."""
+
+    def scores(self, histories: Groups, items: IntArray | None = None) -> FloatArray:
+        """Return scores, higher is better.
+
+        Parameters
+        ----------
+        histories : Groups
+            Item indices; targets, if any, must be ignored.
+        items : int64 ndarray of shape (n_groups, n_candidates), optional
+            Item indices to score for each history; all items if not given.
+
+        Returns
+        -------
+        ndarray of shape (n_groups, n_items) or (n_groups, n_candidates)
+        """
+        ...  # pragma: no cover
+
+
+@runtime_checkable
+class SlicedScorer(Protocol):
+    """A scorer that can also score all histories for a few items at a time."""
+
+    def item_slices(self, histories: Groups) -> ItemSlices | None:
+        """Return the scores by slices of items, or None where they are not to be had."""
+        ...  # pragma: no cover
+
+
+class TargetRanks(NamedTuple):
+    """How many of the other candidates beat, and equal, each target.
+
+    Attributes
+    ----------
+    n_better, n_tied : int64 ndarray of shape (n_groups,)
+        Pass both to :func:`hit_at_k` and :func:`ndcg_at_k`.
+    """
+
+    n_better: IntArray
+    n_tied: IntArray
+
+
+def rank_targets(
+    scorer: Scorer,
+    groups: Groups,
+    n_items: int,
+    protocol: str = "sampled",
+    *,
+    seen: Groups | None = None,
+    n_negatives: int = 100,
+    random_state: RandomState = 0,
+) -> TargetRanks:
+    """Rank the target of each group among other items.
+
+    Parameters
+    ----------
+    scorer : Scorer
+        A fitted recommender, or anything with its `scores`.
+    groups : Groups
+        Item indices with the index of the next item as target, one group per test user.
+    n_items : int
+        The size of the catalogue.
+    protocol : {"sampled", "full"}
+        `sampled` draws distinct negatives for each row uniformly from the items its user never
+        touched (the paper's and its authors' protocol, with 100 of them; the authors' own code
+        may draw one negative twice). `full` ranks the whole catalogue, less what was seen.
+    seen : Groups, optional
+        For each row every item its user touched, at any time; these are no candidates. By
+        default the row's own group. The target itself may be among them.
+    n_negatives : int
+        Negatives per row under `sampled`.
+    random_state : int, generator or None
+        Decides the negatives under `sampled`; the same seed gives all scorers the same ones.
+
+    Returns
+    -------
+    TargetRanks
+        `(n_better, n_tied)`, each of shape (n_groups,).
+
+    Raises
+    ------
+    DataError
+        If targets are missing or outside the catalogue, `seen` does not match the groups, too few
+        items are left to draw from, or a score is NaN.
+
+    Examples
+    --------
+    >>> class Shortest:
+    ...     def scores(self, histories, items=None):
+    ...         columns = np.broadcast_to(np.arange(6), (len(histories), 6))
+    ...         return -(columns if items is None else items)
+    >>> tests = Groups.from_lists([[0, 1], [5]], targets=[3, 3])
+    >>> rank_targets(Shortest(), tests, n_items=6, protocol="full").n_better.tolist()
+    [1, 3]
+    """
+    check_choice("protocol", protocol, PROTOCOLS)
+    targets = _checked_targets(groups, n_items)
+    excluded = _Exclusions(groups if seen is None else seen, targets, n_items)
+    if protocol == "full":
+        return _rank_by_slices(scorer, groups, targets, n_items, excluded)
+    check_count("n_negatives", n_negatives)
+    negatives = _draw_negatives(excluded, n_items, n_negatives, generator_from(random_state))
+    return _rank_among(scorer, groups, np.column_stack([targets, negatives]))
+
+
+class _Exclusions:
+    """The distinct items that are no candidates in each row, row after row in item order."""
+
+    def __init__(self, seen: Groups, targets: IntArray, n_items: int) -> None:
+        if len(seen) != len(targets):
+            raise DataError(f"{len(targets)} rows came with seen items of {len(seen)} rows.")
+        known = (seen.objects >= 0) & (seen.objects < n_items)
+        keys = seen.group_of_object[known] * n_items + seen.objects[known]
+        # A target is never its own competitor, seen or not.
+        keys = np.unique(np.concatenate([keys, np.arange(len(targets)) * n_items + targets]))
+        self.rows, self.items = np.divmod(keys, n_items)
+        self.offsets = np.searchsorted(self.rows, np.arange(len(targets) + 1))
+
+    def subset(self, kept: IntArray) -> _Exclusions:
+        """Return those of some rows, in rising order, numbered anew."""
+        part = copy(self)
+        is_kept = np.isin(self.rows, kept)
+        part.rows, part.items = np.searchsorted(kept, self.rows[is_kept]), self.items[is_kept]
+        part.offsets = np.searchsorted(part.rows, np.arange(len(kept) + 1))
+        return part
+
+
+def _draw_negatives(
+    excluded: _Exclusions, n_items: int, n_negatives: int, generator: np.random.Generator
+) -> IntArray:
+    """Draw distinct items of each row's complement, shape (n_rows, n_negatives)."""
+    n_rows = len(excluded.offsets) - 1
+    n_excluded = np.diff(excluded.offsets)
+    n_left = n_items - n_excluded
+    if n_left.min() < n_negatives:
+        row = int(n_left.argmin())
+        raise DataError(
+            f"row {row} leaves {n_left[row]} of {n_items} items to draw {n_negatives} negatives "
+            "from; ask for fewer negatives or use protocol='full'."
+        )
+    # Floyd's sampling, all rows at once: exact and of fixed length, unlike rejection.
+    places = np.empty((n_rows, n_negatives), dtype=np.int64)
+    for column in range(n_negatives):
+        last = n_left - n_negatives + column
+        draw = generator.integers(last + 1)
+        repeated = (places[:, :column] == draw[:, None]).any(axis=1)
+        places[:, column] = np.where(repeated, last, draw)
+    # Place p of a complement is item p plus the number of excluded items not above it: the j-th
+    # excluded item (from 0) lies below place p when its value less j does not exceed p.
+    j = np.arange(len(excluded.items)) - excluded.offsets[excluded.rows]
+    steps = excluded.rows * n_items + excluded.items - j
+    keys = np.arange(n_rows)[:, None] * n_items + places
+    below = np.searchsorted(steps, keys, side="right") - excluded.offsets[:-1, None]
+    return places + below
+
+
+def _rank_among(scorer: Scorer, groups: Groups, candidates: IntArray) -> TargetRanks:
+    """Rank the first candidate of each row among the others."""
+    n_rows, n_candidates = candidates.shape
+    better, tied = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+    for rows in _blocks(n_rows, n_candidates):
+        scores = np.asarray(scorer.scores(groups.subset(np.r_[rows]), candidates[rows]))
+        _check_scores(scores, candidates[rows].shape)
+        better[rows], tied[rows] = _compare(scores, scores[:, 0])
+    return TargetRanks(better, tied - 1)
+
+
+def _rank_by_slices(
+    scorer: Scorer, groups: Groups, targets: IntArray, n_items: int, excluded: _Exclusions
+) -> TargetRanks:
+    """Rank a few items at a time where the scorer offers that, and row by row where not."""
+    n_rows = len(groups)
+    better, tied = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+    is_settled = np.zeros(n_rows, dtype=bool)
+    if isinstance(scorer, SlicedScorer):
+        for rows in _blocks(n_rows, SLICE):
+            slices = scorer.item_slices(groups.subset(np.r_[rows]))
+            if slices is None:
+                continue
+            part = slice(excluded.offsets[rows.start], excluded.offsets[rows.stop])
+            pairs = (excluded.rows[part] - rows.start, excluded.items[part])
+            better[rows], tied[rows], is_settled[rows] = rank_by_slices(
+                slices, targets[rows], n_items, pairs
+            )
+    left = np.flatnonzero(~is_settled)
+    if len(left):
+        ranks = _rank_in_catalogue(
+            scorer, groups.subset(left), targets[left], n_items, excluded.subset(left)
+        )
+        better[left], tied[left] = ranks
+    return TargetRanks(better, tied)
+
+
+def _rank_in_catalogue(
+    scorer: Scorer, groups: Groups, targets: IntArray, n_items: int, excluded: _Exclusions
+) -> TargetRanks:
+    n_rows = len(groups)
+    better, tied = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
+    for rows in _blocks(n_rows, n_items):
+        scores = np.asarray(scorer.scores(groups.subset(np.r_[rows])))
+        n_block = rows.stop - rows.start
+        _check_scores(scores, (n_block, n_items))
+        target_scores = scores[np.arange(n_block), targets[rows]]
+        better[rows], tied[rows] = _compare(scores, target_scores)
+        # Counting all items and taking the excluded back costs less than masking the block.
+        part = slice(excluded.offsets[rows.start], excluded.offsets[rows.stop])
+        row = excluded.rows[part] - rows.start
+        removed = scores[row, excluded.items[part]]
+        better[rows] -= np.bincount(row[removed > target_scores[row]], minlength=n_block)
+        tied[rows] -= np.bincount(row[removed == target_scores[row]], minlength=n_block)
+    return TargetRanks(better, tied)
+
+
+def _compare(scores: FloatArray, target_scores: FloatArray) -> tuple[IntArray, IntArray]:
+    """Count per row the scores above, and equal to, the target's (itself included).
+
+    Row by row: a row stays in the cache for both counts, and counting one array of truth values
+    is many times faster than summing along an axis of many.
+    """
+    better = np.empty(len(scores), dtype=np.int64)
+    tied = np.empty(len(scores), dtype=np.int64)
+    for number, (row, target) in enumerate(zip(scores, target_scores, strict=True)):
+        better[number] = np.count_nonzero(row > target)
+        tied[number] = np.count_nonzero(row == target)
+    return better, tied
+
+
+def _blocks(n_rows: int, width: int) -> list[slice]:
+    size = max(1, _BLOCK_ENTRIES // width)
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+def _check_scores(scores: NDArray[np.floating], shape: tuple[int, ...]) -> None:
+    if scores.shape != shape:
+        raise DataError(
+            f"the scorer returned scores of shape {scores.shape}; (rows, items) = {shape} was "
+            "expected. Fit it on the same catalogue."
+        )
+    # The largest score is NaN if any is, and costs no further block of memory.
+    if np.isnan(scores.max(axis=1)).any():
+        raise DataError("the scorer returned NaN; a rank cannot be read from it.")
+
+
+def _checked_targets(groups: Groups, n_items: int) -> IntArray:
+    if groups.targets is None:
+        raise DataError("these groups have no targets, so there is nothing to rank.")
+    targets = np.asarray(groups.targets, dtype=np.int64)
+    outside = np.flatnonzero((targets < 0) | (targets >= n_items))
+    if len(outside):
+        raise DataError(
+            f"target {targets[outside[0]]} in row {outside[0]} is outside the catalogue of "
+            f"{n_items} items."
+        )
+    return targets

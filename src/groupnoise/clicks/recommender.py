@@ -1,0 +1,275 @@
+"""Answering with a recommender: reading histories, scoring them in blocks, ranking items."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from groupnoise.clicks.catalogue import Catalogue, IndexedHistories, ItemHistories, top_k
+from groupnoise.core.arrays import FloatArray, IntArray, count_ids
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import DataError, UnknownTargetError
+from groupnoise.io.untrusted_arrays import FLOATS, INTEGERS, check_numbers, stored_array
+
+_BLOCK_ENTRIES = 1 << 22
+"""Scores computed at once: 32 MB in double precision."""
+
+
+class Recommender(BaseEstimator):
+    """Histories in, scores over items out; a subclass learns and says how to score.
+
+    Histories are lists of item ids, each a user's clicks in time order, or
+    :class:`~groupnoise.core.Groups` of item *indices* into `items_`.
+    """
+
+    _learned: ClassVar[str] = "catalogue_"
+    """The attribute that holds what training gives; without it a recommender is not fitted."""
+
+    catalogue_: Catalogue
+    popularity_: FloatArray
+
+    @property
+    def items_(self) -> NDArray[Any]:
+        """The id of each item index, shape (n_items,)."""
+        return self.catalogue_.ids
+
+    @property
+    def n_items_(self) -> int:
+        """The size of the catalogue."""
+        return len(self.catalogue_)
+
+    def scores(
+        self, histories: ItemHistories | Groups, items: ArrayLike | None = None
+    ) -> FloatArray:
+        """Score items as the next click of each history, higher is better.
+
+        Parameters
+        ----------
+        histories : sequence of sequences of item ids, or Groups of item indices
+            Unknown items are ignored; an empty history is answered with popularity. Targets of
+            groups are ignored.
+        items : array-like of shape (n_histories, n_candidates) or (n_candidates,), optional
+            What to score: ids if histories hold ids, indices if they are groups. All by default.
+
+        Returns
+        -------
+        ndarray of shape (n_histories, n_items_) or (n_histories, n_candidates)
+            -inf for a candidate that is not in the catalogue.
+        """
+        check_is_fitted(self)
+        indexed = self.catalogue_.index(histories)
+        n_rows = len(indexed.n_unknown)
+        if items is None:
+            candidates = None
+        else:
+            wanted = np.asarray(items)
+            indices = (
+                np.where((wanted >= 0) & (wanted < self.n_items_), wanted, -1)
+                if isinstance(histories, Groups)
+                else self.catalogue_.indices_of(wanted)
+            )
+            candidates = np.broadcast_to(indices, (n_rows, indices.shape[-1]))
+            if candidates.size == 0:
+                return np.zeros(candidates.shape)
+        blocks = [block for _, block in self._score_blocks(indexed, candidates)]
+        if not blocks:
+            return np.zeros((0, self.n_items_))
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+    def recommend(
+        self, histories: ItemHistories | Groups, top: int = 10, exclude_seen: bool = True
+    ) -> tuple[NDArray[Any], FloatArray]:
+        """Return the items each history should be followed by, best first.
+
+        Parameters
+        ----------
+        histories : sequence of sequences of item ids, or Groups of item indices
+            As in :meth:`scores`.
+        top : int
+            How many items to return.
+        exclude_seen : bool
+            Leave out what the history holds already.
+
+        Returns
+        -------
+        ids : ndarray of shape (n_histories, top)
+            Item ids; of equal scores the item listed earlier in `items_` comes first. A place
+            that cannot be filled holds -1 (or an empty string) and scores -inf.
+        scores : ndarray of shape (n_histories, top)
+        """
+        check_is_fitted(self)
+        indexed = self.catalogue_.index(histories)
+        n_rows = len(indexed.n_unknown)
+        best = np.full((n_rows, top), -1, dtype=np.int64)
+        values = np.full((n_rows, top), -np.inf)
+        for rows, block in self._score_blocks(indexed, None):
+            part = slice(indexed.offsets[rows.start], indexed.offsets[rows.stop])
+            seen = (indexed.rows[part] - rows.start, indexed.items[part])
+            best[rows], values[rows] = top_k(block, top, seen if exclude_seen else None)
+        return self.catalogue_.ids_at(best), values
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range; called first by `fit`."""
+
+    def _check_popularity(self) -> None:
+        """Refuse popularity from a file that does not fit the catalogue."""
+        popularity = stored_array(
+            {"popularity": self.popularity_},
+            "popularity",
+            types=(*FLOATS, *INTEGERS),
+            shape=(self.n_items_,),
+        )
+        check_numbers("popularity", popularity)
+
+    def _rows_at_once(self, n_candidates: int | None) -> int:
+        """Return how many histories to score together, for that many candidates or for all."""
+        return max(1, _BLOCK_ENTRIES // max(self.n_items_, n_candidates or 0))
+
+    @abstractmethod
+    def _score_all(self, histories: Groups) -> FloatArray:
+        """Return scores of all items, shape (n_groups, n_items)."""
+
+    def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
+        """Return scores of the given items, shape of `items`."""
+        return np.take_along_axis(self._score_all(histories), items, axis=1)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, self._learned)
+
+    def _prepare(self, histories: ItemHistories | Groups, item_ids: Any) -> Groups:
+        """Check parameters, set catalogue and popularity, and return the training data."""
+        self._check_parameters()
+        catalogue, training = self._read_training(histories, item_ids)
+        clicks = training.objects if training.targets is None else training.targets
+        if hasattr(self, self._learned):
+            # Should this fit fail, what an earlier one learned must not answer under new names.
+            delattr(self, self._learned)
+        self.catalogue_, self.popularity_ = catalogue, count_ids(clicks, len(catalogue))
+        return training
+
+    def _read_training(
+        self, histories: ItemHistories | Groups, item_ids: Any
+    ) -> tuple[Catalogue, Groups]:
+        """Return the catalogue and the training data as groups of item indices."""
+        if isinstance(histories, Groups):
+            if histories.objects.dtype.kind not in "iu" or histories.objects.ndim != 1:
+                raise DataError("groups of clicks must hold one whole item index per click.")
+            arrays = [a for a in (histories.objects, histories.targets) if a is not None]
+            largest = max(int(a.max()) for a in arrays)
+            if min(int(a.min()) for a in arrays) < 0:
+                raise DataError("groups of clicks hold a negative item index.")
+            catalogue = Catalogue(np.arange(largest + 1) if item_ids is None else item_ids)
+            if largest >= len(catalogue):
+                raise DataError(
+                    f"groups hold item index {largest}, but item_ids lists {len(catalogue)} items."
+                )
+            return catalogue, histories
+        rows = list(histories)
+        catalogue = Catalogue.of_histories(rows) if item_ids is None else Catalogue(item_ids)
+        indexed = catalogue.index(rows)
+        if indexed.n_unknown.any():
+            row = int(indexed.n_unknown.argmax())
+            raise UnknownTargetError(f"history {row} holds items that item_ids does not list.")
+        return catalogue, _non_empty(indexed)[0]
+
+    def _score_blocks(
+        self, indexed: IndexedHistories, candidates: IntArray | None
+    ) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield (rows, scores) block by block, popularity standing in for empty histories."""
+        n_rows = len(indexed.n_unknown)
+        size = self._rows_at_once(None if candidates is None else candidates.shape[1])
+        for start in range(0, n_rows, size):
+            rows = slice(start, min(start + size, n_rows))
+            wanted = None if candidates is None else candidates[rows]
+            yield rows, self._score_block(_rows_of(indexed, rows), wanted)
+
+    def _score_block(self, indexed: IndexedHistories, wanted: IntArray | None) -> FloatArray:
+        n_rows = len(indexed.n_unknown)
+        shape = (n_rows, self.n_items_) if wanted is None else wanted.shape
+        known = None if wanted is None else np.maximum(wanted, 0)
+        answered = np.flatnonzero(np.diff(indexed.offsets))
+        if len(answered):
+            groups, _ = _non_empty(indexed)
+            scores = (
+                self._score_all(groups)
+                if known is None
+                else self._score_some(groups, known[answered])
+            )
+        if len(answered) < n_rows:
+            popularity = self.popularity_ if known is None else self.popularity_[known]
+            filled = np.array(np.broadcast_to(popularity, shape))
+            if len(answered):
+                filled[answered] = scores
+            scores = filled
+        return scores if wanted is None else np.where(wanted < 0, -np.inf, scores)
+
+
+class ItemToItemRecommender(Recommender):
+    """A recommender that can also say which items go with an item."""
+
+    def similar_items(self, item_ids: ArrayLike, top: int = 10) -> tuple[NDArray[Any], FloatArray]:
+        """Return the items that go best with each of `item_ids`, best first.
+
+        Parameters
+        ----------
+        item_ids : array-like of shape (n,)
+            Ids of known items.
+        top : int
+            How many to return; never the item itself.
+
+        Returns
+        -------
+        ids : ndarray of shape (n, top)
+        similarity : ndarray of shape (n, top)
+
+        Raises
+        ------
+        UnknownTargetError
+            If an item was never seen in training.
+        """
+        check_is_fitted(self)
+        wanted = np.atleast_1d(np.asarray(item_ids))
+        indices = self.catalogue_.indices_of(wanted)
+        if (indices < 0).any():
+            unknown = wanted[indices < 0][0].item()
+            raise UnknownTargetError(f"item {unknown!r} is not in the catalogue of this model.")
+        best = np.empty((len(indices), top), dtype=np.int64)
+        values = np.empty((len(indices), top))
+        size = max(1, _BLOCK_ENTRIES // self.n_items_)
+        for start in range(0, len(indices), size):
+            block = indices[start : start + size]
+            rows = slice(start, start + len(block))
+            best[rows], values[rows] = top_k(
+                self._item_similarity(block), top, (np.arange(len(block)), block)
+            )
+        return self.catalogue_.ids_at(best), values
+
+    def _item_similarity(self, indices: IntArray) -> FloatArray:
+        """Return how well all items go with each given one, shape (n, n_items)."""
+        return self._score_all(Groups.from_array(indices[:, None]))
+
+
+def last_items(histories: Groups) -> IntArray:
+    """Return the most recent item of each history, shape (n_groups,)."""
+    return np.asarray(histories.objects[histories.offsets[1:] - 1])
+
+
+def _non_empty(indexed: IndexedHistories) -> tuple[Groups, IntArray]:
+    """Return the histories that hold any item, and their rows."""
+    rows = np.flatnonzero(np.diff(indexed.offsets))
+    if len(rows) == 0:
+        raise DataError("every history is empty; at least one click is needed.")
+    offsets = np.concatenate([[0], indexed.offsets[rows + 1]])
+    return Groups(indexed.items, offsets), rows
+
+
+def _rows_of(indexed: IndexedHistories, rows: slice) -> IndexedHistories:
+    first, last = indexed.offsets[rows.start], indexed.offsets[rows.stop]
+    offsets = indexed.offsets[rows.start : rows.stop + 1] - first
+    return IndexedHistories(indexed.items[first:last], offsets, indexed.n_unknown[rows])

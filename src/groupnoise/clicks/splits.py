@@ -1,0 +1,122 @@
+"""Training, validation and test windows of a click log, under named protocols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from groupnoise.clicks.windows import cut_windows, take_windows
+from groupnoise.core.arrays import BoolArray, IntArray, RandomState, generator_from
+from groupnoise.core.checks import check_choice
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import DataError
+from groupnoise.io.datasets import Windows, WindowSplit
+
+CLICK_PROTOCOLS = ("authors", "paper", "leave_one_out")
+
+
+def split_clicks(
+    histories: Groups,
+    protocol: str = "authors",
+    *,
+    size: int = 5,
+    min_size: int | None = None,
+    random_state: RandomState = None,
+) -> WindowSplit:
+    """Cut histories into windows and hold some of each user's out.
+
+    Parameters
+    ----------
+    histories : Groups
+        One group of item ids per user, in time order.
+    protocol : {'authors', 'paper', 'leave_one_out'}, default='authors'
+        - `authors`: sliding windows of `size` clicks and the next. Users with at least `size + 2`
+          clicks give their last window to test and the one before it to validation; all other
+          windows, also those of shorter users, train. (The authors' code tests likewise, has no
+          validation part, and drops the shorter users.)
+        - `paper`: disjoint chunks of at most `size + 1`. Users with at least three chunks give a
+          random one to test and another to validation; all other chunks train.
+        - `leave_one_out`: the last click of users with at least three is the target for test,
+          the one before it for validation, every earlier one trains, with up to `size` clicks
+          before it as the group.
+    size : int, default=5
+        The most objects a group may hold.
+    min_size : int, optional
+        The fewest objects of a training group: `size` for `authors`, otherwise 1, unless given.
+        With `authors` a smaller number adds the beginnings of histories as shorter groups.
+    random_state : int, numpy generator or None
+        Decides the chunks of `paper`; the other protocols draw nothing.
+
+    Returns
+    -------
+    split : WindowSplit
+        A click is the target of at most one window, so no held-out target is trained on.
+        `notes` counts users that are tested, that only train, and that are too short for either.
+
+    Examples
+    --------
+    >>> from groupnoise import Groups
+    >>> split = split_clicks(Groups.from_lists([range(8), range(3)]), size=5, min_size=2)
+    >>> split.test.positions.tolist(), split.validation.positions.tolist()
+    ([7], [6])
+    >>> split.train.users.tolist(), split.train.positions.tolist()
+    ([0, 0, 0, 0, 1], [2, 3, 4, 5, 2])
+    """
+    check_choice("protocol", protocol, CLICK_PROTOCOLS)
+    if protocol == "paper":
+        windows = cut_windows(histories, "chunks", size=size, min_size=min_size)
+        in_validation, in_test = _two_random_windows(windows, generator_from(random_state))
+    else:
+        if min_size is None:
+            min_size = size if protocol == "authors" else 1
+        windows = cut_windows(histories, "sliding", size=size, min_size=min_size)
+        least_clicks = size + 2 if protocol == "authors" else 3
+        from_the_end = histories.sizes[windows.users] - windows.positions
+        is_tested = histories.sizes[windows.users] >= least_clicks
+        in_validation, in_test = is_tested & (from_the_end == 2), is_tested & (from_the_end == 1)
+    in_training = ~in_validation & ~in_test
+    _refuse_an_empty_part(protocol, in_training, in_test)
+    return WindowSplit(
+        train=take_windows(windows, in_training),
+        validation=take_windows(windows, in_validation),
+        test=take_windows(windows, in_test),
+        notes=_count_users(protocol, len(histories), windows.users, in_test),
+    )
+
+
+def _two_random_windows(
+    windows: Windows, generator: np.random.Generator
+) -> tuple[BoolArray, BoolArray]:
+    """Mark two distinct random windows of every user with at least three."""
+    # Windows come ordered by user: a random order inside each user makes the first two a draw.
+    order = np.lexsort((generator.random(len(windows.users)), windows.users))
+    counts = np.bincount(windows.users)
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    is_tested = counts[windows.users] >= 3
+    in_validation, in_test = np.zeros((2, len(order)), dtype=np.bool_)
+    in_validation[order] = rank == 0
+    in_test[order] = rank == 1
+    return in_validation & is_tested, in_test & is_tested
+
+
+def _refuse_an_empty_part(protocol: str, in_training: BoolArray, in_test: BoolArray) -> None:
+    for part, rows in {"test": in_test, "training": in_training}.items():
+        if not rows.any():
+            raise DataError(
+                f"protocol {protocol!r} leaves no {part} window: the histories are too short; "
+                "use 'leave_one_out', a smaller size, or more clicks per user."
+            )
+
+
+def _count_users(
+    protocol: str, n_users: int, users: IntArray, in_test: BoolArray
+) -> dict[str, Any]:
+    n_with_windows, n_tested = len(np.unique(users)), int(in_test.sum())
+    return {
+        "protocol": protocol,
+        "users": n_users,
+        "users_tested": n_tested,
+        "users_training_only": n_with_windows - n_tested,
+        "users_too_short": n_users - n_with_windows,
+    }

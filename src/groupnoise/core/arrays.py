@@ -1,0 +1,70 @@
+"""Array types, walks over large arrays block by block, and generators that one seed decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    import torch
+
+FloatArray = NDArray[np.floating[Any]]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+ProgressCallback = Callable[[dict[str, Any]], None]
+"""Called with one record per epoch; the library itself never prints."""
+
+BLOCK_BYTES = 1 << 24
+
+
+def blocks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield (first row, rows) of blocks of about 16 MB, as views of the array.
+
+    Examples
+    --------
+    >>> [(first, len(rows)) for first, rows in blocks(np.zeros((3_000_000, 1)))]
+    [(0, 2097152), (2097152, 902848)]
+    """
+    row_bytes = array.dtype.itemsize * int(np.prod(array.shape[1:]))
+    step = max(1, BLOCK_BYTES // max(1, row_bytes))
+    for first in range(0, len(array), step):
+        yield first, array[first : first + step]
+
+
+def count_ids(ids: NDArray[Any], n_ids: int) -> NDArray[np.float64]:
+    """Return how often each of the ids 0 .. n_ids - 1 occurs, shape (n_ids,)."""
+    counts = np.zeros(n_ids)
+    for _, part in blocks(ids):
+        counts += np.bincount(part, minlength=n_ids)
+    return counts
+
+
+RandomState = int | np.random.Generator | np.random.RandomState | None
+
+
+def generator_from(random_state: RandomState) -> np.random.Generator:
+    """Return a numpy generator for an integer, a generator, a RandomState or None."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1))
+    is_seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
+    if random_state is None or (is_seed and random_state >= 0):
+        return np.random.default_rng(random_state)
+    raise ParameterError(
+        f"random_state must be None, a non-negative integer or a numpy generator; "
+        f"got {random_state!r}."
+    )
+
+
+def torch_generator(generator: np.random.Generator) -> torch.Generator:
+    """Return a torch generator seeded from, and so decided by, a numpy generator."""
+    import torch
+
+    return torch.Generator().manual_seed(int(generator.integers(2**62)))

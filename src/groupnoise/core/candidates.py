@@ -1,0 +1,125 @@
+"""The set that pair matching normalises over: all, a shared sample, or the rest of the batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from groupnoise.core.checks import check_count
+
+MULTINOMIAL_IDS = 1 << 24
+"""The most ids that torch draws from by their chances."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Candidates of one batch.
+
+    Attributes
+    ----------
+    ids : int64 Tensor of shape (n_candidates,)
+        Targets (or objects) to normalise over.
+    log_expected_count : Tensor of shape (n_candidates,), optional
+        Subtracted from the logits, so that a sample estimates the whole (logQ); None leaves
+        them as they are.
+    holds_wanted : bool
+        Whether the wanted id of every row is among `ids`; if not, it is added row by row.
+    is_everything : bool
+        Whether `ids` are all there are, in order: nothing then needs to be looked up.
+    """
+
+    ids: Tensor
+    log_expected_count: Tensor | None
+    holds_wanted: bool
+    is_everything: bool = False
+
+
+class CandidateSource(Protocol):
+    """Draws the candidates of a batch."""
+
+    def draw(self, wanted: Tensor, generator: torch.Generator) -> Candidates:
+        """Return the candidates for a batch that wants the ids `wanted`, shape (groups,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class FullCandidates:
+    """Every id: the exact softmax of Eq. 4."""
+
+    n_ids: int
+
+    def draw(self, wanted: Tensor, generator: torch.Generator) -> Candidates:
+        """Return all ids, in order."""
+        return Candidates(torch.arange(self.n_ids), None, holds_wanted=True, is_everything=True)
+
+
+@dataclass(frozen=True)
+class SampledCandidates:
+    """One sample of negatives shared by the batch, so that scoring is a matrix product.
+
+    Parameters
+    ----------
+    n_ids : int
+        How many ids there are to draw from.
+    n_negatives : int
+        How many are drawn, with replacement.
+    probabilities : Tensor of shape (n_ids,), optional
+        Chance of each id; uniform by default.
+    corrected : bool
+        Whether to subtract the log of the expected count from each sampled logit, which makes
+        the sampled denominator an unbiased estimate of the full one.
+    """
+
+    n_ids: int
+    n_negatives: int
+    probabilities: Tensor | None = None
+    corrected: bool = True
+
+    def __post_init__(self) -> None:
+        check_count("n_negatives", self.n_negatives)
+
+    def draw(self, wanted: Tensor, generator: torch.Generator) -> Candidates:
+        """Return a fresh sample; the wanted ids are not part of it on purpose."""
+        if self.probabilities is None:
+            ids = torch.randint(self.n_ids, (self.n_negatives,), generator=generator)
+            log_expected = torch.full((self.n_negatives,), self.n_negatives / self.n_ids).log()
+        else:
+            ids = self._weighted_ids(self.probabilities, generator)
+            log_expected = (self.n_negatives * self.probabilities[ids]).log()
+        return Candidates(ids, log_expected if self.corrected else None, holds_wanted=False)
+
+    def _weighted_ids(self, probabilities: Tensor, generator: torch.Generator) -> Tensor:
+        if self.n_ids <= MULTINOMIAL_IDS:
+            return torch.multinomial(
+                probabilities, self.n_negatives, replacement=True, generator=generator
+            )
+        # An id is drawn where a uniform number falls into its step of the cumulated chances.
+        steps = probabilities.double().cumsum(0)
+        uniform = torch.rand(self.n_negatives, dtype=torch.float64, generator=generator)
+        return torch.searchsorted(steps, uniform * steps[-1], right=True).clamp_max(self.n_ids - 1)
+
+
+@dataclass(frozen=True)
+class InBatchCandidates:
+    """The distinct targets of the batch itself.
+
+    Parameters
+    ----------
+    frequencies : Tensor of shape (n_ids,), optional
+        Share of the training groups that want each id; corrects for common ids being
+        candidates more often. None leaves the logits as they are.
+    """
+
+    frequencies: Tensor | None = None
+
+    def draw(self, wanted: Tensor, generator: torch.Generator) -> Candidates:
+        """Return each distinct id of the batch once."""
+        ids = torch.unique(wanted)
+        if self.frequencies is None:
+            return Candidates(ids, None, holds_wanted=True)
+        # The chance that an id is wanted at least once in a batch of this size.
+        chance = 1.0 - (1.0 - self.frequencies[ids]).pow(len(wanted))
+        return Candidates(ids, chance.clamp_min(1e-12).log(), holds_wanted=True)

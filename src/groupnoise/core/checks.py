@@ -1,0 +1,126 @@
+"""The one place that words errors about shape, type and range."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import blocks
+from groupnoise.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
+
+
+def check_positive(name: str, value: float, *, allow_zero: bool = False) -> None:
+    """Refuse a parameter that is not a positive finite number."""
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if is_number and np.isfinite(value) and (value > 0 or (allow_zero and value == 0)):
+        return
+    bound = "zero or more" if allow_zero else "greater than zero"
+    raise ParameterError(f"{name} must be a number {bound}; got {value!r}.")
+
+
+def check_count(name: str, value: int, *, least: int = 1) -> None:
+    """Refuse a parameter that is not a whole number of at least `least`."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_whole or value < least:
+        raise ParameterError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+
+
+def check_fraction(name: str, value: float) -> None:
+    """Refuse a parameter outside [0, 1]."""
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1:
+        raise ParameterError(f"{name} must lie between 0 and 1; got {value!r}.")
+
+
+def check_dropout(value: float) -> None:
+    """Refuse a dropout outside [0, 1): nothing can be learned where every unit is dropped."""
+    check_fraction("dropout", value)
+    if value == 1:
+        raise ParameterError(f"dropout must be below 1; got {value!r}.")
+
+
+def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
+    """Refuse a parameter that is not one of the allowed words."""
+    choices = list(allowed)
+    if not isinstance(value, str) or value not in choices:
+        listing = ", ".join(repr(choice) for choice in choices)
+        raise ParameterError(f"{name} must be one of {listing}; got {value!r}.")
+
+
+def check_finite(name: str, values: NDArray[Any]) -> None:
+    """Refuse NaN and infinite features, naming the first offending row."""
+    if values.dtype.kind not in "fc":
+        return
+    row, n_bad = None, 0
+    for first, part in blocks(values):
+        is_bad = ~np.isfinite(part)
+        if is_bad.any():
+            n_bad += int(is_bad.sum())
+            row = first + int(np.argwhere(is_bad)[0][0]) if row is None else row
+    if row is not None:
+        raise DataError(
+            f"{name} holds {n_bad} NaN or infinite values, the first in row {row}. "
+            "Impute or drop these rows first."
+        )
+
+
+def check_features(name: str, values: Any, *, width: int | None = None) -> NDArray[Any]:
+    """Return `values` as a finite float matrix, one row per object.
+
+    Parameters
+    ----------
+    name : str
+        What to call the array in an error.
+    values : array-like of shape (n_rows, n_features)
+        The features.
+    width : int, optional
+        The number of features a fitted model expects.
+    """
+    if hasattr(values, "tocsr"):
+        raise DataTypeError(f"sparse features are not supported; pass {name}.toarray() instead.")
+    try:
+        matrix = np.asarray(values)
+        if matrix.dtype.kind not in "fiubc":
+            matrix = matrix.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        kind = DataTypeError if isinstance(error, TypeError) else DataError
+        raise kind(
+            f"{name} must be numeric with rows of one width, one row per object; {error}."
+        ) from None
+    if matrix.dtype.kind == "c":
+        raise DataError(f"Complex data not supported; {name} must hold real numbers.")
+    if matrix.ndim != 2:
+        raise DataError(
+            f"{name} must have two dimensions (rows, features); got shape {matrix.shape}. "
+            "Reshape your data: a single row is X.reshape(1, -1), a single column "
+            "X.reshape(-1, 1)."
+        )
+    if matrix.shape[0] == 0:
+        raise DataError(f"{name} has 0 rows; at least one is needed.")
+    if matrix.shape[1] == 0:
+        raise DataError(
+            f"{name} has 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required."
+        )
+    if width is not None and matrix.shape[1] != width:
+        raise DataError(
+            f"{name} has {matrix.shape[1]} features, but model is expecting {width} features "
+            "as input, as in training."
+        )
+    check_finite(name, matrix)
+    return matrix
+
+
+def require(package: str, *, extra: str) -> ModuleType:
+    """Import an optional package, or say which extra brings it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise MissingExtraError(
+            f"{package.split('.')[0]} is needed for this; install it with "
+            f"`pip install 'groupnoise[{extra}]'`."
+        ) from None

@@ -1,0 +1,232 @@
+"""Encoders f and g, the table lookup behind them, and the precision they run in.
+
+Any `nn.Module` of the user's own may take their place, as long as it maps a flat batch of inputs
+(n, ...) to vectors (n, dim).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+
+def look_up(table: Tensor, ids: Tensor) -> Tensor:
+    """Return the rows of a table; its gradient is sparse and holds each row once, in order.
+
+    torch's own sparse embedding leaves repeated rows in the gradient, for the optimiser to sort
+    and to add up. Adding them up here costs less, since the ids are at hand.
+
+    Parameters
+    ----------
+    table : Tensor of shape (n_rows, dim)
+        Usually a parameter.
+    ids : int64 Tensor of any shape
+        Rows to take, repeated or not.
+
+    Returns
+    -------
+    Tensor of shape (*ids.shape, dim)
+
+    Examples
+    --------
+    >>> table = torch.ones(5, 2, requires_grad=True)
+    >>> look_up(table, torch.tensor([3, 1, 3])).sum().backward()
+    >>> table.grad._indices().tolist(), table.grad._values().tolist()
+    ([[1, 3]], [[1.0, 1.0], [2.0, 2.0]])
+    """
+    rows: Tensor = _LookUp.apply(table, ids.flatten())  # type: ignore[no-untyped-call]
+    return rows.view(*ids.shape, table.shape[1])
+
+
+class _LookUp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, ids: Tensor) -> Tensor:
+        ctx.save_for_backward(ids)
+        ctx.shape = table.shape
+        return table.index_select(0, ids)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        (ids,) = ctx.saved_tensors
+        rows, place = torch.unique(ids, return_inverse=True)
+        values = upstream.new_zeros(len(rows), upstream.shape[1]).index_add_(0, place, upstream)
+        gradient = torch.sparse_coo_tensor(
+            rows.unsqueeze(0), values, ctx.shape, is_coalesced=True, check_invariants=False
+        )
+        return gradient, None
+
+
+def reduced_precision(device: torch.device | str) -> torch.dtype | None:
+    """Return the precision in which encoders run faster on a device, or None if there is none.
+
+    Only hardware counts: a processor that merely emulates bfloat16 is many times slower in it
+    than in float32.
+
+    Examples
+    --------
+    >>> import torch
+    >>> reduced_precision("cpu") in (torch.bfloat16, None)
+    True
+    """
+    kind = torch.device(device).type
+    if kind == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    # torch has no public question for this, and older versions none at all.
+    asked = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return torch.bfloat16 if kind == "cpu" and asked is not None and asked() else None
+
+
+class IdentityEncoder(nn.Module):
+    """The features themselves: f in the paper's multiple-instance setting."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the inputs unchanged."""
+        return inputs
+
+
+class LinearEncoder(nn.Module):
+    """A linear map of features: g in the paper's partial-label setting.
+
+    Parameters
+    ----------
+    n_features : int
+        Width of the inputs.
+    dim : int
+        Width of the vectors.
+    generator : torch.Generator
+        Decides the initial weights.
+    """
+
+    def __init__(self, n_features: int, dim: int, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(_scaled_normal(dim, n_features, generator))
+        self.bias = nn.Parameter(torch.zeros(dim))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map (n, n_features) to (n, dim)."""
+        return F.linear(inputs, self.weight, self.bias)
+
+
+class MLPEncoder(nn.Module):
+    """Linear layers with batch-free ReLU and dropout between them.
+
+    Parameters
+    ----------
+    n_features : int
+        Width of the inputs.
+    hidden : sequence of int
+        Widths of the hidden layers.
+    dim : int
+        Width of the vectors.
+    dropout : float
+        Share of hidden units dropped in training.
+    generator : torch.Generator
+        Decides the initial weights and every dropout mask.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        hidden: Sequence[int],
+        dim: int,
+        *,
+        dropout: float = 0.0,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        widths = [n_features, *hidden, dim]
+        self.layers = nn.ModuleList(
+            LinearEncoder(narrow, wide, generator=generator) for narrow, wide in pairwise(widths)
+        )
+        self.dropout = dropout
+        self.generator = generator
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map (n, n_features) to (n, dim)."""
+        values = inputs
+        for layer in self.layers[:-1]:
+            values = self._drop(F.relu(layer(values)))
+        return self.layers[-1](values)  # type: ignore[no-any-return]
+
+    def _drop(self, values: Tensor) -> Tensor:
+        # nn.Dropout draws from torch's global generator; ours keeps `random_state` in charge.
+        if not self.training or self.dropout == 0.0:
+            return values
+        keep = 1.0 - self.dropout
+        drawn = torch.empty_like(values).bernoulli_(keep, generator=self.generator)
+        return values * drawn / keep
+
+
+class EmbeddingEncoder(nn.Module):
+    """One learned vector per id: f and g of labels and items.
+
+    Parameters
+    ----------
+    n_ids : int
+        How many ids there are.
+    dim : int
+        Width of the vectors.
+    std : float
+        Deviation of the initial values.
+    sparse : bool
+        Whether gradients hold only the rows that were looked up.
+    generator : torch.Generator
+        Decides the initial values.
+    """
+
+    def __init__(
+        self,
+        n_ids: int,
+        dim: int,
+        *,
+        std: float = 0.1,
+        sparse: bool = False,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_ids, dim).normal_(0.0, std, generator=generator))
+        self.sparse = sparse
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Map ids (n,) to vectors (n, dim)."""
+        return look_up(self.weight, ids) if self.sparse else F.embedding(ids, self.weight)
+
+
+class FrozenEncoder(nn.Module):
+    """An encoder that is used as it is: no gradient, no dropout, no running statistics.
+
+    Parameters
+    ----------
+    encoder : nn.Module
+        Maps inputs (n, ...) to vectors. A copy of it is taken: the module itself may still be
+        trained elsewhere.
+    """
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> FrozenEncoder:
+        """Stay in evaluation mode whatever is asked for."""
+        super().train(mode)
+        self.encoder.eval()
+        return self
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Map inputs (n, ...) to vectors (n, dim) that carry no gradient."""
+        with torch.no_grad():
+            vectors: Tensor = self.encoder(inputs)
+        return vectors
+
+
+def _scaled_normal(fan_out: int, fan_in: int, generator: torch.Generator) -> Tensor:
+    # Variance 2 / fan_in keeps the scale of activations through ReLU layers.
+    return torch.empty(fan_out, fan_in).normal_(0.0, (2.0 / fan_in) ** 0.5, generator=generator)

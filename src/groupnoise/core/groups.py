@@ -1,0 +1,331 @@
+"""Groups: flat objects, offsets and targets, so that ragged data needs no padding at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from groupnoise.core.arrays import IntArray, blocks
+from groupnoise.core.checks import check_finite
+from groupnoise.exceptions import DataError, EmptyGroupError
+
+
+class Groups:
+    """A ragged collection of groups, each of them tied to one target.
+
+    Group `i` holds the objects `objects[offsets[i]:offsets[i + 1]]`. The arrays may be memory
+    mapped; nothing is copied that need not be.
+
+    Parameters
+    ----------
+    objects : ndarray of shape (n_objects, ...)
+        Feature rows, or integer ids, of all groups one after the other.
+    offsets : array-like of shape (n_groups + 1,)
+        Where each group begins; starts at 0, strictly increasing, ends at `n_objects`.
+    targets : ndarray of shape (n_groups, ...), optional
+        What each group is tied to: integer ids or feature rows.
+
+    Examples
+    --------
+    >>> groups = Groups.from_lists([[3, 1], [4]], targets=[0, 1])
+    >>> len(groups), groups.n_objects, groups[0].tolist()
+    (2, 3, [3, 1])
+    """
+
+    __slots__ = ("objects", "offsets", "targets")
+
+    def __init__(
+        self, objects: NDArray[Any], offsets: ArrayLike, targets: NDArray[Any] | None = None
+    ) -> None:
+        self.objects = _as_rows("objects", objects)
+        if self.objects.dtype.kind not in "fiub":
+            raise DataError(
+                f"objects must be numeric features or integer ids; got dtype {self.objects.dtype}."
+            )
+        self.offsets = _checked_offsets(offsets, len(self.objects))
+        check_finite("objects", self.objects)
+        self.targets = _as_targets(targets)
+        if self.targets is not None:
+            if len(self.targets) != len(self):
+                raise DataError(
+                    f"{len(self)} groups came with {len(self.targets)} targets; "
+                    "each group needs exactly one."
+                )
+            check_finite("targets", self.targets)
+
+    @classmethod
+    def from_lists(cls, groups: Iterable[ArrayLike], targets: ArrayLike | None = None) -> Groups:
+        """Build from one array-like, or set of ids, per group (feature rows, or plain ids)."""
+        parts = [
+            _as_rows(f"group {row}", sorted(group) if isinstance(group, Set) else group)
+            for row, group in enumerate(groups)
+        ]
+        if not parts:
+            raise DataError("0 groups were given; at least one is needed.")
+        _refuse_empty(np.array([len(part) for part in parts]))
+        widths = {part.shape[1:] for part in parts}
+        if len(widths) > 1:
+            row = next(i for i, part in enumerate(parts) if part.shape[1:] != parts[0].shape[1:])
+            raise DataError(
+                f"objects must share one width: group {row} has shape {parts[row].shape}, "
+                f"group 0 has {parts[0].shape}."
+            )
+        offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        return cls(np.concatenate(parts), offsets, _as_targets(targets))
+
+    @classmethod
+    def from_array(cls, array: ArrayLike, targets: ArrayLike | None = None) -> Groups:
+        """Build from a dense array of shape (n_groups, size, ...): groups of equal size."""
+        dense = _as_rows("a dense array", array)
+        if dense.ndim < 2:
+            raise DataError(f"a dense array needs shape (groups, size, ...); got {dense.shape}.")
+        n_groups, size = dense.shape[:2]
+        if n_groups == 0:
+            raise DataError("0 groups were given; at least one is needed.")
+        _refuse_empty(np.full(n_groups, size))
+        offsets = np.arange(n_groups + 1) * size
+        return cls(dense.reshape(n_groups * size, *dense.shape[2:]), offsets, _as_targets(targets))
+
+    @classmethod
+    def from_rows(
+        cls, objects: ArrayLike, groups: ArrayLike, targets: ArrayLike | None = None
+    ) -> tuple[Groups, NDArray[Any]]:
+        """Build from flat rows with a group id each (`groups=` as in scikit-learn).
+
+        Parameters
+        ----------
+        objects : array-like of shape (n_rows, ...)
+            One row per object; rows of a group need not be adjacent.
+        groups : array-like of shape (n_rows,)
+            The group id of each row, integers or strings.
+        targets : array-like, optional
+            One target per row (constant inside a group) or one per group, in order of
+            first appearance.
+
+        Returns
+        -------
+        groups : Groups
+            The groups in order of first appearance.
+        ids : ndarray of shape (n_groups,)
+            The id of each group.
+        """
+        rows = _as_rows("objects", objects)
+        keys = np.asarray(groups)
+        if keys.ndim != 1 or len(keys) != len(rows):
+            raise DataError(
+                f"{len(rows)} rows came with group ids of shape {keys.shape}; one id per row."
+            )
+        if len(rows) == 0:
+            raise DataError("0 rows were given; at least one is needed.")
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        by_appearance = np.argsort(first, kind="stable")
+        rank = np.empty_like(by_appearance)
+        rank[by_appearance] = np.arange(len(first))
+        group_of_row = rank[inverse]
+        order = np.argsort(group_of_row, kind="stable")
+        sizes = np.bincount(group_of_row, minlength=len(first))
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        ids = keys[first[by_appearance]]
+        per_group = _as_targets(targets)
+        if per_group is not None and len(per_group) == len(rows) != len(ids):
+            per_row, per_group = per_group, per_group[first[by_appearance]]
+            unequal = per_row != per_group[group_of_row]
+            differs = np.flatnonzero(unequal.reshape(len(rows), -1).any(axis=1))
+            if len(differs):
+                raise DataError(
+                    f"group {ids[group_of_row[differs[0]]]} has rows with different targets, "
+                    f"first at row {differs[0]}; a group is tied to one target."
+                )
+        return cls(rows[order], offsets, per_group), ids
+
+    @classmethod
+    def from_indicator(cls, indicator: Any, targets: ArrayLike | None = None) -> Groups:
+        """Build groups of column ids from a 0/1 matrix (dense or scipy sparse).
+
+        Row `i` becomes the group of the columns set in it: candidate labels, for example.
+        """
+        from scipy import sparse
+
+        if sparse.issparse(indicator):
+            table = sparse.csr_array(indicator, copy=True)
+            table.sum_duplicates()
+            table.eliminate_zeros()
+            table.sort_indices()
+            check_finite("indicator", table.data)
+            if table.nnz and not np.all(table.data == 1):
+                raise DataError("an indicator matrix may hold only 0 and 1.")
+            columns, offsets = table.indices.astype(np.int64), table.indptr.astype(np.int64)
+        else:
+            dense = np.asarray(indicator)
+            if dense.ndim != 2:
+                raise DataError(f"an indicator must be a matrix; got shape {dense.shape}.")
+            check_finite("indicator", dense)
+            if not np.isin(dense, (0, 1)).all():
+                raise DataError("an indicator matrix may hold only 0 and 1.")
+            members = dense.astype(bool)
+            columns = np.nonzero(members)[1].astype(np.int64)
+            offsets = np.concatenate([[0], np.cumsum(members.sum(axis=1))])
+        if len(offsets) < 2:
+            raise DataError("0 rows were given; at least one is needed.")
+        return cls(columns, offsets, _as_targets(targets))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, row: int) -> NDArray[Any]: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Groups: ...
+
+    def __getitem__(self, row: int | slice) -> NDArray[Any] | Groups:
+        if isinstance(row, slice):
+            return self.subset(row)
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"group {row} does not exist; there are {len(self)}.")
+        row %= len(self)
+        return self.objects[self.offsets[row] : self.offsets[row + 1]]
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (self[row] for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        return (
+            f"Groups({len(self)} groups, {self.n_objects} objects, "
+            f"sizes {self.sizes.min()}-{self.sizes.max()})"
+        )
+
+    @property
+    def n_objects(self) -> int:
+        """How many objects all groups hold together."""
+        return len(self.objects)
+
+    @property
+    def sizes(self) -> IntArray:
+        """The number of objects of each group, shape (n_groups,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def group_of_object(self) -> IntArray:
+        """The row of the group each object belongs to, shape (n_objects,)."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def subset(self, rows: ArrayLike | slice) -> Groups:
+        """Return the groups at `rows` (indices, a boolean mask or a slice), in that order.
+
+        Neighbours in their own order share the memory of this collection; others are copied.
+        """
+        if isinstance(rows, slice):
+            wanted = range(*rows.indices(len(self)))
+            if wanted and wanted.step == 1:
+                return self._between(wanted.start, wanted.stop)
+            picked = np.array(wanted, dtype=np.int64)
+        else:
+            # An empty list would become an array of floats, which cannot index.
+            as_array = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
+            picked = np.arange(len(self))[as_array]
+        if len(picked) == 0:
+            raise DataError("a subset of 0 groups was asked for; at least one is needed.")
+        if (np.diff(picked) == 1).all():
+            return self._between(picked[0], picked[-1] + 1)
+        starts, sizes = self.offsets[picked], self.sizes[picked]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        targets = None if self.targets is None else self.targets[picked]
+        return Groups(self.objects[ragged_rows(starts, sizes)], offsets, targets)
+
+    def _between(self, first: int, last: int) -> Groups:
+        begin, end = self.offsets[first], self.offsets[last]
+        targets = None if self.targets is None else self.targets[first:last]
+        return Groups(self.objects[begin:end], self.offsets[first : last + 1] - begin, targets)
+
+    @staticmethod
+    def concat(parts: Sequence[Groups]) -> Groups:
+        """Join several collections into one; either all have targets or none."""
+        if not parts:
+            raise DataError("nothing to concatenate.")
+        with_targets = {part.targets is not None for part in parts}
+        if len(with_targets) > 1:
+            raise DataError("some parts have targets and some have none.")
+        widths = {part.objects.shape[1:] for part in parts}
+        if len(widths) > 1:
+            raise DataError(f"objects must share one width; the parts have {sorted(widths)}.")
+        sizes = np.concatenate([part.sizes for part in parts])
+        return Groups(
+            np.concatenate([part.objects for part in parts]),
+            np.concatenate([[0], np.cumsum(sizes)]),
+            np.concatenate([part.targets for part in parts if part.targets is not None])
+            if with_targets == {True}
+            else None,
+        )
+
+
+def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
+    """Return `start, ..., start + size - 1` of every pair, one after the other.
+
+    Parameters
+    ----------
+    starts, sizes : array-like of shape (n_pairs,)
+        Where each run of rows begins, and how many rows it has; it may have none.
+
+    Examples
+    --------
+    >>> ragged_rows([5, 0], [2, 3]).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    first, lengths = np.asarray(starts, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def _as_targets(targets: ArrayLike | None) -> NDArray[Any] | None:
+    return None if targets is None else _as_rows("targets", targets)
+
+
+def _as_rows(name: str, values: ArrayLike) -> NDArray[Any]:
+    try:
+        rows = values if isinstance(values, np.ndarray) else np.asarray(values)
+    except ValueError:
+        raise DataError(f"{name} must hold rows of one width; some differ.") from None
+    if rows.ndim == 0:
+        raise DataError(f"{name} must be a list or an array; got the single value {values!r}.")
+    return rows
+
+
+def _refuse_empty(sizes: NDArray[np.integer[Any]]) -> None:
+    empty = np.flatnonzero(sizes == 0)
+    if len(empty):
+        raise EmptyGroupError(
+            f"{len(empty)} of {len(sizes)} groups are empty, first at row {empty[0]}. "
+            "Max-Matching needs an object to select; drop these rows before fitting."
+        )
+
+
+def _checked_offsets(offsets: ArrayLike, n_objects: int) -> IntArray:
+    values = _as_rows("offsets", offsets)
+    if values.ndim != 1 or len(values) < 1 or values.dtype.kind not in "iu":
+        raise DataError(
+            f"offsets must be a row of whole numbers; got dtype {values.dtype}, "
+            f"shape {values.shape}."
+        )
+    if len(values) == 1:
+        raise DataError("0 groups were given; at least one is needed.")
+    values = values.astype(np.int64, copy=False)
+    if values[0] != 0 or values[-1] != n_objects:
+        raise DataError(
+            f"offsets must run from 0 to the number of objects ({n_objects}); "
+            f"they run from {values[0]} to {values[-1]}."
+        )
+    for first, begins in blocks(values[:-1]):
+        sizes = values[first + 1 : first + 1 + len(begins)] - begins
+        if (sizes < 0).any():
+            row = first + int(np.flatnonzero(sizes < 0)[0])
+            raise DataError(
+                f"offsets must not decrease: entry {row + 1} ({values[row + 1]}) is below "
+                f"entry {row} ({values[row]})."
+            )
+        if not sizes.all():
+            _refuse_empty(np.diff(values))
+    return values

@@ -1,0 +1,321 @@
+"""Labels and candidate labels in every form users hold them, as one boolean matrix."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
+
+_COLLECTIONS = (set, frozenset, list, tuple, np.ndarray)
+
+
+def read_label_sets(
+    values: Any, *, name: str, classes: Any = None
+) -> tuple[BoolArray, NDArray[Any]]:
+    """Read one set of labels per row.
+
+    Parameters
+    ----------
+    values : array-like, sparse matrix or sequence
+        A 0/1 matrix (array, data frame or scipy sparse) of shape (n_rows, n_classes); a sequence
+        of sets, lists or tuples of labels; or plain labels, each a set of one. Nested lists are
+        read as lists of labels: give a matrix as an array.
+    name : str
+        What to call the input in an error.
+    classes : array-like of shape (n_classes,), optional
+        The labels there are. Without them they are the labels seen, sorted, or the column
+        names of a data frame, or the column numbers of a matrix. The columns of a data frame are
+        put in their order by name; numbers from 0 are no names, and are read as they come.
+
+    Returns
+    -------
+    indicator : bool ndarray of shape (n_rows, n_classes)
+        True where a row holds a class.
+    classes : ndarray of shape (n_classes,)
+        The label each column stands for.
+    """
+    if values is None:
+        raise DataError(
+            f"the estimator requires y to be passed, but the target y is None; give {name}."
+        )
+    known = None if classes is None else _distinct_classes(classes)
+    table: Any = values if sparse.issparse(values) else _as_matrix(values)
+    if np.ndim(getattr(values, "columns", 0)) == 1 and values.shape[1] > 1:
+        named = _distinct_classes(list(values.columns))  # a data frame names its classes itself
+        if known is None:
+            known = named
+        else:
+            table = table[:, _places_of(known, named, name)]
+    if table is None:
+        indicator, found = _from_rows(values, name, known)
+    elif table.shape[1] == 1 and not sparse.issparse(table):
+        _warn_about_column()
+        indicator, found = _from_rows(np.asarray(table).ravel(), name, known)
+    else:
+        indicator = _from_matrix(table, name)
+        found = np.arange(indicator.shape[1]) if known is None else known
+        if len(found) != indicator.shape[1]:
+            raise DataError(
+                f"{name} has {indicator.shape[1]} columns, but there are {len(found)} classes; "
+                "give one column per class."
+            )
+    if len(indicator) == 0:
+        raise DataError(f"{name} has 0 rows; at least one is needed.")
+    if classes is None:
+        _refuse_single_class(indicator, found, name)
+    return indicator, found
+
+
+def holds_plain_labels(values: Any) -> bool:
+    """Tell plain labels, one per row, from sets of labels and matrices."""
+    if values is None or sparse.issparse(values) or _as_matrix(values) is not None:
+        return False
+    return not any(isinstance(row, _COLLECTIONS) for row in values)
+
+
+def _refuse_single_class(indicator: BoolArray, classes: NDArray[Any], name: str) -> None:
+    seen = classes[indicator.any(axis=0)]
+    if len(seen) == 0:
+        raise DataError(f"{name} holds no label in any row; every row is empty.")
+    if len(seen) == 1:
+        raise DataError(
+            f"{name} holds only one class ({seen[0]!s}); a classifier needs two or more."
+        )
+
+
+def _distinct_classes(classes: Any) -> NDArray[Any]:
+    """Return the classes as an array after refusing a label that is listed twice."""
+    known = np.asarray(classes)
+    if known.ndim != 1 or len(np.unique(known)) != len(known):
+        raise DataError("classes must be a row of distinct labels.")
+    return known
+
+
+def _places_of(classes: NDArray[Any], named: NDArray[Any], name: str) -> IntArray:
+    """Return the column of a data frame that stands for each class."""
+    columns, wanted = named.tolist(), classes.tolist()
+    place = {label: number for number, label in enumerate(columns)}
+    if place.keys() == set(wanted):
+        return np.array([place[label] for label in wanted])
+    if columns == list(range(len(wanted))):
+        return np.arange(len(wanted))
+    strange = [label for label in columns if label not in wanted]
+    if strange:
+        raise UnknownTargetError(
+            f"{name} has a column {strange[0]!r}, which is not one of the {len(wanted)} classes."
+        )
+    missing = next(label for label in wanted if label not in place)
+    raise UnknownTargetError(f"{name} has no column for the class {missing!r}; give one per class.")
+
+
+def _as_matrix(values: Any) -> NDArray[Any] | None:
+    """Return array-likes of two dimensions as an array, anything else as None."""
+    if isinstance(values, (list, tuple)) or not hasattr(values, "__array__"):
+        return None
+    array = np.asarray(values)
+    return array if array.ndim == 2 else None
+
+
+def _warn_about_column() -> None:
+    from sklearn.exceptions import DataConversionWarning
+
+    warnings.warn(
+        "A column-vector y was passed when a 1d array was expected; it is read as plain labels.",
+        DataConversionWarning,
+        stacklevel=4,
+    )
+
+
+def _from_matrix(table: Any, name: str) -> BoolArray:
+    """Return a 0/1 matrix as booleans, refusing any other value by its row."""
+    dense = np.asarray(table.toarray() if hasattr(table, "toarray") else table)
+    try:
+        wrong = (dense != 0) & (dense != 1)
+    except TypeError:
+        wrong = np.ones(dense.shape, dtype=bool)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise DataError(
+            f"{name} is a matrix, so it may hold only 0 and 1; row {row} holds "
+            f"{dense[row, column]!s}. Give labels as a list of sets instead."
+        )
+    return np.asarray(dense, dtype=bool)
+
+
+def _from_rows(rows: Any, name: str, known: NDArray[Any] | None) -> tuple[BoolArray, NDArray[Any]]:
+    """Read a sequence whose entries are labels or collections of labels."""
+    is_sequence = isinstance(rows, (Sequence, np.ndarray)) or hasattr(rows, "__array__")
+    if isinstance(rows, str) or not is_sequence:
+        raise DataError(
+            f"{name} must be a 0/1 matrix or a sequence of labels or of sets of labels; "
+            f"got {type(rows).__name__}."
+        )
+    array = rows if isinstance(rows, (list, tuple)) else np.asarray(rows)
+    if isinstance(array, np.ndarray) and array.ndim != 1:
+        raise DataError(f"{name} must have one or two dimensions; got shape {array.shape}.")
+    if isinstance(array, np.ndarray) and array.dtype.kind in "biufU":
+        sizes = np.ones(len(array), dtype=np.int64)
+        flat: list[Any] | NDArray[Any] = array
+    else:
+        members = [tuple(row) if isinstance(row, _COLLECTIONS) else (row,) for row in array]
+        sizes = np.array([len(row) for row in members], dtype=np.int64)
+        flat = [label for row in members for label in row]
+    row_of_label = np.repeat(np.arange(len(sizes)), sizes)
+    labels = _label_array(flat, row_of_label, name)
+    if known is None:
+        known, columns = np.unique(labels, return_inverse=True)
+    else:
+        columns = _columns_of(labels, known, row_of_label, name)
+    indicator = np.zeros((len(sizes), len(known)), dtype=bool)
+    indicator[row_of_label, columns] = True
+    twice = np.flatnonzero(indicator.sum(axis=1) != sizes)
+    if len(twice):
+        raise DataError(
+            f"{name} lists a label twice in row {twice[0]}; list each label once, or give a 0/1 "
+            "matrix as an array."
+        )
+    return indicator, known
+
+
+def _label_array(
+    labels: list[Any] | NDArray[Any], row_of_label: IntArray, name: str
+) -> NDArray[Any]:
+    """Return labels as an array of one kind: strings, or numbers that are whole."""
+    if isinstance(labels, list):
+        n_strings = sum(isinstance(label, str) for label in labels)
+        if 0 < n_strings < len(labels):
+            raise DataError(
+                f"{name} mixes strings and other labels; use strings only or numbers only."
+            )
+    try:
+        array = np.asarray(labels)
+        if array.dtype.kind == "U":
+            return array
+        numeric = array if array.dtype.kind in "biuf" else array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} must hold strings or whole numbers as labels.") from None
+    if numeric.ndim != 1:
+        raise DataError(f"{name} must hold strings or whole numbers as labels.")
+    if numeric.dtype.kind == "f":
+        missing = np.flatnonzero(~np.isfinite(numeric))
+        if len(missing):
+            raise DataError(
+                f"{name} holds NaN or an infinite value in row {row_of_label[missing[0]]}; "
+                "drop this row."
+            )
+        if (numeric != np.floor(numeric)).any():
+            raise DataError(
+                f"{name} holds continuous values; labels must be strings or whole numbers."
+            )
+    return numeric
+
+
+def _columns_of(
+    labels: NDArray[Any], known: NDArray[Any], row_of_label: IntArray, name: str
+) -> IntArray:
+    """Return the column of each label, refusing one that is not among the classes."""
+    same_kind = (labels.dtype.kind == "U") == (known.dtype.kind == "U")
+    order = np.argsort(known)
+    if same_kind:
+        place = np.minimum(np.searchsorted(known[order], labels), len(known) - 1)
+        columns = order[place]
+        unknown = np.flatnonzero(known[columns] != labels)
+    else:
+        columns, unknown = np.zeros(len(labels), dtype=np.int64), np.arange(len(labels))
+    if len(unknown):
+        raise UnknownTargetError(
+            f"{name} holds {labels[unknown[0]].item()!r} in row {row_of_label[unknown[0]]}, which "
+            f"is not one of the {len(known)} classes."
+        )
+    return columns
+
+
+def read_candidates(candidates: Any, classes: Any = None) -> tuple[BoolArray, NDArray[Any]]:
+    """Read the candidate labels of each row.
+
+    Parameters
+    ----------
+    candidates : array-like, sparse matrix or sequence
+        A 0/1 matrix of shape (n_rows, n_classes), dense or sparse; a sequence of sets, lists or
+        tuples of labels; or plain labels, each the only candidate of its row.
+    classes : array-like of shape (n_classes,), optional
+        The labels a fitted model knows. Without them they are taken from the candidates.
+
+    Returns
+    -------
+    indicator : bool ndarray of shape (n_rows, n_classes)
+        True where a label is a candidate; at least one per row.
+    classes : ndarray of shape (n_classes,)
+        The label each column stands for.
+
+    Raises
+    ------
+    EmptyGroupError
+        If a row has no candidate.
+    UnknownTargetError
+        If a label is not among the `classes` given.
+    DataError
+        If the input cannot be read, or holds a single class.
+
+    Examples
+    --------
+    >>> indicator, classes = read_candidates([{"ann", "bob"}, {"bob"}])
+    >>> classes.tolist(), indicator.tolist()
+    (['ann', 'bob'], [[True, True], [False, True]])
+    """
+    indicator, found = read_label_sets(candidates, name="candidates", classes=classes)
+    empty = np.flatnonzero(~indicator.any(axis=1))
+    if len(empty):
+        raise EmptyGroupError(
+            f"{len(empty)} of {len(indicator)} rows have no candidate label, the first is row "
+            f"{empty[0]}; give each row at least one, or drop it."
+        )
+    return indicator, found
+
+
+def answered_right(predicted: NDArray[Any], y: Any, classes: NDArray[Any]) -> BoolArray:
+    """Tell which rows were answered with their true label, or with one of their candidates.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n_rows,)
+        Labels a model answered with.
+    y : array-like, sparse matrix or sequence
+        True labels, or candidates in any form :func:`read_candidates` takes. A true label the
+        model never saw is answered wrong: a part of a cross-validation may lack it.
+    classes : ndarray of shape (n_classes,)
+        The labels the model knows.
+
+    Returns
+    -------
+    bool ndarray of shape (n_rows,)
+
+    Examples
+    --------
+    >>> answered_right(np.array(["ann", "bob"]), ["ann", "cleo"], np.array(["ann", "bob"])).tolist()
+    [True, False]
+    """
+    if holds_plain_labels(y):
+        truth = np.asarray(y)
+        refuse_unequal_rows(predicted, truth)
+        return np.asarray(predicted == truth, dtype=bool)
+    candidates, _ = read_candidates(y, classes)
+    refuse_unequal_rows(predicted, candidates)
+    answers, _ = read_candidates(predicted, classes)
+    return np.asarray((candidates & answers).any(axis=1))
+
+
+def refuse_unequal_rows(rows: Any, indicator: NDArray[Any]) -> None:
+    """Raise if candidates were given for another number of rows than there are."""
+    if len(rows) != len(indicator):
+        raise DataError(
+            f"X has {len(rows)} rows, but candidates were given for {len(indicator)}; "
+            "found input variables with inconsistent numbers of samples."
+        )

@@ -1,0 +1,193 @@
+"""GroupLoss: the objective as a plain torch loss around anybody's network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from groupnoise.core.checks import check_choice, check_positive
+from groupnoise.core.objective import GroupObjective, LossOutput, make_selection, make_weighting
+from groupnoise.core.pair_matching import Matching
+from groupnoise.core.selection import Selection
+from groupnoise.core.similarity import Similarity
+from groupnoise.core.weighting import Weighting
+from groupnoise.exceptions import DataError, EmptyGroupError
+
+
+class GroupLoss(nn.Module):
+    """The objective on dense logits: the formulas of the paper with nothing in between.
+
+    This is the plain version the fast paths are held to, and what a PyTorch user adds to a
+    training loop of their own.
+
+    Parameters
+    ----------
+    selection : str or Selection
+        "max" (the paper), "marginal", "tempered", "top_k" or "all".
+    weighting : str, Weighting or None
+        "sigmoid" (the paper), "contrastive" or None.
+    similarity : str or Similarity
+        "neg_kl" compares class probabilities, "dot" compares `features`.
+    weighting_strength : float
+        Lambda; 1 is the paper's.
+    temperature : float or (start, end)
+        For "tempered".
+    top_k : int
+        For "top_k": how many objects share.
+    absent_strength : float
+        Strength of the absent-class term, which needs `allowed`; 0 (the paper) leaves it out.
+    reduction : {"mean", "sum", "none"}
+        How the losses of the groups are put together.
+
+    Examples
+    --------
+    >>> import torch
+    >>> logits = torch.randn(4, 6, 10, requires_grad=True)  # 4 groups of 6 objects, 10 classes
+    >>> loss = GroupLoss(selection="marginal")(logits, torch.tensor([1, 0, 3, 3]))
+    >>> loss.backward()
+    """
+
+    def __init__(
+        self,
+        *,
+        selection: str | Selection = "max",
+        weighting: str | Weighting | None = "sigmoid",
+        similarity: str | Similarity = "neg_kl",
+        weighting_strength: float = 1.0,
+        temperature: float | Sequence[float] = (1.0, 0.3),
+        top_k: int = 2,
+        absent_strength: float = 0.0,
+        reduction: Literal["mean", "sum", "none"] = "mean",
+    ) -> None:
+        super().__init__()
+        check_choice("reduction", reduction, ("mean", "sum", "none"))
+        check_positive("weighting_strength", weighting_strength, allow_zero=True)
+        check_positive("absent_strength", absent_strength, allow_zero=True)
+        self.objective = GroupObjective(
+            make_selection(selection, temperature=temperature, k=top_k),
+            make_weighting(weighting, similarity=similarity),
+            weighting_strength,
+            absent_strength,
+        )
+        self.reduction = reduction
+
+    def forward(
+        self,
+        logits: Tensor,
+        targets: Tensor,
+        mask: Tensor | None = None,
+        features: Tensor | None = None,
+        allowed: Tensor | None = None,
+        progress: float = 1.0,
+    ) -> Tensor:
+        """Return the loss.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (groups, size, n_targets)
+            Logit of every object with every target.
+        targets : int64 Tensor of shape (groups,)
+            The target of each group.
+        mask : bool Tensor of shape (groups, size), optional
+            True where an object is real; all are by default.
+        features : Tensor of shape (groups, size, dim), optional
+            What "dot" compares; the logits by default.
+        allowed : bool Tensor of shape (groups, n_targets), optional
+            Targets each group may have, its own among them; for the absent-class term.
+        progress : float
+            How much of the training is done, for a temperature schedule.
+
+        Returns
+        -------
+        Tensor of shape () or (groups,)
+            By `reduction`.
+        """
+        loss = self.details(logits, targets, mask, features, allowed, progress).per_group
+        if self.reduction == "none":
+            return loss
+        return loss.mean() if self.reduction == "mean" else loss.sum()
+
+    def details(
+        self,
+        logits: Tensor,
+        targets: Tensor,
+        mask: Tensor | None = None,
+        features: Tensor | None = None,
+        allowed: Tensor | None = None,
+        progress: float = 1.0,
+    ) -> LossOutput:
+        """Return the loss of each group with the scores and shares of its objects."""
+        mask = _checked(logits, targets, mask)
+        if allowed is not None:
+            _check_allowed(allowed, targets, logits.shape[-1])
+        elif self.objective.absent_strength:
+            raise DataError(
+                f"absent_strength is {self.objective.absent_strength}, which needs `allowed`: "
+                "pass the targets each group may have, or set it to 0."
+            )
+        # Padding may hold anything, even NaN; a zero there can leak into nothing.
+        logits = logits.masked_fill(~mask.unsqueeze(-1), 0.0)
+        log_probabilities = logits.log_softmax(-1)
+        wanted = targets.view(-1, 1, 1).expand(-1, logits.shape[1], 1)
+        log_pair = log_probabilities.gather(-1, wanted).squeeze(-1).masked_fill(~mask, 0.0)
+        weighting = self.objective.weighting
+        if weighting is None or weighting.similarity.uses_probabilities:
+            # A logit of -inf rules a target out; 0 * -inf in a divergence would be NaN, so its
+            # probability counts as the smallest normal number there.
+            ruled_out = log_probabilities.isneginf()
+            tiny = torch.finfo(log_probabilities.dtype).tiny
+            features = log_probabilities.masked_fill(ruled_out, math.log(tiny))
+        elif features is None:
+            features = logits
+        features = features.masked_fill(~mask.unsqueeze(-1), 0.0)
+        matching = Matching(log_pair, mask, features, log_probabilities)
+        return self.objective(matching, allowed=allowed, progress=progress)
+
+
+def _checked(logits: Tensor, targets: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the mask after making sure that the three arguments fit together."""
+    if logits.dim() != 3:
+        raise DataError(
+            f"logits must have shape (groups, size, n_targets); got {tuple(logits.shape)}."
+        )
+    if mask is None:
+        mask = torch.ones(logits.shape[:2], dtype=torch.bool, device=logits.device)
+    if mask.dtype != torch.bool or mask.shape != logits.shape[:2]:
+        raise DataError(
+            f"mask must be boolean of shape {tuple(logits.shape[:2])}; "
+            f"got {mask.dtype} of shape {tuple(mask.shape)}."
+        )
+    empty = (~mask.any(-1)).nonzero().flatten().tolist()
+    if empty:
+        raise EmptyGroupError(f"{len(empty)} groups are empty, first at row {empty[0]}; drop them.")
+    if targets.shape != logits.shape[:1] or targets.is_floating_point():
+        raise DataError(
+            f"targets must be {len(logits)} whole numbers; got {targets.dtype} of shape "
+            f"{tuple(targets.shape)}."
+        )
+    if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < logits.shape[-1]:
+        raise DataError(
+            f"targets must lie in 0 .. {logits.shape[-1] - 1}, the width of the logits."
+        )
+    return mask
+
+
+def _check_allowed(allowed: Tensor, targets: Tensor, n_targets: int) -> None:
+    """Make sure that `allowed` is a row of truth values per group, true for its target."""
+    shape = (len(targets), n_targets)
+    if allowed.dtype != torch.bool or allowed.shape != shape:
+        raise DataError(
+            f"allowed must be boolean of shape {shape}; got {allowed.dtype} of shape "
+            f"{tuple(allowed.shape)}."
+        )
+    is_ruled_out = ~allowed.gather(1, targets.long().unsqueeze(1)).squeeze(1)
+    if is_ruled_out.any():
+        row = int(is_ruled_out.nonzero()[0])
+        raise DataError(
+            f"allowed rules out target {int(targets[row])} of group {row} itself; a group may "
+            "have the target it is labelled with."
+        )

@@ -1,0 +1,174 @@
+"""GroupObjective: pair matching plus group weighting, then selection (Eq. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from groupnoise.core.checks import check_choice
+from groupnoise.core.pair_matching import Matching, log_allowed_mass
+from groupnoise.core.selection import All, Marginal, Max, Selection, Tempered, TopK, log_recency
+from groupnoise.core.similarity import Dot, NegativeKL, Similarity
+from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
+from groupnoise.exceptions import ParameterError
+
+
+class LossOutput(NamedTuple):
+    """The loss of each group and what each object had to do with it.
+
+    Attributes
+    ----------
+    per_group : Tensor of shape (groups,)
+        The negative score of each group.
+    scores : Tensor of shape (groups, size)
+        log P(target | object) + strength * log P(object | group) + log recency; zero at padding.
+    log_weight : Tensor of shape (groups, size)
+        log P(object | group); zero without a weighting.
+    share : Tensor of shape (groups, size)
+        The part each object has in its group's score.
+    """
+
+    per_group: Tensor
+    scores: Tensor
+    log_weight: Tensor
+    share: Tensor
+
+    @property
+    def chosen(self) -> Tensor:
+        """The place of the object with the largest share, shape (groups,); first wins ties."""
+        return self.share.argmax(-1)
+
+
+@dataclass(frozen=True)
+class GroupObjective:
+    """The loss of a group, from three replaceable parts.
+
+    Parameters
+    ----------
+    selection : Selection
+        How the scores of objects become the score of their group.
+    weighting : Weighting, optional
+        Group weighting; None leaves pair matching alone.
+    weighting_strength : float
+        Lambda: multiplies the log weights. 1 is the paper's, 0 removes the term.
+    absent_strength : float
+        Multiplies the absent-class term; 0 (the paper) leaves it out.
+    recency : float
+        How fast trust falls with the distance to the target in ordered groups, see
+        :func:`groupnoise.core.selection.log_recency`; 0 (the paper) ignores the order.
+    """
+
+    selection: Selection = field(default_factory=Max)
+    weighting: Weighting | None = None
+    weighting_strength: float = 1.0
+    absent_strength: float = 0.0
+    recency: float = 0.0
+
+    def __call__(
+        self, matching: Matching, *, allowed: Tensor | None = None, progress: float = 1.0
+    ) -> LossOutput:
+        """Return the loss of each group.
+
+        Parameters
+        ----------
+        matching : Matching
+            What the model says of the batch.
+        allowed : bool Tensor of shape (groups, n_targets), optional
+            Targets each group may have, for the absent-class term.
+        progress : float
+            How much of the training is done, for schedules.
+        """
+        log_weight = self.log_weight(matching.features, matching.mask, matching.products)
+        scores = matching.log_pair + self.log_trust(log_weight, matching.mask)
+        log_score, share = self.selection(scores, matching.mask, progress)
+        loss = -log_score
+        if self.absent_strength and allowed is not None and matching.log_probabilities is not None:
+            log_mass = log_allowed_mass(matching.log_probabilities, allowed, matching.mask)
+            loss = loss - self.absent_strength * log_mass
+        return LossOutput(loss, scores, log_weight, share)
+
+    def log_weight(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
+        """Return log P(object | group), shape (groups, size); zero where it has no say."""
+        if self.weighting is None or self.weighting_strength == 0.0:
+            return features.new_zeros(mask.shape)
+        return self.weighting(features, mask, products)
+
+    def log_trust(self, log_weight: Tensor, mask: Tensor) -> Tensor:
+        """Return what a score adds to pair matching, shape (groups, size)."""
+        trust = self.weighting_strength * log_weight
+        return trust + log_recency(mask, self.recency) if self.recency else trust
+
+
+NAMED_OBJECTIVES: dict[str, dict[str, str | float]] = {
+    "pairwise": {"selection": "all", "weighting_strength": 0.0},
+    "matching": {"selection": "all", "weighting_strength": 1.0},
+    "maximizing": {"selection": "max", "weighting_strength": 0.0},
+    "max_matching": {"selection": "max", "weighting_strength": 1.0},
+}
+"""The paper's ablation: four values of (selection, weighting strength)."""
+
+
+def named_objective(name: str) -> dict[str, str | float]:
+    """Return the estimator parameters that make one of the paper's four objectives."""
+    check_choice("objective", name, NAMED_OBJECTIVES)
+    return dict(NAMED_OBJECTIVES[name])
+
+
+def make_selection(
+    name: str | Selection, *, temperature: float | Sequence[float] = (1.0, 0.3), k: int = 2
+) -> Selection:
+    """Return a selection by name; an object that already is one passes through.
+
+    Parameters
+    ----------
+    name : {"max", "marginal", "tempered", "top_k", "all"} or Selection
+        Which selection.
+    temperature : float or pair of float
+        For "tempered": constant, or from the first value to the second over the training.
+    k : int
+        For "top_k".
+    """
+    if callable(name):
+        return name
+    check_choice("selection", name, ("max", "marginal", "tempered", "top_k", "all"))
+    if name == "tempered":
+        path = np.asarray(temperature)
+        if path.shape not in ((), (2,)) or path.dtype.kind not in "iuf":
+            raise ParameterError(
+                f"temperature must be a number or a (start, end) pair; got {temperature!r}."
+            )
+        start, end = np.broadcast_to(path, 2).astype(np.float64).tolist()
+        return Tempered(start, end)
+    if name == "top_k":
+        return TopK(k)
+    plain: dict[str, Selection] = {"max": Max(), "marginal": Marginal(), "all": All()}
+    return plain[name]
+
+
+def make_weighting(
+    form: str | Weighting | None, *, similarity: str | Similarity = "dot", scale: float = 1.0
+) -> Weighting | None:
+    """Return a group weighting by name; None, or an object that is one, passes through.
+
+    Parameters
+    ----------
+    form : {"sigmoid", "contrastive"}, Weighting or None
+        The paper's form, or that of the authors' code.
+    similarity : {"dot", "neg_kl"} or Similarity
+        S of Eq. 5.
+    scale : float
+        Multiplies S where it is given by name; an object has a scale of its own.
+    """
+    if form is None or not isinstance(form, str):
+        return form
+    check_choice("weighting", form, ("sigmoid", "contrastive"))
+    if isinstance(similarity, str):
+        check_choice("similarity", similarity, ("dot", "neg_kl"))
+        similarity = Dot(scale) if similarity == "dot" else NegativeKL(scale)
+    if form == "sigmoid":
+        return SigmoidWeighting(similarity)
+    return ContrastiveWeighting(similarity)

@@ -1,0 +1,273 @@
+"""Pair matching, Eq. 4: log P(target | object) over candidates; prior and absent terms.
+
+Only real objects are encoded, each distinct id once, and the denominator is computed once per
+distinct object: the padded (groups, size, candidates) array of the formula never exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from groupnoise.core.batching import GroupBatch
+from groupnoise.core.candidates import Candidates, CandidateSource
+from groupnoise.core.encoded_batch import (
+    DistinctObjects,
+    EncodedBatch,
+    encode_batch,
+    products_of_members,
+)
+from groupnoise.core.log_normalizer import log_normaliser
+from groupnoise.core.model import MatchingModel
+from groupnoise.exceptions import ParameterError
+
+
+class Matching(NamedTuple):
+    """What the model says of a batch.
+
+    Attributes
+    ----------
+    log_pair : Tensor of shape (groups, size)
+        log P(target | object); zero at padding.
+    mask : bool Tensor of shape (groups, size)
+        True where an object is real.
+    features : Tensor of shape (groups, size, dim)
+        h of group weighting: vectors f(x), or log-probabilities over all targets. What stands at
+        padding has no meaning.
+    log_probabilities : Tensor of shape (groups, size, n_targets), optional
+        Present when they were asked for.
+    products : Tensor of shape (groups, size, size), optional
+        Inner products of the features inside each group, where pair matching has made them.
+    """
+
+    log_pair: Tensor
+    mask: Tensor
+    features: Tensor
+    log_probabilities: Tensor | None
+    products: Tensor | None = None
+
+
+class Matcher(Protocol):
+    """Matches the objects of a batch with its targets: the first part of the objective."""
+
+    def __call__(
+        self, model: MatchingModel, batch: GroupBatch, generator: torch.Generator
+    ) -> Matching:
+        """Return what the model says of a batch; `generator` decides what is sampled."""
+        ...
+
+
+@dataclass(frozen=True)
+class PairMatching:
+    """log P(target | object), normalised over targets (the paper), over objects, or both ways.
+
+    Parameters
+    ----------
+    source : CandidateSource
+        Draws the candidates: targets, or object ids when normalising over objects alone.
+    normalize : {"targets", "objects", "both"}
+        Eq. 4 divides by the sum over targets. Over objects it is the ordinary classifier when
+        objects are labels. "both" is the mean of the two log probabilities: an object that is in
+        every group cannot win by being common, nor a target by being easy.
+    with_probabilities : bool
+        Whether to return log P(. | object) over all candidates, which must then be the full set.
+    object_source : CandidateSource, optional
+        Draws the objects for "both", whose `source` draws targets. With probabilities the
+        objects of the batch are taken, which may be feature rows.
+    over_workers : callable, optional
+        Adds up log-sum-exps over the objects of all workers that share a batch, see
+        :class:`groupnoise.training.Workers`; "both" with probabilities needs it then.
+    """
+
+    source: CandidateSource
+    normalize: Literal["targets", "objects", "both"] = "targets"
+    with_probabilities: bool = False
+    object_source: CandidateSource | None = None
+    over_workers: Callable[[Tensor], Tensor] | None = None
+
+    def __call__(
+        self, model: MatchingModel, batch: GroupBatch, generator: torch.Generator
+    ) -> Matching:
+        """Match the objects of a batch with its targets."""
+        objects = DistinctObjects.of(batch)
+        if self.with_probabilities and self.normalize != "objects":
+            return self._over_all_targets(model, batch, objects, generator)
+        if self.normalize == "objects":
+            features = objects.at_places(model.encode_objects(objects.inputs))
+            wanted, products = model.encode_targets(batch.targets), None
+            dot = torch.bmm(features, wanted.unsqueeze(-1)).squeeze(-1)
+            log_pair = self._over_objects(model, objects, dot, wanted, self.source, generator)
+        else:
+            drawn = self.source.draw(batch.all_targets, generator)
+            encoded = encode_batch(model, objects, batch.targets, drawn)
+            features, wanted = encoded.members[:, :-1], encoded.members[:, -1]
+            dot, products = products_of_members(encoded.members)
+            log_pair = _over_targets(batch.targets, objects, dot, encoded, drawn)
+            if self.normalize == "both":
+                if self.object_source is None:
+                    raise ParameterError(
+                        'normalize="both" needs an object_source beside its source.'
+                    )
+                among_objects = self._over_objects(
+                    model, objects, dot, wanted, self.object_source, generator
+                )
+                log_pair = 0.5 * (log_pair + among_objects)
+        log_pair = log_pair.masked_fill(~batch.mask, 0.0)
+        return Matching(log_pair, batch.mask, features, None, products)
+
+    def _over_all_targets(
+        self,
+        model: MatchingModel,
+        batch: GroupBatch,
+        objects: DistinctObjects,
+        generator: torch.Generator,
+    ) -> Matching:
+        """Match with the probabilities of all targets kept, for objectives that read them."""
+        vectors = model.encode_objects(objects.inputs)
+        logits = self._all_logits(model, vectors, batch, generator)  # (n_distinct, n_targets)
+        log_all = logits.log_softmax(-1)
+        wanted = batch.targets.unsqueeze(-1)
+        log_pair = log_all[objects.slot, wanted]
+        if self.normalize == "both":
+            among_objects = logits - self._level_of_targets(logits)
+            log_pair = 0.5 * (log_pair + among_objects[objects.slot, wanted])
+        features = objects.at_places(log_all)
+        return Matching(log_pair.masked_fill(~batch.mask, 0.0), batch.mask, features, features)
+
+    def _over_objects(
+        self,
+        model: MatchingModel,
+        objects: DistinctObjects,
+        dot: Tensor,
+        targets: Tensor,
+        source: CandidateSource,
+        generator: torch.Generator,
+    ) -> Tensor:
+        drawn = source.draw(objects.inputs, generator)
+        if not drawn.holds_wanted or drawn.log_expected_count is not None:
+            raise ParameterError(
+                'normalize="objects" takes all objects or those of the batch as candidates; '
+                'a sample and its correction belong to normalize="targets".'
+            )
+        level = log_normaliser(targets, model.encode_objects(drawn.ids))  # (groups,)
+        # The bias of a target is the same for every object and cancels.
+        return dot - level.unsqueeze(-1)
+
+    def _level_of_targets(self, logits: Tensor) -> Tensor:
+        """Return the log-sum-exp of each target over the objects of the batch, (n_targets,)."""
+        level = logits.logsumexp(0)
+        return level if self.over_workers is None else self.over_workers(level)
+
+    def _all_logits(
+        self,
+        model: MatchingModel,
+        vectors: Tensor,
+        batch: GroupBatch,
+        generator: torch.Generator,
+    ) -> Tensor:
+        ids = self.source.draw(batch.targets, generator).ids
+        if len(ids) != model.n_targets:
+            raise ParameterError(
+                f"probabilities need all {model.n_targets} targets as candidates; the source drew "
+                f"{len(ids)}. Use FullCandidates."
+            )
+        return model.logits(vectors, ids)
+
+
+def _over_targets(
+    targets: Tensor,
+    objects: DistinctObjects,
+    dot: Tensor,
+    encoded: EncodedBatch,
+    drawn: Candidates,
+) -> Tensor:
+    """Return log P(target | object) at every place, shape (groups, size)."""
+    logit = dot + encoded.wanted_offset.unsqueeze(-1)
+    if drawn.holds_wanted:
+        level = log_normaliser(encoded.vectors, encoded.candidates, encoded.offset)
+        return logit - objects.at_places(level)
+    queries, query, excluded = _queries(encoded.vectors, objects.slot, targets, drawn.ids)
+    others = log_normaliser(queries, encoded.candidates, encoded.offset, excluded)
+    others = others.index_select(0, query.flatten()).view_as(logit)
+    # The wanted target against the rest: logit - log(exp(logit) + exp(others)).
+    return F.logsigmoid(logit - others)
+
+
+def _queries(
+    vectors: Tensor, slot: Tensor, targets: Tensor, sample: Tensor
+) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
+    """Decide which denominators are needed when a sampled negative may equal the target.
+
+    A distinct object needs one denominator for all groups whose target was not sampled. Where it
+    was, which is rare, every place of the group gets one of its own without that target's copies.
+
+    Returns
+    -------
+    queries : Tensor of shape (n_queries, dim)
+        The object each denominator belongs to.
+    query : Tensor of shape (groups, size)
+        Which denominator each place uses.
+    excluded : pair of Tensors or None
+        (denominator, sampled column) pairs to leave out.
+    """
+    collides = torch.isin(targets, sample).nonzero().squeeze(-1)
+    if not len(collides):
+        return vectors, slot, None
+    at = slot[collides]  # (n_colliding, size)
+    own = torch.arange(len(vectors), len(vectors) + at.numel(), device=at.device).view_as(at)
+    queries = torch.cat([vectors, vectors.index_select(0, at.flatten())])
+    row, column = (targets[collides].unsqueeze(-1) == sample).nonzero(as_tuple=True)
+    excluded = (own[row].flatten(), column.repeat_interleave(at.shape[1]))
+    return queries, slot.index_copy(0, collides, own), excluded
+
+
+@dataclass(frozen=True)
+class PriorMatching:
+    """Pair matching with a fixed log weight for each object of each group.
+
+    Parameters
+    ----------
+    pair : Matcher
+        Scores the objects, which must be ids.
+    log_prior : Tensor of shape (n_groups, n_ids)
+        Added to log P(target | object): how far each id is trusted in each training group, up to
+        a constant per group.
+    """
+
+    pair: Matcher
+    log_prior: Tensor
+
+    def __call__(
+        self, model: MatchingModel, batch: GroupBatch, generator: torch.Generator
+    ) -> Matching:
+        """Match the objects of a batch with its targets."""
+        matching = self.pair(model, batch, generator)
+        trust = self.log_prior[batch.rows].gather(1, batch.objects)
+        log_pair = matching.log_pair + trust.masked_fill(~matching.mask, 0.0)
+        return matching._replace(log_pair=log_pair)
+
+
+def log_allowed_mass(log_probabilities: Tensor, allowed: Tensor, mask: Tensor) -> Tensor:
+    """Return the mean log mass that the objects of a group put on allowed targets.
+
+    Parameters
+    ----------
+    log_probabilities : Tensor of shape (groups, size, n_targets)
+        log P(target | object).
+    allowed : bool Tensor of shape (groups, n_targets)
+        Targets the group is labelled with, and the background target where there is one.
+    mask : bool Tensor of shape (groups, size)
+        True where an object is real.
+
+    Returns
+    -------
+    Tensor of shape (groups,)
+        At most zero; zero when no object has mass elsewhere.
+    """
+    inside = log_probabilities.masked_fill(~allowed.unsqueeze(1), -torch.inf).logsumexp(-1)
+    return inside.masked_fill(~mask, 0.0).sum(-1) / mask.sum(-1)

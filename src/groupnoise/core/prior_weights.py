@@ -1,0 +1,123 @@
+"""What counts how much before any training: classes, candidates, ordered labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from groupnoise.core.arrays import BoolArray, FloatArray
+from groupnoise.core.checks import check_features, check_positive
+from groupnoise.exceptions import DataError, ParameterError
+
+ClassWeight = str | Mapping[Any, float] | None
+
+
+def group_weights(
+    class_weight: ClassWeight, indicator: BoolArray, classes: NDArray[Any]
+) -> Tensor | None:
+    """Return the weight of each group, or None if all count alike.
+
+    Parameters
+    ----------
+    class_weight : "balanced", mapping of label to weight, or None
+        "balanced" makes every class count alike, however many groups it has. A label that a
+        mapping leaves out weighs one.
+    indicator : bool ndarray of shape (n_groups, n_classes)
+        The classes a group may belong to. A group of several is spread evenly over them, both
+        when classes are counted and when its own weight is taken.
+    classes : ndarray of shape (n_classes,)
+        The label of each column.
+
+    Returns
+    -------
+    float32 Tensor of shape (n_groups,), or None
+    """
+    if class_weight is None:
+        return None
+    membership = indicator / indicator.sum(axis=1, keepdims=True)
+    weights = membership @ _per_class(class_weight, membership, classes)
+    return torch.from_numpy(weights.astype(np.float32))
+
+
+def _per_class(
+    class_weight: str | Mapping[Any, float], membership: FloatArray, classes: NDArray[Any]
+) -> FloatArray:
+    if isinstance(class_weight, Mapping):
+        known = classes.tolist()
+        unknown = [label for label in class_weight if label not in known]
+        if unknown:
+            raise ParameterError(
+                f"class_weight holds {unknown[0]!r}, which is not one of the {len(known)} classes."
+            )
+        for weight in class_weight.values():
+            check_positive("class_weight", weight, allow_zero=True)
+        return np.array([float(class_weight.get(label, 1.0)) for label in known])
+    if class_weight != "balanced":
+        raise ParameterError(
+            "class_weight must be 'balanced', a mapping of labels to weights or None; "
+            f"got {class_weight!r}."
+        )
+    counts = membership.sum(axis=0)
+    # A class that no group may have weighs nothing and would divide by zero.
+    present = counts > 0
+    balanced = len(membership) / (present.sum() * np.where(present, counts, 1.0))
+    result: FloatArray = np.where(present, balanced, 0.0)
+    return result
+
+
+def log_candidate_weights(weights: ArrayLike, indicator: BoolArray) -> Tensor:
+    """Return the log of the trust in each candidate, shape (n_rows, n_classes).
+
+    Parameters
+    ----------
+    weights : array-like of shape (n_rows, n_classes)
+        Positive at every candidate; what stands elsewhere is not read.
+    indicator : bool ndarray of shape (n_rows, n_classes)
+        True where a label is a candidate.
+    """
+    table = check_features("candidate_weights", weights)
+    if table.shape != indicator.shape:
+        raise DataError(
+            f"candidate_weights has shape {table.shape}, but the candidates have "
+            f"{indicator.shape}; give one weight per row and class."
+        )
+    refused = np.argwhere(indicator & (table <= 0))
+    if len(refused):
+        raise DataError(
+            f"candidate_weights must be positive at every candidate; row {refused[0][0]} holds "
+            f"{table[tuple(refused[0])]!s}."
+        )
+    return torch.from_numpy(np.log(np.where(indicator, table, 1.0)).astype(np.float32))
+
+
+def spread_over_neighbours(log_probabilities: Tensor, deviation: float) -> Tensor:
+    """Return probabilities averaged over the labels around each label.
+
+    Exact ages are hard to tell apart, and rare ones are learned from a few rows; the mass around
+    an age is known better than its own.
+
+    Parameters
+    ----------
+    log_probabilities : Tensor of shape (n_rows, n_labels)
+        Labels in their order.
+    deviation : float
+        Deviation of the Gaussian average, in places; 0 changes nothing.
+
+    Returns
+    -------
+    Tensor of shape (n_rows, n_labels)
+        Log probabilities; rows sum to one.
+    """
+    if deviation == 0.0:
+        return log_probabilities
+    place = torch.arange(log_probabilities.shape[-1], dtype=log_probabilities.dtype)
+    distance = (place.unsqueeze(-1) - place) / deviation
+    # Column by column, so that the first and last label do not lose for having one side only.
+    weights = (-0.5 * distance.square()).softmax(0)
+    averaged = log_probabilities.exp() @ weights
+    return averaged.clamp_min(torch.finfo(averaged.dtype).tiny).log().log_softmax(-1)

@@ -1,0 +1,156 @@
+"""Feature scaling learned from the training rows alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import boxcox1p
+
+from groupnoise.core.checks import check_choice
+from groupnoise.exceptions import DataError
+
+SCALINGS = ("standard", "l2", "power", "none")
+
+SEARCH_ROWS = 10_000
+"""Rows that exponents are searched on, so that long data do not make the search long."""
+
+Floats = NDArray[np.float64]
+
+
+class Scaler:
+    """Scales feature rows to float32.
+
+    Parameters
+    ----------
+    kind : {"standard", "l2", "power", "none"}
+        Zero mean and unit deviation per feature; one length for all rows, features as they are
+        (for components whose spread tells how much they matter); the same as "standard" after
+        the power of each feature that makes it most like a normal one (for counts, energies and
+        other features with long tails); or nothing.
+    """
+
+    def __init__(self, kind: str) -> None:
+        check_choice("scaling", kind, SCALINGS)
+        self.kind = kind
+        self.centre: Floats = np.zeros(0)
+        self.spread: Floats = np.ones(0)
+        self.power: PowerMap | None = None
+
+    def fit(self, rows: NDArray[Any]) -> Scaler:
+        """Learn powers, centre and spread from rows of shape (n_rows, n_features)."""
+        _refuse_beyond_float32(rows)
+        n_features = rows.shape[1]
+        self.centre, self.spread = np.zeros(n_features), np.ones(n_features)
+        if self.kind == "power":
+            self.power = PowerMap.fit(rows)
+            rows = self.power(rows)
+        if self.kind in ("standard", "power"):
+            self.centre = rows.mean(axis=0, dtype=np.float64)
+            deviation = rows.std(axis=0, dtype=np.float64)
+            # A constant feature says nothing; dividing by one keeps it at zero. Its deviation
+            # may be a rounding error of its mean.
+            varies = deviation > 1e-12 * np.abs(self.centre)
+            self.spread = np.where(varies, deviation, 1.0)
+        return self
+
+    def __call__(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the rows scaled, as float32; without scaling nothing need be copied.
+
+        A value whose scaled one does not fit is refused, since any answer to it would be nan.
+        """
+        _refuse_beyond_float32(rows)
+        if self.kind == "none":
+            return rows.astype(np.float32, copy=False)
+        if self.power is not None:
+            rows = self.power(rows)
+        scaled = (rows - self.centre) / self.spread
+        if self.kind == "l2":
+            length = np.linalg.norm(scaled, axis=1, keepdims=True)
+            # Unit length would leave features near zero; sqrt(width) gives them the size of scores.
+            scaled *= np.sqrt(rows.shape[1]) / np.where(length > 0, length, 1.0)
+        with np.errstate(over="ignore"):
+            single = scaled.astype(np.float32)
+        if not np.isfinite(single).all():
+            _refuse_place(rows, *np.argwhere(~np.isfinite(single))[0])
+        return single
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the learned state for a model file."""
+        arrays = {"scaler.centre": self.centre, "scaler.spread": self.spread}
+        if self.power is not None:
+            arrays["scaler.power"] = self.power.table
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, kind: str, arrays: dict[str, NDArray[Any]]) -> Scaler:
+        """Restore what :meth:`arrays` returned."""
+        scaler = cls(kind)
+        scaler.centre, scaler.spread = arrays["scaler.centre"], arrays["scaler.spread"]
+        if kind == "power":
+            scaler.power = PowerMap(arrays["scaler.power"])
+        return scaler
+
+
+def _refuse_beyond_float32(rows: NDArray[Any]) -> None:
+    """Refuse a value that would be infinite once scaled, or drown all others of its feature."""
+    largest = np.finfo(np.float32).max
+    is_double = rows.dtype.kind == "f" and rows.dtype.itemsize > 4
+    if is_double and rows.size and (rows.max() > largest or rows.min() < -largest):
+        _refuse_place(rows, *np.argwhere(np.abs(rows) > largest)[0])
+
+
+def _refuse_place(rows: NDArray[Any], row: int, column: int) -> None:
+    raise DataError(
+        f"row {row}, column {column} of the features holds {rows[row, column]:g}, which does "
+        "not fit single precision; correct it, or divide this feature by a constant."
+    )
+
+
+class PowerMap:
+    """Yeo and Johnson's power of each feature.
+
+    Parameters
+    ----------
+    table : ndarray of shape (3, n_features)
+        The exponent of each feature, and its least and greatest training value.
+    """
+
+    def __init__(self, table: Floats) -> None:
+        self.table = table
+
+    @classmethod
+    def fit(cls, rows: NDArray[Any]) -> PowerMap:
+        """Search the exponents that make the features likeliest under a normal law."""
+        from sklearn.preprocessing import PowerTransformer  # slow to import, seldom wanted
+
+        some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
+        exponent = PowerTransformer(standardize=False).fit(some).lambdas_
+        ends = np.stack([rows.min(axis=0), rows.max(axis=0)])
+        with np.errstate(over="ignore", invalid="ignore"):
+            powered = yeo_johnson(np.vstack([some, ends]), exponent)
+            # Far from zero a power may leave too few digits to tell values apart, or overflow.
+            is_sound = powered.std(axis=0) > 1e-6 * np.abs(powered).max(axis=0)
+        return cls(np.vstack([np.where(is_sound, exponent, 1.0), ends]))
+
+    def __call__(self, rows: NDArray[Any]) -> Floats:
+        """Return the powers; beyond the training range, where they may explode, its end's."""
+        exponent, least, greatest = self.table
+        return yeo_johnson(rows.clip(least, greatest), exponent)
+
+
+def yeo_johnson(values: NDArray[Any], exponent: Floats) -> Floats:
+    """Return ((1 + x)^e - 1) / e above zero, and its mirror with 2 - e below (Yeo, Johnson 2000).
+
+    An exponent of 1 changes nothing, of 0 takes the logarithm of 1 + x.
+
+    Examples
+    --------
+    >>> yeo_johnson(np.array([-1.0, 0.0, 1.0, 3.0]), np.array([1.0])).tolist()
+    [-1.0, 0.0, 1.0, 3.0]
+    """
+    above = boxcox1p(values.clip(min=0.0), exponent)
+    below = boxcox1p((-values).clip(min=0.0), 2.0 - exponent)
+    result: Floats = above - below
+    return result

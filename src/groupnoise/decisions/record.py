@@ -1,0 +1,306 @@
+"""Decisions: what was known of the data, what was tried, what was taken and why."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from groupnoise.decisions.portfolio import Option, plain
+from groupnoise.exceptions import ModelFileError
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One option on one rung, and what held-out groups said of it.
+
+    Parameters
+    ----------
+    option : str
+        The name of the option.
+    rung : int
+        0 for the first.
+    resource : object
+        What the rung gave: epochs, a share of the rows, folds.
+    score : float or None
+        Mean held-out score, larger is better; None where the trial failed.
+    std_error : float or None
+        Its standard error.
+    seconds : float
+        Wall-clock time.
+    failed : str, optional
+        Why there is no score.
+    scores : tuple of float, default=()
+        The scores of each fold or group; not kept in records of decisions.
+    """
+
+    option: str
+    rung: int
+    resource: Any
+    score: float | None
+    std_error: float | None
+    seconds: float
+    failed: str | None = None
+    scores: tuple[float, ...] = field(default=(), repr=False, compare=False)
+
+    def as_record(self, *, with_scores: bool = False) -> dict[str, Any]:
+        """Return the trial as JSON can hold it.
+
+        Parameters
+        ----------
+        with_scores : bool, default=False
+            Whether the scores of each fold are kept too.
+
+        Returns
+        -------
+        dict
+            Field to value.
+        """
+        record = asdict(self)
+        if not with_scores:
+            del record["scores"]
+        return record
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What `fit` decided, on what grounds.
+
+    Parameters
+    ----------
+    facts : mapping of str to plain values
+        What is known of the data before any training: rows, classes, sizes.
+    options : tuple of Option
+        The portfolio that was tried.
+    trials : tuple of Trial
+        In the order they were made.
+    taken : tuple of (str, float)
+        The options that answer together, and their weights, which sum to one.
+    criterion : str, default="held-out score"
+        What the scores are, in words.
+    reasons : tuple of str, default=()
+        Sentences on what was taken.
+    warnings : tuple of str, default=()
+        Sentences on what to look at; `fit` has shown each as a warning too.
+    baselines : mapping of str to float, default={}
+        The criterion of what is simple: chance, the majority, popularity.
+    seconds : float, default=0.0
+        Time spent deciding.
+    budget : float, optional
+        Seconds that were allowed; None is no limit.
+    """
+
+    facts: Mapping[str, Any]
+    options: tuple[Option, ...]
+    trials: tuple[Trial, ...]
+    taken: tuple[tuple[str, float], ...]
+    criterion: str = "held-out score"
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    baselines: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    budget: float | None = None
+
+    def option(self, name: str) -> Option:
+        """Return an option by its name.
+
+        Parameters
+        ----------
+        name : str
+            As in `taken` and in the trials.
+
+        Returns
+        -------
+        Option
+            Its parameters and its reason.
+        """
+        return next(option for option in self.options if option.name == name)
+
+    @property
+    def members(self) -> list[tuple[float, dict[str, Any]]]:
+        """Weight and parameters of each option taken, the heaviest first."""
+        heaviest_first = sorted(self.taken, key=lambda pair: -pair[1])
+        return [(weight, dict(self.option(name).parameters)) for name, weight in heaviest_first]
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return one row per option: those taken first, then by rung and score.
+
+        Returns
+        -------
+        list of dict
+            "option", "weight", "rung", "score", "std_error", "seconds" (of all its trials),
+            "note" and "parameters".
+        """
+        weights = dict(self.taken)
+        rows = []
+        for option in self.options:
+            trials = [trial for trial in self.trials if trial.option == option.name]
+            last = trials[-1] if trials else None
+            note = "not tried" if last is None else last.failed or ""
+            rows.append(
+                {
+                    "option": option.name,
+                    "weight": weights.get(option.name, 0.0),
+                    "rung": None if last is None else last.rung,
+                    "score": None if last is None else last.score,
+                    "std_error": None if last is None else last.std_error,
+                    "seconds": sum(trial.seconds for trial in trials),
+                    "note": note,
+                    "parameters": dict(option.parameters),
+                }
+            )
+        return sorted(
+            rows,
+            key=lambda row: (
+                -row["weight"],
+                -1 if row["rung"] is None else -1 - row["rung"],
+                math.inf if row["score"] is None else -row["score"],
+            ),
+        )
+
+    def summary(self) -> str:
+        """Return what was decided in a few plain sentences.
+
+        Returns
+        -------
+        str
+            One sentence per line.
+        """
+        n_tried = len({trial.option for trial in self.trials})
+        lines = []
+        if self.facts:
+            lines.append("Data: " + ", ".join(f"{k} {_short(v)}" for k, v in self.facts.items()))
+        if n_tried:
+            lines.append(
+                f"Tried {n_tried} of {len(self.options)} settings in {self.seconds:.3g} s, "
+                f"judged by {self.criterion}."
+            )
+        taken = [
+            name if len(self.taken) == 1 else f"{name} ({weight:.0%})"
+            for name, weight in sorted(self.taken, key=lambda pair: -pair[1])
+        ]
+        lines.append(f"Taken: {'; '.join(taken)}.")
+        lines += self.reasons
+        if self.baselines:
+            simple = ", ".join(f"{name} {value:.3f}" for name, value in self.baselines.items())
+            best = [row["score"] for row in self.table()[:1] if row["score"] is not None]
+            ours = f"{best[0]:.3f} against " if best else ""
+            lines.append(f"Held out: {ours}{simple}.")
+        lines += [f"Warning: {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+    def snippet(self, class_name: str, **explicit: Any) -> str:
+        """Return Python code that repeats the result without the search.
+
+        Parameters
+        ----------
+        class_name : str
+            The estimator, a public name of `groupnoise`.
+        **explicit
+            Further parameters that were given, such as `random_state`.
+
+        Returns
+        -------
+        str
+            Lines of code; several options taken become the parameter `ensemble`.
+        """
+        members = self.members
+        parameters = dict(members[0][1]) if len(members) == 1 else {"ensemble": members}
+        arguments = {**parameters, **{k: v for k, v in explicit.items() if k not in parameters}}
+        lines = [f"from groupnoise import {class_name}", "", f"model = {class_name}("]
+        for name, value in arguments.items():
+            if name == "ensemble":
+                inside = [f"        ({weight!r}, {each!r})," for weight, each in value]
+                lines += ["    ensemble=[", *inside, "    ],"]
+            else:
+                lines.append(f"    {name}={value!r},")
+        return "\n".join([*lines, ")"])
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the decisions as JSON can hold them.
+
+        Returns
+        -------
+        dict
+            Field to value; numbers that JSON lacks are None.
+        """
+        record = {each.name: getattr(self, each.name) for each in fields(self)}
+        record["options"] = [asdict(option) for option in self.options]
+        record["trials"] = [trial.as_record() for trial in self.trials]
+        finite: dict[str, Any] = _finite(plain(record))
+        return finite
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Decisions:
+        """Return the decisions that :meth:`as_record` described.
+
+        Parameters
+        ----------
+        record : mapping
+            As read from JSON.
+
+        Returns
+        -------
+        Decisions
+            Equal to those recorded.
+        """
+        try:
+            values = dict(plain(record))
+            values["options"] = tuple(Option(**option) for option in values["options"])
+            values["trials"] = tuple(Trial(**trial) for trial in values["trials"])
+            values["taken"] = tuple((str(name), float(each)) for name, each in values["taken"])
+            decisions = cls(**values)
+            if not {name for name, _ in decisions.taken} <= {
+                each.name for each in decisions.options
+            }:
+                raise ValueError("an option was taken that is not listed")
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"the record of decisions cannot be read: {error}.") from None
+        return decisions
+
+    def to_json(self) -> str:
+        """Return the decisions as JSON text.
+
+        Returns
+        -------
+        str
+            What :meth:`from_json` reads.
+        """
+        return json.dumps(self.as_record(), indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Decisions:
+        """Return the decisions from JSON text; nothing in it is executed.
+
+        Parameters
+        ----------
+        text : str
+            What :meth:`to_json` returned.
+
+        Returns
+        -------
+        Decisions
+            Equal to those written.
+        """
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            raise ModelFileError(f"the record of decisions is not JSON: {error}.") from None
+        return cls.from_record(record)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _finite(value: Any) -> Any:
+    """Return plain values with None for what JSON cannot hold."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(_finite(each) for each in value)
+    return value

@@ -1,0 +1,229 @@
+"""Lambda and the temperature chosen on held-out groups, where a parameter is "auto"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.groups import Groups
+from groupnoise.decisions.criteria import (
+    GroupCriteria,
+    bag_criteria,
+    candidate_criteria,
+    history_criteria,
+)
+from groupnoise.exceptions import DataError, ParameterError
+
+AUTO = "auto"
+STRENGTHS = (0.0, 0.1, 0.3, 1.0, 3.0)
+TEMPERATURES = ((1.0, 0.5), (1.0, 1.0), (1.0, 0.2))
+TOLERANCE = 0.0025
+"""A stronger weighting has to earn this much covering rate."""
+HELD_OUT = 0.2
+MOST_TRIAL_GROUPS = 20_000
+MOST_HELD_OUT_GROUPS = 2_000
+FEWEST_GROUPS = 10
+RUNS = 50
+"""Click windows are held out in runs of neighbours, since neighbours share their clicks."""
+
+
+class TradeOffTrial(NamedTuple):
+    """One pair of values, and what held-out groups said of the model it gave."""
+
+    weighting_strength: float
+    temperature: Any
+    criteria: GroupCriteria
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """What was chosen for "auto", and everything that was tried.
+
+    Parameters
+    ----------
+    weighting_strength : float
+        Lambda.
+    temperature : float or (start, end)
+        Of tempered selection.
+    trials : tuple of TradeOffTrial
+        In the order they were made.
+    """
+
+    weighting_strength: float
+    temperature: Any
+    trials: tuple[TradeOffTrial, ...]
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the choice as JSON can hold it."""
+        trials = [[s, t, list(criteria)] for s, t, criteria in self.trials]
+        return {
+            "weighting_strength": self.weighting_strength,
+            "temperature": self.temperature,
+            "trials": trials,
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> TradeOff:
+        """Return the choice that :meth:`as_record` described."""
+        trials = [TradeOffTrial(s, t, GroupCriteria(*c)) for s, t, c in record["trials"]]
+        return cls(record["weighting_strength"], record["temperature"], tuple(trials))
+
+
+class TrialData(Protocol):
+    """Training data that can be cut: fit on some of its groups, judge by others."""
+
+    def __len__(self) -> int:
+        """Return the number of groups."""
+        ...
+
+    def hold_out(self, generator: np.random.Generator) -> IntArray:
+        """Return the groups to judge by."""
+        ...
+
+    def judge(self, trial: Any, kept: IntArray, held: IntArray) -> GroupCriteria:
+        """Fit a trial on the groups kept, and judge it by those held out."""
+        ...
+
+
+def is_auto(value: Any) -> bool:
+    """Tell whether a parameter is to be chosen."""
+    return isinstance(value, str) and value == AUTO
+
+
+def choose_trade_off(estimator: Any, data: TrialData, generator: np.random.Generator) -> TradeOff:
+    """Return the values of the grid whose answers held-out groups agree with most.
+
+    All trials share one split and one seed, so that they differ in the values alone.
+    """
+    if is_auto(estimator.temperature) and estimator.selection != "tempered":
+        raise ParameterError(
+            f"temperature='auto' goes with selection='tempered'; got {estimator.selection!r}."
+        )
+    if len(data) < FEWEST_GROUPS:
+        raise DataError(
+            f"'auto' holds out some groups and needs {FEWEST_GROUPS} or more; got {len(data)}. "
+            "Give weighting_strength and temperature as numbers."
+        )
+    held = data.hold_out(generator)
+    kept = generator.permutation(np.setdiff1d(np.arange(len(data)), held))[:MOST_TRIAL_GROUPS]
+    kept.sort()
+    seed = int(generator.integers(2**31))
+    trials = []
+    for strength, temperature in product(
+        STRENGTHS if is_auto(estimator.weighting_strength) else [estimator.weighting_strength],
+        TEMPERATURES if is_auto(estimator.temperature) else [estimator.temperature],
+    ):
+        trial = clone(estimator).set_params(
+            weighting_strength=strength,
+            temperature=temperature,
+            random_state=seed,
+            on_epoch=None,
+            **({"n_members": 1} if hasattr(estimator, "n_members") else {}),
+        )
+        trials.append(TradeOffTrial(strength, temperature, data.judge(trial, kept, held)))
+    best = best_trial(trials)
+    return TradeOff(best.weighting_strength, best.temperature, tuple(trials))
+
+
+def best_trial(trials: Sequence[TradeOffTrial]) -> TradeOffTrial:
+    """Return the first trial whose covering rate is as good as the best, weaker weighting first."""
+    most = max(trial.criteria.covering_rate for trial in trials)
+    return next(t for t in trials if t.criteria.covering_rate >= most - TOLERANCE)
+
+
+@dataclass(frozen=True)
+class BagTrials:
+    """Labelled bags, for :func:`choose_trade_off`."""
+
+    bags: Groups
+    labels: BoolArray
+    classes: Any
+
+    def __len__(self) -> int:
+        return len(self.bags)
+
+    def hold_out(self, generator: np.random.Generator) -> IntArray:
+        """Return bags whose labels all occur elsewhere."""
+        return _hold_out_rows(self.labels, generator)
+
+    def judge(self, trial: Any, kept: IntArray, held: IntArray) -> GroupCriteria:
+        """Fit on some bags and judge by others."""
+        columns = _columns_learned(self.labels[kept], self.classes)
+        trial.fit(self.bags.subset(kept), _as_sets(self.labels[kept], self.classes))
+        return bag_criteria(trial, self.bags.subset(held), self.labels[np.ix_(held, columns)])
+
+
+@dataclass(frozen=True)
+class CandidateTrials:
+    """Rows with candidate labels, for :func:`choose_trade_off`."""
+
+    rows: FloatArray
+    candidates: BoolArray
+    classes: Any
+    weights: ArrayLike | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def hold_out(self, generator: np.random.Generator) -> IntArray:
+        """Return rows whose candidates all occur elsewhere."""
+        return _hold_out_rows(self.candidates, generator)
+
+    def judge(self, trial: Any, kept: IntArray, held: IntArray) -> GroupCriteria:
+        """Fit on some rows and judge by others."""
+        columns, weights = _columns_learned(self.candidates[kept], self.classes), None
+        if self.weights is not None:
+            weights = np.asarray(self.weights)[np.ix_(kept, columns)]
+        candidates = _as_sets(self.candidates[kept], self.classes)
+        trial.fit(self.rows[kept], candidates, candidate_weights=weights)
+        return candidate_criteria(trial, self.rows[held], self.candidates[np.ix_(held, columns)])
+
+
+@dataclass(frozen=True)
+class WindowTrials:
+    """Windows of clicks with their targets, for :func:`choose_trade_off`."""
+
+    windows: Groups
+    item_ids: Any
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def hold_out(self, generator: np.random.Generator) -> IntArray:
+        """Return whole runs of windows."""
+        runs = np.array_split(np.arange(len(self)), min(RUNS, len(self)))
+        n_held = max(1, round(HELD_OUT * len(runs)))
+        taken = generator.permutation(len(runs))[:n_held]
+        held = np.concatenate([runs[number] for number in taken])
+        return np.sort(generator.permutation(held)[:MOST_HELD_OUT_GROUPS])
+
+    def judge(self, trial: Any, kept: IntArray, held: IntArray) -> GroupCriteria:
+        """Fit on some windows and judge by others."""
+        trial.fit(self.windows.subset(kept), item_ids=self.item_ids)
+        return history_criteria(trial, self.windows.subset(held))
+
+
+def _hold_out_rows(indicator: BoolArray, generator: np.random.Generator) -> IntArray:
+    """Draw rows to hold out, leaving at least one row of every label to learn from."""
+    n_held = min(max(1, round(HELD_OUT * len(indicator))), MOST_HELD_OUT_GROUPS)
+    held = np.sort(generator.permutation(len(indicator))[:n_held])
+    n_left = indicator.sum(axis=0) - indicator[held].sum(axis=0)
+    return held[~indicator[held][:, n_left == 0].any(axis=1)]
+
+
+def _as_sets(indicator: BoolArray, classes: Any) -> list[list[Any]]:
+    """Return the labels of each row, so that a trial reads them under their own names."""
+    return [classes[row].tolist() for row in indicator]
+
+
+def _columns_learned(indicator: BoolArray, classes: Any) -> IntArray:
+    """Return the columns of the labels that occur, in the order a trial sorts them."""
+    occurring = np.flatnonzero(indicator.any(axis=0))
+    return occurring[np.argsort(classes[occurring])]

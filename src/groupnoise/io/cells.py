@@ -1,0 +1,308 @@
+"""What the cells of a column mean: numbers, timestamps, dates, ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.exceptions import DataError
+from groupnoise.io.polars import pl
+from groupnoise.io.sources import Report
+from groupnoise.io.tables import Table
+
+_TWO_NUMBERS_AND_A_YEAR = r"^\s*(\d{1,2})([/.\-])(\d{1,2})[/.\-]\d{4}(?:\D|$)"
+
+
+def reads_month_first(table: Table, column: str | None, report: Report) -> bool:
+    """Tell whether the dates of a column are written month/day/year.
+
+    Dates of another form, such as 2024-01-31, have the answer False; so have dates with points,
+    which are written day first everywhere. Dates that may be read either way are refused.
+
+    Parameters
+    ----------
+    table : Table
+        All rows, or the first ones.
+    column : str, optional
+        The column of times, if there is one.
+    report : callable
+        Told of the order that was found.
+    """
+    if column is None or table.frame.schema[column] != pl.String:
+        return False
+    cells = table.frame[column].drop_nulls()
+    parts = cells.str.extract_groups(_TWO_NUMBERS_AND_A_YEAR).struct.unnest()
+    parts.columns = ["first", "mark", "second"]
+    if parts.height == 0 or parts["first"].null_count():
+        return False
+    is_day_first = (parts["first"].cast(pl.Int64) > 12).any() or (parts["mark"] == ".").all()
+    is_month_first = bool((parts["second"].cast(pl.Int64) > 12).any())
+    if not is_day_first and not is_month_first:
+        unclear = cells.filter(parts["first"] != parts["second"])
+        if len(unclear) == 0:
+            return False
+        raise DataError(
+            f"{table.origin}: the dates in column {column!r} may be day/month/year or "
+            f"month/day/year ({unclear[0]!r} and the others fit both); write them as ISO dates, "
+            "such as 2024-01-31."
+        )
+    order = "day/month/year" if is_day_first else "month/day/year"
+    report(f"read the dates in column {column!r} as {order}")
+    return not is_day_first
+
+
+def with_day_first(cells: pl.Series) -> pl.Series:
+    """Return month/day/year as day/month/year, the order that the parser of dates knows."""
+    return cells.str.replace(r"^\s*(\d{1,2})([/.\-])(\d{1,2})", "${3}${2}${1}")
+
+
+# Written as an id would be written back, so that '007' and '7' stay two ids.
+WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"
+_LONGEST_ID = 1000
+
+
+def read_numbers(table: Table, column: str) -> FloatArray:
+    """Return a column as finite numbers, shape (n_rows,)."""
+    cells = _flat_column(table, column)
+    refuse_empty_cells(table, column, cells)
+    text = cells.str.strip_chars() if cells.dtype == pl.String else cells
+    numbers = text.cast(pl.Float64, strict=False)
+    if numbers.null_count():
+        refuse_decimal_commas(table, [column])
+    _refuse_cells(
+        table, column, cells, numbers.is_null(), "is not a number", "correct or drop that row"
+    )
+    _refuse_cells(
+        table, column, cells, ~numbers.is_finite(), "is not finite", "impute or drop that row"
+    )
+    values: FloatArray = numbers.to_numpy()
+    return values
+
+
+def holds_dates(table: Table, column: str) -> bool:
+    """Tell whether the first cell of a column is text but no number."""
+    first = table.frame[column].head(1)
+    return bool(first.dtype == pl.String and first.cast(pl.Float64, strict=False).null_count())
+
+
+def read_moments(
+    table: Table, column: str, *, are_dates: bool | None = None, month_first: bool = False
+) -> NDArray[Any]:
+    """Return a column of times, shape (n_rows,): numbers as they are, dates as seconds.
+
+    Whether text is to be read as dates is decided by its first cell unless `are_dates` says it;
+    `month_first` is what `reads_month_first` says of the column.
+    """
+    cells = _flat_column(table, column)
+    refuse_empty_cells(table, column, cells)
+    if are_dates is None:
+        are_dates = holds_dates(table, column)
+    if cells.dtype == pl.String and are_dates:
+        moments = _parse_dates(table, column, cells, month_first)
+    elif cells.dtype.is_temporal():
+        moments = cells
+    elif cells.dtype.is_integer():
+        return np.asarray(cells.to_numpy(), dtype=np.int64)
+    else:
+        return read_numbers(table, column)
+    seconds: NDArray[Any] = moments.cast(pl.Datetime("us")).to_physical().to_numpy() / 1e6
+    return seconds
+
+
+def read_id_cells(table: Table, column: str) -> pl.Series:
+    """Return a column of ids: Int64 if all cells are whole numbers, String otherwise."""
+    cells = _flat_column(table, column)
+    refuse_empty_cells(table, column, cells)
+    return as_id_cells(table, column, cells)
+
+
+def number_ids(cells: pl.Series) -> tuple[NDArray[Any], IntArray]:
+    """Return the sorted ids among the cells and, for each cell, which of them it holds.
+
+    Returns
+    -------
+    ids : ndarray of shape (n_ids,)
+        Whole numbers or text.
+    codes : int64 ndarray of shape (n_cells,)
+        Positions in `ids`.
+    """
+    vocabulary = cells.unique().sort()
+    return ids_as_array(vocabulary), number_cells(cells, vocabulary)
+
+
+def number_cells(cells: pl.Series, vocabulary: pl.Series) -> IntArray:
+    """Return the position in a sorted `vocabulary` of every cell, -1 where it is not there."""
+    if vocabulary.dtype == pl.Int64 and cells.dtype == pl.Int64 and len(vocabulary):
+        ids, wanted = vocabulary.to_numpy(), cells.to_numpy()
+        span = int(ids[-1]) - int(ids[0]) + 1
+        # Ids close together are looked up in a table, several times quicker than by a join.
+        if span <= 8 * len(ids) and ids[0] <= wanted.min() and wanted.max() <= ids[-1]:
+            table = np.full(span, -1, dtype=np.int64)
+            table[ids - ids[0]] = np.arange(len(ids))
+            looked_up: IntArray = table[wanted - ids[0]]
+            return looked_up
+    numbered = pl.DataFrame({"id": vocabulary}).with_row_index("code")
+    found = pl.DataFrame({"id": cells}).join(
+        numbered, on="id", how="left", maintain_order="left", nulls_equal=True
+    )
+    codes: IntArray = found["code"].cast(pl.Int64).fill_null(-1).to_numpy()
+    return codes
+
+
+def ids_as_array(vocabulary: pl.Series) -> NDArray[Any]:
+    """Return ids as an int64 or text array."""
+    if vocabulary.dtype.is_integer():
+        return np.asarray(vocabulary.to_numpy(), dtype=np.int64)
+    return np.array(vocabulary.to_list(), dtype=np.str_)
+
+
+def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
+    """Return ids as Int64 cells if all of them are whole numbers, as text cells otherwise."""
+    whole: pl.Series
+    if cells.dtype.is_integer() and cells.dtype != pl.UInt64:
+        whole = cells.cast(pl.Int64)
+        return whole
+    if cells.dtype.is_float():
+        _refuse_cells(
+            table, column, cells, ~cells.is_finite(), "cannot be an id", "fill it or drop that row"
+        )
+        # From here on neighbouring whole numbers share one float, so two ids would become one.
+        limit = 2**24 if cells.dtype == pl.Float32 else 2**53
+        _refuse_cells(
+            table, column, cells, cells.abs() >= limit, "is too large for a number with a fraction",
+            "write the ids as whole numbers or text",
+        )  # fmt: skip
+        _refuse_cells(
+            table, column, cells, ~(cells == cells.round(0)), "is not a whole number",
+            "ids must be text or whole numbers",
+        )  # fmt: skip
+        whole = cells.cast(pl.Int64)
+        return whole
+    # Blanks around an id come from the file's layout: 'a' and ' a' would be one item twice.
+    text: pl.Series = cells.cast(pl.String).str.strip_chars()
+    _refuse_cells(table, column, cells, text == "", "is blank", "fill it or drop that row")
+    if text.str.contains(WHOLE_NUMBER).all():
+        whole = text.cast(pl.Int64)
+        return whole
+    is_odd = (text.str.len_chars() > _LONGEST_ID) | text.str.contains("\x00", literal=True)
+    _refuse_cells(
+        table, column, text, is_odd, "cannot be an id",
+        f"ids have at most {_LONGEST_ID} characters and no NUL; look for a quotation mark that "
+        "is never closed",
+    )  # fmt: skip
+    return text
+
+
+def read_features(table: Table, columns: Sequence[str]) -> FloatArray:
+    """Return feature rows from numeric columns, or from one column of lists.
+
+    Returns
+    -------
+    features : float ndarray of shape (n_rows, n_features)
+        float32 if the source was, float64 otherwise.
+    """
+    if len(columns) == 1 and isinstance(table.frame.schema[columns[0]], (pl.List, pl.Array)):
+        return _rows_of_lists(table, columns[0])
+    features = np.column_stack([read_numbers(table, column) for column in columns])
+    if all(table.frame.schema[column] == pl.Float32 for column in columns):
+        return features.astype(np.float32)
+    return features
+
+
+def is_mostly_numeric(table: Table, column: str) -> bool:
+    """Tell whether at least half of the filled cells of a column are numbers."""
+    cells = table.frame[column]
+    if cells.dtype.is_numeric() or cells.dtype == pl.Boolean:
+        return True
+    if cells.dtype != pl.String:
+        return False
+    numbers = cells.str.strip_chars().cast(pl.Float64, strict=False)
+    n_filled = len(cells) - cells.null_count()
+    return n_filled > 0 and bool(2 * (len(cells) - numbers.null_count()) >= n_filled)
+
+
+def refuse_decimal_commas(table: Table, columns: Sequence[str]) -> None:
+    """Refuse numbers such as 0,5 in columns of text, naming the first."""
+    for column in columns:
+        cells = table.frame[column]
+        if cells.dtype == pl.String:
+            is_bad = cells.str.contains(r"^\s*-?\d+,\d+\s*$")
+            _refuse_cells(
+                table, column, cells, is_bad, "has a comma", "write decimals with a point"
+            )
+
+
+def refuse_empty_cells(table: Table, column: str, cells: pl.Series) -> None:
+    """Refuse a column with empty cells, naming the first."""
+    if cells.null_count():
+        row = int(cells.is_null().arg_true()[0])
+        raise DataError(
+            f"{table.place(row)}: column {column!r} is empty there and in "
+            f"{cells.null_count() - 1} other rows; fill it or drop these rows."
+        )
+
+
+def _flat_column(table: Table, column: str) -> pl.Series:
+    cells = table.frame[column]
+    if cells.dtype.is_nested() or cells.dtype in (pl.Binary, pl.Object):
+        raise DataError(
+            f"{table.origin}: column {column!r} holds {cells.dtype} cells where one value per row "
+            "is needed."
+        )
+    return cells
+
+
+def _refuse_cells(
+    table: Table, column: str, cells: pl.Series, is_bad: pl.Series, fault: str, remedy: str
+) -> None:
+    rows = is_bad.arg_true()
+    if len(rows):
+        row = int(rows[0])
+        shown = str(cells[row])
+        shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
+        others = f" ({len(rows)} such cells)" if len(rows) > 1 else ""
+        raise DataError(
+            f"{table.place(row)}: column {column!r} holds {shown!r}, which {fault}{others}; "
+            f"{remedy}."
+        )
+
+
+def _parse_dates(table: Table, column: str, cells: pl.Series, month_first: bool) -> pl.Series:
+    text = with_day_first(cells) if month_first else cells
+    try:
+        dates: pl.Series = text.str.to_datetime(strict=False, time_unit="us")
+    except pl.exceptions.PolarsError:  # no date format fits even the first cells
+        dates = pl.Series([None] * len(cells), dtype=pl.Datetime("us"))
+    kind = "month/day/year" if month_first else "a date"
+    _refuse_cells(
+        table, column, cells, dates.is_null(), f"is neither a number nor {kind} like the others",
+        "write all times as seconds or as YYYY-MM-DD HH:MM:SS",
+    )  # fmt: skip
+    return dates
+
+
+def _rows_of_lists(table: Table, column: str) -> FloatArray:
+    cells = table.frame[column]
+    refuse_empty_cells(table, column, cells)
+    lists = cells.cast(pl.List(pl.Float64), strict=False)
+    widths = lists.list.len().to_numpy()
+    odd = np.flatnonzero(widths != widths[0])
+    if len(odd):
+        raise DataError(
+            f"{table.place(int(odd[0]))}: column {column!r} holds {widths[odd[0]]} features where "
+            f"the first row has {widths[0]}; rows must share one width."
+        )
+    flat = lists.explode().to_numpy() if widths[0] else np.empty(0)
+    features: FloatArray = np.asarray(flat, dtype=np.float64).reshape(len(cells), int(widths[0]))
+    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
+    if len(bad) or features.shape[1] == 0:
+        row = int(bad[0]) if len(bad) else 0
+        raise DataError(
+            f"{table.place(row)}: column {column!r} needs a list of finite numbers; "
+            "impute or drop that row."
+        )
+    return features

@@ -1,0 +1,220 @@
+"""Which column plays which part: by the name given, or by a guess that is reported."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from groupnoise.exceptions import DataError
+from groupnoise.io.polars import pl
+from groupnoise.io.sources import Report
+
+# For each part the names people use, the likeliest first.
+USUAL_NAMES = {
+    "user": (
+        "user", "user_id", "userid", "uid", "reviewerid", "reviewer_id", "customer_id",
+        "customerid", "visitorid", "visitor_id", "session", "session_id", "sessionid",
+    ),
+    "item": (
+        "item", "item_id", "itemid", "iid", "asin", "parent_asin", "product", "product_id",
+        "productid", "movie", "movie_id", "movieid", "article_id", "sku", "items",
+    ),
+    "time": (
+        "time", "timestamp", "unixreviewtime", "ts", "datetime", "date", "event_time",
+        "created_at", "t_dat",
+    ),
+    "rating": ("rating", "overall", "score", "stars"),
+    "group": (
+        "bag", "bag_id", "bagid", "bags", "group", "group_id", "groupid", "groups", "image_id",
+        "molecule_name",
+    ),
+    "label": ("bag_label", "label", "bag_labels", "labels", "class", "target", "y"),
+    "truth": (
+        "truth", "instance_label", "instance_labels", "instance_truth", "true_label", "target",
+        "ground_truth",
+    ),
+    "candidates": (
+        "candidates", "candidate_labels", "candidate", "partial_target", "partial_labels",
+        "partial_label", "labels",
+    ),
+    "features": ("features", "feature", "x", "data", "embedding", "vector"),
+}  # fmt: skip
+SETTING_OF_PART = {
+    "user": "rs", "item": "rs", "group": "mil", "label": "mil", "candidates": "pll",
+}  # fmt: skip
+"""Where a column is needed that no guess replaces."""
+KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)
+
+
+def pick_column(
+    part: str,
+    given: str | None,
+    columns: Sequence[str],
+    *,
+    origin: str,
+    report: Report,
+    taken: Collection[str] = (),
+) -> str | None:
+    """Return the column that plays a part, or None if none was given and none is usual.
+
+    Parameters
+    ----------
+    part : str
+        A key of `USUAL_NAMES`.
+    given : str, optional
+        The name the user gave; refused if there is no such column.
+    columns : sequence of str
+        The columns there are.
+    origin : str
+        What the table is called in errors.
+    report : callable
+        Told of a guess.
+    taken : collection of str
+        Columns that already play another part.
+    """
+    if given is not None:
+        return _existing(part, given, columns, origin)
+    by_lower_name = {name.strip().lower(): name for name in reversed(columns) if name not in taken}
+    for name in USUAL_NAMES[part]:
+        if name in by_lower_name:
+            column = by_lower_name[name]
+            report(f"took column {column!r} as the {part}")
+            return column
+    return None
+
+
+def need_column(
+    part: str,
+    given: str | None,
+    columns: Sequence[str],
+    *,
+    origin: str,
+    report: Report,
+    taken: Collection[str] = (),
+) -> str:
+    """Return the column that plays a part, or say how to name it."""
+    column = pick_column(part, given, columns, origin=origin, report=report, taken=taken)
+    if column is None:
+        raise DataError(
+            f"{origin} has no column that looks like the {part}; name it with `{part}` in Python, "
+            "or on the command line run `groupnoise data convert FILE DIR --setting "
+            f"{SETTING_OF_PART[part]} --{part} COLUMN` first and give DIR. "
+            f"Its columns are {_listing(columns)}."
+        )
+    return column
+
+
+@dataclass(frozen=True)
+class ClickColumns:
+    """Which columns of a click log hold what."""
+
+    user: str
+    item: str
+    time: str | None
+    rating: str | None
+
+
+def find_click_columns(
+    head: pl.DataFrame,
+    origin: str,
+    report: Report,
+    *,
+    user: str | None,
+    item: str | None,
+    time: str | None,
+    rating: str | None,
+) -> ClickColumns:
+    """Return the columns of a click log by the names given or guessed.
+
+    Parameters
+    ----------
+    head : polars.DataFrame
+        All rows, or the first few.
+    origin : str
+        What the log is called in errors.
+    report : callable
+        Told of each guess.
+    user, item, time, rating : str, optional
+        The names the user gave.
+    """
+    columns = head.columns
+    if (
+        user is None
+        and item is None
+        and columns == [f"column_{i + 1}" for i in range(len(columns))]
+    ):
+        by_position = _unnamed_click_columns(head)
+        if by_position is not None:
+            parts = ", ".join(f"{name} is the {part}" for part, name in by_position.items())
+            report(f"the columns have no names; took them by position: {parts}")
+            user, item = by_position["user"], by_position["item"]
+            time = time or by_position.get("time")
+            rating = rating or by_position.get("rating")
+    user_column = need_column("user", user, columns, origin=origin, report=report)
+    item_column = need_column(
+        "item", item, columns, origin=origin, report=report, taken={user_column}
+    )
+    taken = {user_column, item_column}
+    time_column = pick_column("time", time, columns, origin=origin, report=report, taken=taken)
+    if time_column is None:
+        report("there is no time column; took the order of the rows as the order of the clicks")
+    else:
+        taken.add(time_column)
+    rating_column = pick_column(
+        "rating", rating, columns, origin=origin, report=report, taken=taken
+    )
+    return ClickColumns(user_column, item_column, time_column, rating_column)
+
+
+def _unnamed_click_columns(head: pl.DataFrame) -> dict[str, str] | None:
+    """Name the columns of a log without a header by their number, as Amazon's ratings have them."""
+    parts = {
+        2: ("user", "item"),
+        3: ("user", "item", "rating"),
+        4: ("user", "item", "rating", "time"),
+    }
+    if head.width not in parts or head.height == 0:
+        return None
+    named = dict(zip(parts[head.width], head.columns, strict=True))
+    if head.width == 3 and _looks_like_a_moment(str(head[0, 2])):
+        named["time"] = named.pop("rating")
+    return named
+
+
+def _looks_like_a_moment(cell: str) -> bool:
+    """Tell seconds since 1970 and dates from ratings, which are small."""
+    try:
+        return float(cell) > 1e6
+    except ValueError:
+        return True
+
+
+def match_columns(
+    part: str, given: str | Sequence[str], columns: Sequence[str], origin: str
+) -> list[str]:
+    """Return the columns of a list, a comma-separated list or patterns such as `f*`."""
+    wanted = given.split(",") if isinstance(given, str) and given not in columns else given
+    wanted = [wanted] if isinstance(wanted, str) else wanted
+    matched: dict[str, None] = {}
+    for name in wanted:
+        if name in columns:
+            matched[name] = None
+            continue
+        found = fnmatch.filter(columns, name.strip())
+        matched.update(dict.fromkeys(found or [_existing(part, name.strip(), columns, origin)]))
+    return list(matched)
+
+
+def _existing(part: str, name: str, columns: Sequence[str], origin: str) -> str:
+    if name not in columns:
+        raise DataError(
+            f"{origin} has no column {name!r} to be the {part}; its columns are "
+            f"{_listing(columns)}."
+        )
+    return name
+
+
+def _listing(columns: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in columns[:12])
+    return shown if len(columns) <= 12 else f"{shown} and {len(columns) - 12} more"

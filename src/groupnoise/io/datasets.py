@@ -1,0 +1,307 @@
+"""What a loaded data set looks like in each setting, and some of its rows or columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
+from groupnoise.core.checks import check_count
+from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.exceptions import DataError, ParameterError
+
+
+@dataclass(frozen=True)
+class BagDataset:
+    """Bags of instances under bag labels (multiple-instance learning).
+
+    Attributes
+    ----------
+    name : str
+        What to call the set in tables.
+    bags : Groups
+        One group per bag, objects are feature rows, no targets.
+    labels : bool ndarray of shape (n_bags, n_classes)
+        Which classes each bag is labelled with; one True per row unless bags are multi-label.
+    class_names : list of str
+        One name per class.
+    instance_labels : int64 ndarray of shape (n_objects,), optional
+        True class of each instance, -1 where it is background or unknown.
+    images : ndarray of shape (n_objects, height, width), optional
+        A picture of each instance, for reports.
+    feature_names : tuple of str, optional
+        What the source calls the columns of the features.
+    bag_ids : ndarray of shape (n_bags,), optional
+        What the source calls each bag: whole numbers or text.
+    source_rows : int64 ndarray of shape (n_objects,), optional
+        The row of the source, from 0, that each instance was read from.
+    """
+
+    name: str
+    bags: Groups
+    labels: BoolArray
+    class_names: list[str]
+    instance_labels: IntArray | None = None
+    images: FloatArray | None = None
+    feature_names: tuple[str, ...] | None = None
+    bag_ids: NDArray[Any] | None = None
+    source_rows: IntArray | None = None
+
+
+@dataclass(frozen=True)
+class PartialLabelDataset:
+    """Instances with candidate labels, one of them right (partial-label learning).
+
+    Attributes
+    ----------
+    name : str
+        What to call the set in tables.
+    features : float ndarray of shape (n_rows, n_features)
+        One row per instance, unscaled.
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        Candidate labels of each row; never empty, except in rows that are only to be predicted.
+    class_names : list of str
+        One name per class.
+    truth : int64 ndarray of shape (n_rows,), optional
+        The right label, -1 where unknown.
+    images : ndarray of shape (n_rows, height, width), optional
+        A picture of each row, for reports.
+    feature_names : tuple of str, optional
+        What the source calls the columns of the features.
+    """
+
+    name: str
+    features: FloatArray
+    candidates: BoolArray
+    class_names: list[str]
+    truth: IntArray | None = None
+    images: FloatArray | None = None
+    feature_names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ClickDataset:
+    """Click histories, one per user, in time order (recommendation).
+
+    Attributes
+    ----------
+    name : str
+        What to call the set in tables.
+    histories : Groups
+        One group per user; objects are item indices into `item_ids`; no targets.
+    item_ids : ndarray of shape (n_items,)
+        The id each item index stands for, as it was in the source.
+    user_ids : ndarray of shape (n_users,)
+        The id of each user.
+    titles, categories : list of str, optional
+        One per item.
+    is_stray : bool ndarray of shape (n_clicks,), optional
+        True where a click is known to be noise (simulated data).
+    """
+
+    name: str
+    histories: Groups
+    item_ids: NDArray[Any]
+    user_ids: NDArray[Any]
+    titles: list[str] | None = None
+    categories: list[str] | None = None
+    is_stray: BoolArray | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    """Counts worth reporting: rows read, users dropped and why."""
+
+    @property
+    def n_items(self) -> int:
+        """The size of the catalogue."""
+        return len(self.item_ids)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Groups of clicks tied to the next click, with the user each came from.
+
+    Attributes
+    ----------
+    groups : Groups
+        Objects are clicked items, targets the next item.
+    users : int64 ndarray of shape (n_groups,)
+        Row of `ClickDataset.histories` each window was cut from.
+    positions : int64 ndarray of shape (n_groups,)
+        Where in that history the target stands.
+    """
+
+    groups: Groups
+    users: IntArray
+    positions: IntArray
+
+
+@dataclass(frozen=True)
+class WindowSplit:
+    """Training, validation and test windows of one click log."""
+
+    train: Windows
+    validation: Windows
+    test: Windows
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def single_label(labels: BoolArray) -> IntArray:
+    """Return the class of each single-label bag, shape (n_bags,)."""
+    classes: IntArray = np.argmax(labels, axis=1).astype(np.int64)
+    return classes
+
+
+def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
+    """Return the bags at `rows` (indices or a boolean mask), truth and pictures included.
+
+    Examples
+    --------
+    >>> from groupnoise.bags import load_digit_bags
+    >>> bags = load_digit_bags(10, random_state=0)
+    >>> len(subset_bags(bags, [3, 1]).bags)
+    2
+    """
+    picked = _picked(len(dataset.bags), rows)
+    objects = ragged_rows(dataset.bags.offsets[picked], dataset.bags.sizes[picked])
+    return replace(
+        dataset,
+        bags=dataset.bags.subset(picked),
+        labels=dataset.labels[picked],
+        instance_labels=_taken(dataset.instance_labels, objects),
+        images=_taken(dataset.images, objects),
+        bag_ids=_taken(dataset.bag_ids, picked),
+        source_rows=_taken(dataset.source_rows, objects),
+    )
+
+
+def subset_rows(dataset: PartialLabelDataset, rows: ArrayLike) -> PartialLabelDataset:
+    """Return the rows at `rows` (indices or a boolean mask), truth and pictures included.
+
+    Examples
+    --------
+    >>> from groupnoise.candidates import load_digit_candidates
+    >>> digits = load_digit_candidates(random_state=0)
+    >>> subset_rows(digits, range(5)).features.shape
+    (5, 64)
+    """
+    picked = _picked(len(dataset.features), rows)
+    return replace(
+        dataset,
+        features=dataset.features[picked],
+        candidates=dataset.candidates[picked],
+        truth=_taken(dataset.truth, picked),
+        images=_taken(dataset.images, picked),
+    )
+
+
+def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
+    """Return the bags with only the objects where `kept` is True; no bag may become empty."""
+    sizes = np.add.reduceat(kept, dataset.bags.offsets[:-1], dtype=np.int64)
+    rows = np.flatnonzero(kept)
+    return replace(
+        dataset,
+        bags=Groups(dataset.bags.objects[rows], np.concatenate([[0], np.cumsum(sizes)])),
+        instance_labels=_taken(dataset.instance_labels, rows),
+        images=_taken(dataset.images, rows),
+        source_rows=_taken(dataset.source_rows, rows),
+    )
+
+
+def select_features(dataset: Any, names: Sequence[str]) -> Any:
+    """Return bags or rows with only the features of these names, in this order.
+
+    Parameters
+    ----------
+    dataset : BagDataset or PartialLabelDataset
+        Returned as it is if its features have no names.
+    names : sequence of str
+        The features a model learned from; a missing one is refused.
+
+    Examples
+    --------
+    >>> rows = PartialLabelDataset(
+    ...     "rows", np.array([[1.0, 2.0]]), np.ones((1, 1), bool), ["a"], feature_names=("x", "y")
+    ... )
+    >>> select_features(rows, ["y", "x"]).features.tolist()
+    [[2.0, 1.0]]
+    """
+    own = dataset.feature_names
+    if own is None or tuple(own) == tuple(names):
+        return dataset
+    refuse_missing_features(dataset.name, names, own)
+    columns = [own.index(name) for name in names]
+    named = replace(dataset, feature_names=tuple(names))
+    if isinstance(named, PartialLabelDataset):
+        return replace(named, features=named.features[:, columns])
+    return replace(named, bags=Groups(named.bags.objects[:, columns], named.bags.offsets))
+
+
+def refuse_missing_features(origin: str, wanted: Sequence[str], there: Sequence[str]) -> None:
+    """Refuse data without some of the features that a model learned from."""
+    missing = [repr(name) for name in wanted if name not in there]
+    if missing:
+        shown = ", ".join(missing[:12])
+        more = "" if len(missing) <= 12 else f" and {len(missing) - 12} more"
+        raise DataError(
+            f"{origin} lacks {len(missing)} of the {len(wanted)} columns that the model learned "
+            f"from: {shown}{more}."
+        )
+
+
+def _picked(n_rows: int, rows: ArrayLike) -> IntArray:
+    """Return the indices of the rows asked for."""
+    # An empty list would become an array of floats, which cannot index.
+    wanted = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
+    picked: IntArray = np.arange(n_rows)[wanted]
+    return picked
+
+
+def _taken(values: NDArray[Any] | None, rows: IntArray) -> Any:
+    return None if values is None else values[rows]
+
+
+def split_rows(
+    n_rows: int,
+    fractions: Sequence[float] = (0.8, 0.1, 0.1),
+    *,
+    random_state: RandomState = None,
+) -> tuple[IntArray, ...]:
+    """Cut row numbers at random into disjoint parts that together hold every row.
+
+    Parameters
+    ----------
+    n_rows : int
+        How many rows there are.
+    fractions : sequence of float, default (0.8, 0.1, 0.1)
+        The share of each part; they must sum to 1.
+    random_state : int, numpy generator or None
+        Decides the order.
+
+    Returns
+    -------
+    tuple of int64 ndarray
+        Sorted row numbers, one array per fraction. Every part is as near to its share as
+        whole rows allow.
+
+    Examples
+    --------
+    >>> train, validation, test = split_rows(20, random_state=0)
+    >>> len(train), len(validation), len(test)
+    (16, 2, 2)
+    """
+    check_count("n_rows", n_rows)
+    shares = np.asarray(fractions, dtype=float)
+    if shares.ndim != 1 or (shares <= 0).any() or not np.isclose(shares.sum(), 1):
+        raise ParameterError(f"fractions must be positive and sum to 1; got {tuple(fractions)!r}.")
+    # Rounding the running total keeps every part within one row of its share.
+    cuts = np.rint(np.cumsum(shares)[:-1] * n_rows).astype(np.int64)
+    order = generator_from(random_state).permutation(n_rows).astype(np.int64)
+    parts = np.split(order, cuts)
+    if any(len(part) == 0 for part in parts):
+        raise DataError(
+            f"{n_rows} rows are too few for the fractions {tuple(fractions)!r}: a part stays empty."
+        )
+    return tuple(np.sort(part) for part in parts)

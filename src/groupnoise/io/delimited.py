@@ -1,0 +1,167 @@
+"""CSV and TSV to a table of text cells, with the line of every row."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from groupnoise.exceptions import DataError
+from groupnoise.io.polars import pl
+from groupnoise.io.sources import Report
+
+SEPARATORS = (",", "\t", ";", "|")
+
+
+@dataclass(frozen=True)
+class DelimitedText:
+    """The decoded text of a file, or of a block of its lines, and how cells are told apart."""
+
+    path: str
+    text: str
+    separator: str
+    has_header: bool
+    first_line: int = 1
+
+    def line_of(self, record: int) -> int:
+        """Return the line on which a record (the header not counted) ends, from 1."""
+        for number, (line, _) in enumerate(self.records()):
+            if number == record + self.has_header:
+                return line
+        raise IndexError(record)
+
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line and the cells of each record, the header included."""
+        reader = csv.reader(io.StringIO(self.text, newline=""), delimiter=self.separator)
+        for cells in reader:
+            yield reader.line_num + self.first_line - 1, cells
+
+
+def decode(path: str, content: bytes, first_line: int = 1) -> str:
+    """Return text, or name the first line that is not UTF-8."""
+    if b"\x00" in content:
+        line = content.count(b"\n", 0, content.index(b"\x00")) + first_line
+        raise DataError(
+            f"{path}, line {line}: a NUL byte, so this is not UTF-8 text; convert UTF-16 with "
+            "`iconv -f utf-16 -t utf-8`, or give the format of a binary file."
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + first_line
+        raise DataError(
+            f"{path}, line {line}: byte 0x{content[error.start]:02x} is not UTF-8; convert the "
+            "file first, for example with `iconv -f latin1 -t utf-8`."
+        ) from None
+
+
+def open_delimited(
+    path: str,
+    content: bytes,
+    *,
+    separator: str | None = None,
+    header: bool | None = None,
+    known_names: frozenset[str] = frozenset(),
+    first_line: int = 1,
+    unnamed_may_repeat: bool = False,
+    report: Report,
+) -> DelimitedText:
+    """Decode a file and find out its separator and whether its first record names the columns.
+
+    Parameters
+    ----------
+    path, content : str and bytes
+        The file, decompressed.
+    separator : str, optional
+        One character; by default the most frequent of `SEPARATORS` in the first line.
+    header : bool, optional
+        By default the first record is a header unless it holds a number and none of
+        `known_names`.
+    known_names : frozenset of str
+        Column names, in lower case, that only a header would hold.
+    first_line : int, default=1
+        Where in the file `content` begins.
+    unnamed_may_repeat : bool, default=False
+        Whether several columns may have no name; the caller then sees to them.
+    report : callable
+        Told what was guessed.
+    """
+    text = decode(path, content, first_line)
+    if separator is None:
+        separator = max(SEPARATORS, key=text.lstrip("\r\n").split("\n", 1)[0].count)
+    draft = DelimitedText(path, text, separator, has_header=False, first_line=first_line)
+    try:
+        first_cells = next((cells for _, cells in draft.records() if cells), [])
+    except csv.Error as error:
+        raise DataError(f"{path}, line {first_line}: {error}.") from None
+    if header is None:
+        names_columns = any(cell.strip().lower() in known_names for cell in first_cells)
+        header = names_columns or not any(_is_number(cell) for cell in first_cells)
+        if not header:
+            report(f"{path} has no header line; its columns are numbered from column_1")
+    if header:
+        names = [name for name in first_cells if name or not unnamed_may_repeat]
+        _refuse_repeated_names(path, names)
+    return replace(draft, has_header=header)
+
+
+def parse_delimited(document: DelimitedText) -> pl.DataFrame:
+    """Return all cells as text, one row per record; an empty cell is null."""
+    try:
+        frame = pl.read_csv(
+            io.BytesIO(document.text.encode()),
+            separator=document.separator,
+            has_header=document.has_header,
+            infer_schema=False,
+        )
+    except pl.exceptions.PolarsError as error:
+        raise DataError(_explain(document, error)) from None
+    if not document.has_header:  # polars has counted from 0 and from 1
+        frame.columns = [f"column_{number + 1}" for number in range(frame.width)]
+    return frame
+
+
+def drop_unnamed(frame: pl.DataFrame, path: str) -> pl.DataFrame:
+    """Leave out columns without name and content, as spreadsheets save them after the last."""
+    unnamed = [name for name in frame.columns if not name or name.startswith("_duplicated_")]
+    filled = [name for name in unnamed if frame[name].null_count() < frame.height]
+    if len(filled) > 1:
+        raise DataError(f"{path}, line 1: {len(filled)} columns have no name; give each its own.")
+    return frame.drop([name for name in unnamed if name not in filled])
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse_repeated_names(path: str, names: list[str]) -> None:
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise DataError(
+            f"{path}, line 1: two columns are called {repeated!r}; give each its own name."
+        )
+
+
+def _explain(document: DelimitedText, error: Exception) -> str:
+    """Find the record that the quick parser stumbled over."""
+    try:
+        width = None
+        for line, cells in document.records():
+            width = len(cells) if width is None else width
+            if len(cells) > width:
+                return (
+                    f"{document.path}, line {line}: {len(cells)} cells where the first line has "
+                    f"{width}; quote cells that contain {document.separator!r}."
+                )
+    except csv.Error as reason:
+        return f"{document.path} is not well-formed: {reason}."
+    reason_line = str(error).split("\n", 1)[0]
+    return (
+        f"{document.path} is not well-formed ({reason_line}); look for a quotation mark that is "
+        "never closed."
+    )

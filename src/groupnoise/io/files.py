@@ -1,0 +1,212 @@
+"""Writing without ever leaving half a file; reading files that may come from anywhere."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import hashlib
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from groupnoise.exceptions import GroupNoiseError, OutputError, ParameterError
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path` that takes its place only if the block succeeds.
+
+    Readers see the old content or the new, never a mixture; on failure nothing remains. What the
+    operating system refuses is raised as an OutputError.
+    """
+    path = Path(path)
+    temporary = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
+    with explaining_writes(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            with temporary.open("rb+") as stream:
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def explaining_writes(path: Path) -> Iterator[None]:
+    """Inside the block, what the operating system refuses becomes one sentence on `path`."""
+    try:
+        yield
+    except GroupNoiseError:
+        raise
+    except OSError as error:
+        refused = OutputError(why_not_written(path, error))
+        refused.errno, refused.strerror = error.errno, error.strerror
+        raise refused from error
+
+
+def refuse_unwritable_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written in, before the long work; leave no trace."""
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder} is a file; give a folder to write to.")
+    made: list[Path] = []
+    try:
+        with explaining_writes(folder):
+            missing = [place for place in (folder, *folder.parents) if not place.exists()]
+            for place in reversed(missing):
+                place.mkdir(exist_ok=True)
+                made.append(place)
+            # Permissions do not tell: root may write anywhere, but not on a read-only disk.
+            probe = folder / f".tmp-{secrets.token_hex(4)}"
+            probe.touch()
+            probe.unlink()
+    finally:
+        for place in reversed(made):
+            with suppress(OSError):
+                place.rmdir()
+
+
+def refuse_unwritable_file(path: Path) -> None:
+    """Refuse a file that cannot be written, before the long work; leave no trace."""
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder; give a file to write to.")
+    try:
+        refuse_unwritable_folder(path.parent)
+    except OutputError as error:
+        raise OutputError(f"{path} cannot be written: {error}") from error
+
+
+def refuse_own_input(output: Path, source: Path | str) -> None:
+    """Refuse to write over what is read: a file or folder, or a file of a folder or a glob."""
+    target = Path(output).resolve()
+    for place in {str(source), *glob.glob(str(source), recursive=True)}:
+        read = Path(place).resolve()
+        is_inside = target.is_file() and read in target.parents
+        if read.exists() and (read == target or is_inside):
+            raise ParameterError(
+                f"{output} is what is read, and would be written over; give the output another "
+                "name."
+            )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text atomically, as UTF-8."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as readable JSON, atomically; NaN is refused because JSON has none."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False, default=_plain_number) + "\n")
+
+
+def _plain_number(value: Any) -> Any:
+    """Return a number of numpy as Python's own; what users count with is often one."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, read in blocks."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def why_not_written(path: Path, error: Exception) -> str:
+    """Return one sentence on a failed write, which names a full disk as such."""
+    # Errors of libraries written in Rust carry the number in their text alone.
+    in_text = re.search(r"os error (\d+)", str(error))
+    number = getattr(error, "errno", None) or (int(in_text[1]) if in_text else None)
+    if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return (
+            f"there is no space left to write {path} ({os.strerror(number)}), and nothing of it "
+            "was kept; free some or write to another disk."
+        )
+    return f"{path} cannot be written: {getattr(error, 'strerror', None) or error}."
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that renames inside a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+LARGEST_JSON = 64 << 20
+"""Bytes; the manifests of millions of items take a few."""
+BLOCK = 1 << 20
+"""Bytes read at a time."""
+
+
+def file_in(folder: Path, name: Any) -> Path:
+    """Return the path of a file a manifest names, never one outside the manifest's own folder.
+
+    Raises
+    ------
+    ValueError
+        If the name is not text or leads elsewhere.
+    """
+    if not isinstance(name, str) or name in ("", "..") or Path(name).name != name or "\0" in name:
+        raise ValueError(f"{str(name)[:80]!r} is no file of {folder}")
+    return folder / name
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading; a pipe, a device or a folder is refused instead of waited for.
+
+    Raises
+    ------
+    OSError
+        If there is no such file, or it is none of the regular ones.
+    ValueError
+        If no file can have this name.
+    """
+    stream = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 - returned open
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise OSError("it is no regular file")
+    return stream
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file of at most 64 MB.
+
+    Raises
+    ------
+    OSError
+        As :func:`open_regular`.
+    ValueError
+        If the content is too large, nested too deeply or not JSON.
+    """
+    try:
+        data = bytearray()
+        with open_regular(path) as stream:
+            # In blocks, since some file systems do not know the size of a file beforehand.
+            while len(data) <= LARGEST_JSON and (block := stream.read(BLOCK)):
+                data += block
+        if len(data) > LARGEST_JSON:
+            raise ValueError(f"it is larger than {LARGEST_JSON >> 20} MB")
+        return json.loads(data.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except MemoryError:
+        raise ValueError("it does not fit in memory") from None
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    # Opening a pipe would otherwise wait until somebody writes to it.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

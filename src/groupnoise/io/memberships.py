@@ -1,0 +1,194 @@
+"""Which classes each row belongs to: indicator columns, lists or separated labels."""
+
+from __future__ import annotations
+
+import ast
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.exceptions import DataError
+from groupnoise.io.cells import (
+    as_id_cells,
+    ids_as_array,
+    number_cells,
+    read_numbers,
+    refuse_empty_cells,
+)
+from groupnoise.io.polars import pl
+from groupnoise.io.sources import Report
+from groupnoise.io.tables import Table
+
+_IN_BRACKETS = r"(?s)^\s*(\[.*\]|\{.*\}|\(.*\))\s*$"
+
+
+def is_bracketed(cells: pl.Series) -> bool:
+    """Tell whether every cell of a text column stands in brackets."""
+    return bool(cells.str.contains(_IN_BRACKETS).all())
+
+
+def read_lists(cells: pl.Series) -> pl.Series | None:
+    """Return cells as lists of labels, or None if one of them is no list of Python or JSON."""
+    lists = []
+    for cell in cells:
+        labels = _read_list(cell)
+        if labels is None:
+            return None
+        lists.append(labels)
+    return pl.Series(cells.name, lists, dtype=pl.List(pl.String))
+
+
+def without_brackets(cells: pl.Series) -> pl.Series:
+    """Return text without its brackets and without any quotation mark."""
+    bare = cells.str.strip_chars().str.replace(r"(?s)^.(.*).$", "${1}")
+    return bare.str.replace_all("['\"]", "")
+
+
+def _read_list(text: str) -> list[str] | None:
+    parsers: tuple[Callable[[str], Any], ...] = (json.loads, ast.literal_eval)  # neither runs code
+    for parse in parsers:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of escapes that Python does not know
+                value = parse(text.strip())
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+        if value == {}:  # an empty set, as Python does not write it
+            return []
+        if isinstance(value, (list, tuple, set)) and all(
+            isinstance(label, (str, int, float)) for label in value
+        ):
+            return [_as_text(label) for label in value]
+    return None
+
+
+def _as_text(label: str | float) -> str:
+    # pandas makes floats of whole numbers where other cells of the column were empty.
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
+LABEL_SEPARATORS = (";", "|", ",", " ")
+_NO_CLASS = ("", "-1", "background", "none", "unknown")
+
+
+def read_memberships(
+    table: Table, columns: Sequence[str], *, separator: str | None, report: Report
+) -> tuple[BoolArray, list[str]]:
+    """Return which classes each row belongs to.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    columns : sequence of str
+        Several columns are read as 0/1 indicators, one per class; a single column as one label,
+        a list of labels (also as text in brackets), or labels joined by a separator.
+    separator : str, optional
+        What joins labels in a cell; guessed, and then reported.
+    report : callable
+        Told of a guess.
+
+    Returns
+    -------
+    memberships : bool ndarray of shape (n_rows, n_classes)
+        True where a row belongs to a class.
+    class_names : list of str
+        In the order of the columns, or sorted.
+    """
+    if len(columns) > 1:
+        return _from_indicators(table, columns)
+    rows, labels = _single_labels(table, columns[0], separator, report)
+    vocabulary = labels.unique().sort()
+    memberships = np.zeros((len(table), len(vocabulary)), dtype=np.bool_)
+    memberships[rows, number_cells(labels, vocabulary)] = True
+    return memberships, [str(name) for name in ids_as_array(vocabulary)]
+
+
+def read_truth(table: Table, column: str, class_names: Sequence[str]) -> IntArray:
+    """Return the class of each row, -1 where the cell is empty or says that there is none.
+
+    Returns
+    -------
+    truth : int64 ndarray of shape (n_rows,)
+        Positions in `class_names`.
+    """
+    cells = table.frame[column]
+    if cells.dtype.is_float():
+        cells = as_id_cells(table, column, cells.fill_nan(None).fill_null(-1))
+    text = cells.cast(pl.String).fill_null("").str.strip_chars()
+    truth = number_cells(text, pl.Series(list(class_names), dtype=pl.String))
+    is_foreign = (truth < 0) & ~text.str.to_lowercase().is_in(_NO_CLASS).to_numpy()
+    if is_foreign.any():
+        row = int(np.flatnonzero(is_foreign)[0])
+        raise DataError(
+            f"{table.place(row)}: the truth {text[row]!r} is not one of the {len(class_names)} "
+            "labels; correct it, or leave the cell empty if it is unknown."
+        )
+    return truth
+
+
+def _from_indicators(table: Table, columns: Sequence[str]) -> tuple[BoolArray, list[str]]:
+    indicators = np.column_stack([read_numbers(table, column) for column in columns])
+    odd = np.argwhere((indicators != 0) & (indicators != 1))
+    if len(odd):
+        row, column = (int(position) for position in odd[0])
+        raise DataError(
+            f"{table.place(row)}: column {columns[column]!r} holds {indicators[row, column]:g} "
+            "where an indicator may hold only 0 and 1."
+        )
+    return indicators.astype(np.bool_), _without_shared_prefix(columns)
+
+
+def _without_shared_prefix(columns: Sequence[str]) -> list[str]:
+    """Shorten `candidate_cat`, `candidate_dog` to `cat`, `dog`."""
+    prefix = columns[0][: columns[0].find("_") + 1]
+    if prefix and all(name.startswith(prefix) and name != prefix for name in columns):
+        return [name.removeprefix(prefix) for name in columns]
+    return list(columns)
+
+
+def _single_labels(
+    table: Table, column: str, separator: str | None, report: Report
+) -> tuple[IntArray, pl.Series]:
+    """Return one entry per label of a row: the row, and the label as an id cell."""
+    cells = table.frame[column]
+    refuse_empty_cells(table, column, cells)
+    if cells.dtype == pl.String and is_bracketed(cells):
+        report(f"took the brackets in column {column!r} as those of lists")
+        lists = read_lists(cells) if separator is None else None
+        cells = without_brackets(cells) if lists is None else lists
+    if cells.dtype == pl.String:
+        separator = separator or _guess_separator(cells, column, report)
+        cells = cells.str.split(separator) if separator else cells
+    # An empty list has no label; the reader refuses its row where one is needed.
+    flat = pl.DataFrame({"row": np.arange(len(cells)), "label": cells})
+    if isinstance(cells.dtype, (pl.List, pl.Array)):
+        flat = flat.explode("label")
+    elif cells.dtype.is_nested():
+        raise DataError(f"{table.origin}: column {column!r} holds {cells.dtype}, not labels.")
+    if flat["label"].dtype == pl.String:
+        flat = flat.with_columns(pl.col("label").str.strip_chars())
+        flat = flat.filter(pl.col("label") != "")
+    flat = flat.drop_nulls()
+    if flat.height == 0:
+        raise DataError(f"{table.origin}: column {column!r} holds no label at all.")
+    rows: IntArray = flat["row"].to_numpy()
+    by_label = Table(
+        flat.select("label"), table.name, table.origin, lambda entry: table.place(int(rows[entry]))
+    )
+    return rows, as_id_cells(by_label, column, flat["label"])
+
+
+def _guess_separator(cells: pl.Series, column: str, report: Report) -> str | None:
+    for separator in LABEL_SEPARATORS:
+        if cells.str.contains(separator, literal=True).any():
+            # A blank is a separator only between numbers: class names may have several words.
+            if separator == " " and not cells.str.contains(r"^[\d\s]+$").all():
+                continue
+            report(f"split the labels of column {column!r} at {separator!r}")
+            return separator
+    return None

@@ -1,0 +1,210 @@
+"""Model folders: `manifest.json` and one safetensors file, written atomically, never executed.
+
+The manifest names the tensor file by its content, so replacing the manifest is the single moment
+at which a new model becomes visible; a crash before it leaves the old model whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.exceptions import ModelFileError, OutputError
+from groupnoise.io.files import (
+    atomic_path,
+    explaining_writes,
+    read_json,
+    sha256_of,
+    why_not_written,
+    write_json,
+)
+
+FORMAT = "groupnoise-model"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+STAGED = "weights.partial"
+WEIGHTS_PATTERN = "weights-*.safetensors"
+
+
+def write_model(
+    folder: Path | str,
+    *,
+    kind: str,
+    manifest: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+) -> None:
+    """Write a model folder.
+
+    Parameters
+    ----------
+    folder : path
+        Created if needed; a model already there is replaced atomically.
+    kind : str
+        Name of the estimator class that can load this model.
+    manifest : mapping
+        Anything JSON can hold: parameters, classes, metrics.
+    arrays : mapping of str to ndarray
+        Weights and other numeric state.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ModelFileError(f"{folder} is a file; give a folder to save the model in.")
+    with explaining_writes(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    before = set(folder.glob(WEIGHTS_PATTERN))
+    try:
+        weights, checksum = _write_weights(folder, arrays)
+        header = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "kind": kind,
+            "weights": {"file": weights.name, "sha256": checksum},
+        }
+        write_json(folder / MANIFEST, {**header, **manifest})
+    except BaseException:
+        _remove(set(folder.glob(WEIGHTS_PATTERN)) - before)
+        raise
+    abandoned = [*folder.glob(f"{STAGED}.tmp-*"), *folder.glob(f"{MANIFEST}.tmp-*")]
+    _remove({*before, *abandoned} - {weights})  # the old model, and what a killed save left
+
+
+def _write_weights(folder: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[Path, str]:
+    """Write the arrays to a file named by its content; return its path and checksum."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    staged = folder / STAGED
+    try:
+        with atomic_path(staged) as temporary:
+            # safetensors writes the memory as it lies, so it must lie in C order.
+            in_order = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+            save_file(in_order, str(temporary))
+            checksum = sha256_of(temporary)
+        return staged.replace(folder / f"weights-{checksum[:16]}.safetensors"), checksum
+    except SafetensorError as error:
+        raise OutputError(why_not_written(staged, error)) from error
+    finally:
+        staged.unlink(missing_ok=True)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def read_manifest(folder: Path | str) -> dict[str, Any]:
+    """Return the manifest of a model folder after checking that it is one of ours."""
+    path = Path(folder) / MANIFEST
+    try:
+        manifest = read_json(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelFileError(
+            f"{folder} holds no {MANIFEST}; give the folder that save() or `groupnoise fit` wrote."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ModelFileError(
+            f"{path} cannot be read as JSON ({error}); restore or refit it."
+        ) from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is not a groupnoise model manifest.")
+    version = manifest.get("format_version")
+    if version != FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version!r}; this release reads version "
+            f"{FORMAT_VERSION}. Upgrade groupnoise or refit the model."
+        )
+    return manifest
+
+
+def read_model(
+    folder: Path | str, *, kind: str | None = None
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return (manifest, arrays) of a model folder after verifying its checksum.
+
+    Parameters
+    ----------
+    folder : path
+        What :func:`write_model` wrote.
+    kind : str, optional
+        The estimator class expected; another kind is refused by name.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    if kind is not None and manifest.get("kind") != kind:
+        raise ModelFileError(f"{folder} holds a {manifest.get('kind')!r} model, not a {kind!r}.")
+    entry = manifest.get("weights")
+    if not isinstance(entry, dict):
+        entry = {}
+    name = entry.get("file")
+    # A manifest may come from anywhere: never follow a path out of its own folder.
+    if not isinstance(name, str) or Path(name).name != name:
+        raise ModelFileError(f"{folder / MANIFEST} does not name a weights file of its own folder.")
+    weights = folder / name
+    if not weights.is_file():
+        raise ModelFileError(f"{weights} is missing; restore it or refit the model.")
+    if sha256_of(weights) != entry.get("sha256"):
+        raise ModelFileError(
+            f"{weights} does not match the checksum in its manifest: it is truncated or was "
+            "altered. Restore it or refit the model."
+        )
+    try:
+        arrays = load_file(str(weights))
+    except (
+        SafetensorError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        # Types that numpy does not have fail in several ways.
+        raise ModelFileError(f"{weights} is not a safetensors file ({error}).") from None
+    return manifest, arrays
+
+
+@contextmanager
+def whole_model(folder: Path | str) -> Iterator[None]:
+    """Refuse in one sentence a folder whose content, read in the block, does not fit together."""
+    try:
+        yield
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        TypeError,
+        RuntimeError,
+        ValueError,
+    ) as error:
+        if isinstance(error, ModelFileError) and str(folder) in str(error):
+            raise
+        # What torch says of weights that do not fit runs over several lines.
+        reason = " ".join(str(error).split()).rstrip(".")
+        reason += " is missing" if isinstance(error, KeyError) else ""
+        raise ModelFileError(
+            f"{folder} does not hold a whole model ({reason}); restore or refit it."
+        ) from None
+
+
+def pack_labels(labels: NDArray[Any]) -> dict[str, Any]:
+    """Return class labels or item ids in a form JSON can hold, with their type."""
+    return {"dtype": labels.dtype.str, "values": labels.tolist()}
+
+
+def unpack_labels(packed: Mapping[str, Any]) -> NDArray[Any]:
+    """Restore what :func:`pack_labels` returned."""
+    try:
+        dtype = np.dtype(packed["dtype"])
+        if dtype.kind not in "biufU":
+            raise TypeError(f"labels of type {dtype}")
+        return np.array(packed["values"], dtype=dtype)
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
+        raise ModelFileError(f"the manifest holds no readable labels ({error}).") from None

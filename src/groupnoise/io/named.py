@@ -1,0 +1,253 @@
+"""Loading a data set by its name, from the forms in which its files come.
+
+They are fixed and have known checksums, so numpy and scipy suffice to read them;
+the readers of each room read files of users' own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.bags.digits import load_digit_bags, load_digit_candidates
+from groupnoise.bags.letter_words import NONSENSE_TEXT, WALK_TEXT, draw_letter_words, words_of
+from groupnoise.bags.sival import load_amil, make_sival_like
+from groupnoise.clicks.shop import make_shop
+from groupnoise.core.arrays import IntArray, RandomState
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import DataError, GroupNoiseError
+from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
+from groupnoise.io.registry import find_dataset, locate_dataset
+
+
+def load_bags_npz(path: Path) -> BagDataset:
+    """Read `X`, `bag` (rows ordered by bag), `bag_label` or `bag_labels`, `instance_label`."""
+    arrays = _read_npz(path)
+    class_names = _class_names(arrays)
+    if "bag_labels" in arrays:
+        labels = arrays["bag_labels"].astype(bool)
+    else:
+        labels = arrays["bag_label"][:, None] == np.arange(len(class_names))
+    truth = arrays.get("instance_label")
+    sizes = np.bincount(arrays["bag"], minlength=len(labels))
+    return BagDataset(
+        name=path.stem,
+        bags=Groups(arrays["X"], np.concatenate([[0], np.cumsum(sizes)])),
+        labels=labels,
+        class_names=class_names,
+        instance_labels=None if truth is None else truth.astype(np.int64),
+    )
+
+
+def _class_names(arrays: dict[str, NDArray[Any]]) -> list[str]:
+    """Return the names a file gives its classes; sets of two classes name them by their sign."""
+    if "class_names" in arrays:
+        return [str(name) for name in arrays["class_names"]]
+    return ["negative", "positive"]
+
+
+def load_candidates_mat(path: Path) -> PartialLabelDataset:
+    """Read `data`, `target` and `partial_target`, with labels along either axis."""
+    arrays = _read_mat(path)
+    features = np.asarray(arrays["data"], dtype=np.float64)
+    candidates = _rows_first(arrays["partial_target"], len(features), path)
+    target = _rows_first(arrays["target"], len(features), path)
+    truth = np.where(target.any(axis=1), target.argmax(axis=1), -1)
+    return PartialLabelDataset(
+        name=path.stem,
+        features=features,
+        candidates=candidates,
+        class_names=[str(label) for label in range(candidates.shape[1])],
+        truth=truth.astype(np.int64),
+    )
+
+
+def _rows_first(indicator: Any, n_rows: int, path: Path) -> NDArray[np.bool_]:
+    """Return a label matrix with one row per instance; most of these files store it turned."""
+    from scipy import sparse
+
+    dense = indicator.toarray() if sparse.issparse(indicator) else np.asarray(indicator)
+    if dense.shape[0] != n_rows:
+        dense = dense.T
+    if dense.shape[0] != n_rows:
+        raise DataError(f"{path} has {n_rows} rows of features but labels of shape {dense.shape}.")
+    indicated: NDArray[np.bool_] = dense.astype(bool)
+    return indicated
+
+
+def load_clicks(path: Path, items_path: Path | None = None) -> ClickDataset:
+    """Read `user item` lines in time order, and titles from a table with a header."""
+    words = _read_text(path).split()
+    try:
+        pairs = np.array(words, dtype=np.int64).reshape(-1, 2)
+    except ValueError:
+        raise DataError(f"{path} must hold two whole numbers per line, user and item.") from None
+    clicks = _histories(path.stem, pairs[:, 0], pairs[:, 1])
+    if items_path is None:
+        return clicks
+    header, *lines = _read_text(items_path).splitlines()
+    columns = header.split("\t")
+    table = (line.split("\t") for line in lines)
+    rows = {cells[0]: dict(zip(columns, cells, strict=True)) for cells in table}
+    known = [rows.get(str(item), {}) for item in clicks.item_ids]
+    category = next((name for name in ("genres", "attributes", "brand") if name in columns), "")
+    return replace(
+        clicks,
+        titles=[row.get("title", "") for row in known],
+        categories=[row.get(category, "").replace("|", ", ") for row in known],
+    )
+
+
+def load_movietweetings(path: Path, movies_path: Path | None = None) -> ClickDataset:
+    """Read `user::movie::rating::time` lines; clicks of a user are put in order of time."""
+    table = np.array([line.split("::") for line in _read_text(path).splitlines()])
+    user, movie, _, moment = table.T
+    order = np.lexsort((moment.astype(np.int64), user.astype(np.int64)))
+    clicks = _histories(path.stem, user[order].astype(np.int64), movie[order])
+    if movies_path is None:
+        return clicks
+    lines = (line.split("::") for line in _read_text(movies_path).splitlines())
+    movies = {number: (name, genres) for number, name, genres in lines}
+    known = [movies.get(str(item), ("", "")) for item in clicks.item_ids]
+    return replace(
+        clicks,
+        titles=[name for name, _ in known],
+        categories=[genres.replace("|", ", ") for _, genres in known],
+    )
+
+
+def _histories(name: str, users: IntArray, items: NDArray[Any]) -> ClickDataset:
+    """Group clicks, each user's in order, by user."""
+    item_ids, item_index = np.unique(items, return_inverse=True)
+    histories, user_ids = Groups.from_rows(item_index.astype(np.int64), users)
+    return ClickDataset(
+        name=name,
+        histories=histories,
+        item_ids=item_ids,
+        user_ids=user_ids,
+        notes={"rows_read": len(items)},
+    )
+
+
+def load_letter_words(path: Path, *, text: str, random_state: RandomState) -> BagDataset:
+    """Draw the words of a text from a pool file: a header, then `letter,16 numbers` lines."""
+    rows = [line.split(",") for line in _read_text(path).splitlines()[1:]]
+    letters = np.array([ord(row[0]) - ord("A") for row in rows], dtype=np.int64)
+    features = np.array([row[1:] for row in rows], dtype=np.float64)
+    return draw_letter_words(words_of(text), features, letters, random_state=random_state)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        text = content.decode("utf-8")
+    except (EOFError, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}.") from None
+    if not text.strip():
+        raise DataError(f"{path} is empty.")
+    return text
+
+
+def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            return dict(archive)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is not a complete .npz archive: {error}.") from None
+
+
+def _read_mat(path: Path) -> dict[str, Any]:
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    try:
+        arrays: dict[str, Any] = loadmat(path)
+    except (OSError, ValueError, TypeError, NotImplementedError, MatReadError) as error:
+        raise DataError(f"{path} is not a MATLAB 5 file that can be read: {error}.") from None
+    missing = {"data", "target", "partial_target"} - set(arrays)
+    if missing:
+        raise DataError(f"{path} lacks the array {sorted(missing)[0]!r}.")
+    return arrays
+
+
+Dataset = BagDataset | PartialLabelDataset | ClickDataset
+
+_READ: dict[str, Callable[..., Dataset]] = {
+    "amil": partial(load_amil, "SIVAL"),
+    "bags-npz": load_bags_npz,
+    "candidates-mat": load_candidates_mat,
+    "clicks": load_clicks,
+    "movietweetings": load_movietweetings,
+}
+"""Called with the path of each file."""
+
+_DRAWN: dict[str, Callable[..., Dataset]] = {
+    "digit-bags": load_digit_bags,
+    "digit-candidates": load_digit_candidates,
+    "letter-nonsense": partial(load_letter_words, text=NONSENSE_TEXT),
+    "letter-walk": partial(load_letter_words, text=WALK_TEXT),
+    "shop": make_shop,
+    "sival-like": make_sival_like,
+}
+"""Called with the path of each file, if any, and `random_state`."""
+
+
+def load_dataset(
+    name: str,
+    *,
+    data_dir: str | Path | None = None,
+    verify: bool = True,
+    random_state: RandomState = 0,
+) -> Dataset:
+    """Load a data set of the registry.
+
+    Parameters
+    ----------
+    name : str
+        Its name or an alias; `list_datasets` has them all.
+    data_dir : path, optional
+        Searched before `GROUPNOISE_DATA`, `../shared/data` and the user's cache.
+    verify : bool, default True
+        Compare each file with its known checksum first.
+    random_state : int, numpy generator or None, default 0
+        Decides what is drawn in the sets that are drawn or generated.
+
+    Returns
+    -------
+    BagDataset, PartialLabelDataset or ClickDataset
+        By the setting of the set.
+
+    Raises
+    ------
+    MissingDataError
+        If a file is not there; the message says what to get, from where, and where to put it.
+    DataError
+        If a file is not what it should be.
+
+    Examples
+    --------
+    >>> len(load_dataset("digit-bags").bags)
+    300
+    """
+    entry = find_dataset(name)
+    paths = locate_dataset(entry, data_dir, verify=verify)
+    load = _READ.get(entry.form) or partial(_DRAWN[entry.form], random_state=random_state)
+    try:
+        dataset = load(*paths)
+    except GroupNoiseError:
+        raise
+    except (ValueError, LookupError) as error:
+        raise DataError(
+            f"{paths[0]} is not of the form in which {entry.title} comes: {error!r}."
+        ) from None
+    return replace(dataset, name=entry.title)

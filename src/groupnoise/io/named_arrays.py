@@ -1,0 +1,200 @@
+"""Named arrays of `.npz` and MATLAB files; and whatever a reader is given, opened."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import IntArray
+from groupnoise.exceptions import DataError
+from groupnoise.io.columns import USUAL_NAMES
+from groupnoise.io.polars import pl
+from groupnoise.io.sources import Report, Source, find_source
+from groupnoise.io.tables import Table, read_table
+from groupnoise.io.text import read_history_text
+
+ARRAY_FORMATS = ("npz", "mat")
+
+
+@dataclass(frozen=True)
+class NamedArrays:
+    """The arrays of one file."""
+
+    arrays: dict[str, NDArray[Any]]
+    path: str
+    name: str
+
+    def find(self, part: str, given: str | None, report: Report) -> NDArray[Any] | None:
+        """Return the array of a part by the name given or a usual one, or None."""
+        if given is not None:
+            if given not in self.arrays:
+                raise DataError(
+                    f"{self.path} has no array {given!r} to be the {part}; it holds "
+                    f"{self._listing()}."
+                )
+            return self.arrays[given]
+        by_lower_name = {name.lower(): name for name in reversed(self.arrays)}
+        for usual in (*USUAL_NAMES.get(part, ()), part):
+            if usual in by_lower_name:
+                name = by_lower_name[usual]
+                if name != part:
+                    report(f"took array {name!r} as the {part}")
+                return self.arrays[name]
+        return None
+
+    def need(self, part: str, given: str | Sequence[str] | None, report: Report) -> NDArray[Any]:
+        """Return the array of a part, or say how to name it."""
+        if given is not None and not isinstance(given, str):
+            raise DataError(f"{self.path} holds arrays: name the one that is the {part}.")
+        array = self.find(part, given, report)
+        if array is None:
+            raise DataError(
+                f"{self.path} has no array that looks like the {part}; name it with `{part}` "
+                f"(--{part}). It holds {self._listing()}."
+            )
+        return array
+
+    def class_names(self, n_classes: int, report: Report) -> list[str]:
+        """Return the names of the classes, numbers if the file has none."""
+        names = self.find("class_names", None, report)
+        if names is None:
+            return [str(number) for number in range(n_classes)]
+        if names.size != n_classes:
+            raise DataError(f"{self.path}: {names.size} class names came with {n_classes} classes.")
+        return [str(name) for name in names.ravel()]
+
+    def as_table(self) -> Table:
+        """Return arrays of one entry per row as the columns of a table."""
+        columns = {name: values.ravel() for name, values in self.arrays.items()}
+        lengths = {len(values) for values in columns.values()}
+        if len(lengths) != 1:
+            raise DataError(
+                f"{self.path}: arrays of one length are needed to read them as columns; it holds "
+                f"{self._listing()}."
+            )
+        return Table(
+            pl.DataFrame(columns), self.name, self.path, lambda row: f"{self.path}, row {row}"
+        )
+
+    def _listing(self) -> str:
+        return ", ".join(f"{name} {values.shape}" for name, values in self.arrays.items())
+
+
+def load_arrays(source: Source) -> NamedArrays:
+    """Return the arrays of one `.npz` or `.mat` file; pickled objects are refused."""
+    if len(source.paths) > 1:
+        raise DataError(
+            f"{source.paths[0]} and others were given; arrays are read one file a time."
+        )
+    path = source.paths[0]
+    load = _load_npz if source.format == "npz" else _load_mat
+    return NamedArrays(load(path, source.read_bytes(path)), path, source.name)
+
+
+def check_array_rows(origin: str, part: str, array: NDArray[Any], n_rows: int) -> None:
+    """Refuse an array that has not one entry per row of the features."""
+    if len(array) != n_rows:
+        raise DataError(
+            f"{origin}: the {part} has {len(array)} entries for {n_rows} feature rows; "
+            "one per row is needed."
+        )
+
+
+def turn_rows_first(
+    origin: str, part: str, array: NDArray[Any], n_rows: int, report: Report
+) -> NDArray[Any]:
+    """Return a matrix with one row per instance, transposed if it lay the other way round."""
+    if array.ndim != 2 or n_rows not in array.shape:
+        raise DataError(
+            f"{origin}: the {part} of shape {array.shape} does not fit {n_rows} feature rows."
+        )
+    if array.shape[0] == n_rows:
+        return array
+    report(f"{origin} stores the {part} as labels x instances; transposed it")
+    turned: NDArray[Any] = array.T
+    return turned
+
+
+def class_index(values: NDArray[Any], class_names: Sequence[str], origin: str) -> IntArray:
+    """Return class numbers: by name, or as they are when they already are positions."""
+    position = {name: number for number, name in enumerate(class_names)}
+    text = [str(value) for value in values.tolist()]
+    if all(value in position or value == "-1" for value in text):
+        return np.array([position.get(value, -1) for value in text], dtype=np.int64)
+    is_position = values.dtype.kind in "iuf" and np.array_equal(values, np.floor(values))
+    if is_position and values.min() >= -1 and values.max() < len(class_names):
+        return values.astype(np.int64)
+    row = next(row for row, value in enumerate(text) if value not in position)
+    raise DataError(
+        f"{origin}: the truth of row {row} is {text[row]}, which is not one of the "
+        f"{len(class_names)} labels; correct it, or write -1 where it is unknown."
+    )
+
+
+def _load_npz(path: str, content: bytes) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise DataError(
+                    f"{path} is a single array; an .npz archive of named ones is needed."
+                )
+            return {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError):
+        raise DataError(
+            f"{path} is not a whole .npz file: it is cut off or damaged; fetch it again."
+        ) from None
+    except ValueError as error:
+        raise DataError(
+            f"{path} cannot be read safely ({error}); save it again with plain arrays, for "
+            "pickled objects can run code and are refused."
+        ) from None
+
+
+def _load_mat(path: str, content: bytes) -> dict[str, NDArray[Any]]:
+    import scipy.io
+    from scipy import sparse
+
+    try:
+        variables = scipy.io.loadmat(io.BytesIO(content))
+    except NotImplementedError:
+        raise DataError(
+            f"{path} is a MATLAB 7.3 file; save it again in MATLAB with `save(..., '-v7')`."
+        ) from None
+    except Exception as error:  # scipy raises many kinds on damaged files
+        reason = str(error).split("\n", 1)[0]
+        raise DataError(
+            f"{path} is not a whole MATLAB file: it is cut off or damaged ({reason}); "
+            "fetch it again."
+        ) from None
+    return {
+        name: values.toarray() if sparse.issparse(values) else values
+        for name, values in variables.items()
+        if not name.startswith("__") and (sparse.issparse(values) or isinstance(values, np.ndarray))
+    }
+
+
+def read_input(
+    source: Any,
+    *,
+    report: Report,
+    format: str | None = None,
+    filesystem: Any = None,
+    separator: str | None = None,
+    header: bool | None = None,
+) -> Table | NamedArrays:
+    """Open a path, folder, glob, address or frame; see `read_table` for the parameters."""
+    if isinstance(source, (str, Path)):
+        source = find_source(source, format=format, filesystem=filesystem)
+        if source.format in ARRAY_FORMATS:
+            return load_arrays(source)
+        if source.format == "text":
+            return read_history_text(source, report)
+    return read_table(source, separator=separator, header=header, report=report)

@@ -1,0 +1,274 @@
+"""One table from delimited text, Parquet, Arrow, JSON lines or a data frame."""
+
+from __future__ import annotations
+
+import io
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupnoise.core.arrays import IntArray
+from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io.columns import KNOWN_NAMES
+from groupnoise.io.delimited import decode, drop_unnamed, open_delimited, parse_delimited
+from groupnoise.io.polars import pl
+from groupnoise.io.sources import Report, Source, find_source, name_of, say_nothing
+
+
+def as_polars(source: Any) -> pl.DataFrame:
+    """Return a polars frame of any frame that speaks the Arrow or the interchange protocol.
+
+    Polars frames (also lazy ones), pandas frames and pyarrow tables are such; a plain dictionary
+    of columns is taken as well.
+    """
+    try:
+        if isinstance(source, pl.DataFrame):
+            frame = source
+        elif isinstance(source, pl.LazyFrame):
+            frame = source.collect()
+        elif isinstance(source, dict) or hasattr(source, "__arrow_c_stream__"):
+            frame = pl.DataFrame(source)
+        elif hasattr(source, "__dataframe__"):
+            frame = pl.from_dataframe(source)
+        else:
+            raise DataError(
+                f"a {type(source).__name__} is neither a path nor a data frame; pass a frame of "
+                "pandas, polars or pyarrow, or a dictionary of columns."
+            )
+    except DataError:
+        raise
+    except Exception as error:  # whatever the other library raises while it exports
+        reason = str(error).split("\n", 1)[0]
+        raise DataError(
+            f"the {type(source).__name__} could not be read as a table ({reason}); give each "
+            "column one type."
+        ) from None
+    unnamed = next((name for name in frame.columns if not isinstance(name, str)), None)
+    if unnamed is not None:
+        raise DataError(f"column names must be text; got {unnamed!r}.")
+    return frame
+
+
+TABLE_FORMATS = ("csv", "tsv", "parquet", "arrow", "jsonl")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with named columns, and where each row came from.
+
+    Attributes
+    ----------
+    frame : polars.DataFrame
+        The rows. Cells of delimited text are all text: what a column means is decided by its use.
+    name : str
+        What to call the data.
+    origin : str
+        The file, or the first of several, for an error message.
+    place : callable
+        Given a row number, says file and line (or row) for an error message.
+    """
+
+    frame: pl.DataFrame
+    name: str
+    origin: str
+    place: Callable[[int], str] = field(repr=False)
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def take(self, rows: IntArray) -> Table:
+        """Return the rows at `rows`, which keep their places."""
+        place = self.place
+        return Table(self.frame[rows], self.name, self.origin, lambda row: place(int(rows[row])))
+
+
+def read_table(
+    source: Any,
+    *,
+    format: str | None = None,
+    filesystem: Any = None,
+    separator: str | None = None,
+    header: bool | None = None,
+    report: Report | None = None,
+) -> Table:
+    """Read a table from a file, a folder, a glob, an address or a data frame.
+
+    Parameters
+    ----------
+    source : str, Path, or frame
+        CSV and TSV (also gzipped), Parquet, Arrow and JSON lines; or a frame of pandas, polars or
+        pyarrow.
+    format : str, optional
+        'csv', 'tsv', 'parquet', 'arrow' or 'jsonl'; by default the suffix decides.
+    filesystem : pyarrow filesystem, optional
+        Where the files lie when that is not the local disk.
+    separator : str, optional
+        What stands between cells of delimited text; guessed from the first line.
+    header : bool, optional
+        Whether delimited text begins with column names; guessed from the first line.
+    report : callable, optional
+        Told of each guess, one sentence at a time.
+
+    Returns
+    -------
+    table : Table
+        All rows of all files.
+    """
+    tell = report or say_nothing
+    if not isinstance(source, (str, Path, Source)):
+        frame = as_polars(source)
+        return _checked(Table(frame, "frame", "the frame", lambda row: f"row {row}"))
+    files = source
+    if not isinstance(files, Source):
+        files = find_source(files, format=format, filesystem=filesystem)
+    if files.format not in TABLE_FORMATS:
+        raise ParameterError(f"{files.paths[0]} is {files.format}, which is not read as a table.")
+    if separator is not None and len(separator) != 1:
+        raise ParameterError(f"separator must be one character; got {separator!r}.")
+    if separator is None and files.format == "tsv":
+        separator = "\t"
+
+    tables = [
+        read_content(
+            path,
+            files.read_bytes(path),
+            files.format,
+            separator=separator,
+            header=header,
+            report=tell,
+        )
+        for path in files.paths
+    ]
+    if files.format in ("csv", "tsv"):
+        tables = [replace(each, frame=drop_unnamed(each.frame, each.origin)) for each in tables]
+    return _checked(join_tables(tables, files.name))
+
+
+def read_content(
+    path: str,
+    content: bytes,
+    format: str,
+    *,
+    report: Report,
+    separator: str | None = None,
+    header: bool | None = None,
+    first_line: int = 1,
+) -> Table:
+    """Read the content of one file, or of a block of its lines that begins at `first_line`."""
+    if format in ("csv", "tsv"):
+        return _read_delimited(path, content, separator, header, first_line, report)
+    if format == "jsonl":
+        return _read_json_lines(path, content, first_line)
+    return _read_binary(path, content, format)
+
+
+def _read_delimited(
+    path: str,
+    content: bytes,
+    separator: str | None,
+    header: bool | None,
+    first_line: int,
+    report: Report,
+) -> Table:
+    document = open_delimited(
+        path,
+        content,
+        separator=separator,
+        header=header,
+        known_names=KNOWN_NAMES,
+        first_line=first_line,
+        unnamed_may_repeat=True,  # a log in blocks has refused them by now
+        report=report,
+    )
+    frame = parse_delimited(document)
+    # A blank line parses as a row of nulls; the numbers of the others are kept to name lines.
+    is_filled = ~frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
+    records: IntArray = np.flatnonzero(is_filled)
+    return Table(
+        frame.filter(is_filled),
+        name_of(path),
+        path,
+        lambda row: f"{path}, line {document.line_of(int(records[row]))}",
+    )
+
+
+def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:
+    lines = {
+        number: line
+        for number, line in enumerate(decode(path, content, first_line).split("\n"), first_line)
+        if line.strip()
+    }
+    for number, line in lines.items():
+        try:
+            is_object = isinstance(json.loads(line), dict)
+        except ValueError as error:
+            raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from None
+        if not is_object:
+            raise DataError(f"{path}, line {number}: a JSON object is needed on every line.")
+    try:
+        frame = pl.read_ndjson(
+            io.BytesIO("\n".join(lines.values()).encode()),
+            infer_schema_length=None,
+        )
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).split("\n", 1)[0]
+        raise DataError(
+            f"{path}: its lines do not share one set of columns with one type each ({reason})."
+        ) from None
+    numbers = list(lines)
+    return Table(frame, name_of(path), path, lambda row: f"{path}, line {numbers[row]}")
+
+
+def _read_binary(path: str, content: bytes, format: str) -> Table:
+    read = pl.read_parquet if format == "parquet" else pl.read_ipc
+    try:
+        frame = read(io.BytesIO(content))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).split("\n", 1)[0]
+        kind = "Parquet" if format == "parquet" else "Arrow"
+        raise DataError(
+            f"{path} is not a whole {kind} file: it is cut off or damaged ({reason}); "
+            "fetch or write it again."
+        ) from None
+    return Table(frame, name_of(path), path, lambda row: f"{path}, row {row}")
+
+
+def join_tables(tables: Sequence[Table], name: str) -> Table:
+    """Put the rows of several files under each other, in order."""
+    first = tables[0]
+    for table in tables[1:]:
+        if set(table.frame.columns) != set(first.frame.columns):
+            odd = sorted(set(table.frame.columns) ^ set(first.frame.columns))
+            raise DataError(
+                f"{table.origin} and {first.origin} have different columns ({', '.join(odd)}); "
+                "files read together must share theirs."
+            )
+    try:
+        frame = pl.concat(
+            [table.frame.select(first.frame.columns) for table in tables], how="vertical_relaxed"
+        )
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).split("\n", 1)[0]
+        raise DataError(
+            f"the files beside {first.origin} hold columns of different types ({reason}); "
+            "write them with one schema."
+        ) from None
+    ends = list(accumulate(len(table) for table in tables))
+
+    def place(row: int) -> str:
+        file = bisect_right(ends, row)
+        return tables[file].place(row - (ends[file] - len(tables[file])))
+
+    return Table(frame, name, first.origin, place)
+
+
+def _checked(table: Table) -> Table:
+    if len(table) == 0:
+        raise DataError(f"{table.origin} has columns but 0 rows; at least one is needed.")
+    return table

@@ -1,0 +1,1 @@
+"""Self-contained pages: templates, charts and the look they share."""

@@ -1,0 +1,276 @@
+"""Approximate search with faiss: built on export, measured on the model's own vectors.
+
+The index keeps the vectors whole, so its scores are exact: an approximate ranking can miss an item
+but never misplace one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import IntArray
+from groupnoise.core.checks import check_choice, check_count, check_fraction, require
+from groupnoise.exceptions import DataError, ModelFileError
+from groupnoise.io.untrusted_arrays import check_positions, stored_array
+from groupnoise.recall.exact import ExactSearch
+from groupnoise.recall.rankers import Explanation, Method, Ranking, VectorRanker
+from groupnoise.recall.scoring import Float32Array, MatchingVectors, log_sum_exp
+
+MEASURED_QUERIES = 1000
+LISTS_PER_ROOT = 6.5
+NOMINEES_PER_ITEM = 4
+"""How many items each click nominates in MM+ for every item asked for."""
+_FIRST_BYTES = {"ivf": b"IwFl", "hnsw": b"IHNf"}
+"""How faiss begins an index of each kind that keeps vectors whole."""
+_READING = threading.Lock()
+"""The limits that faiss reads under belong to the whole process."""
+EFFORTS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexSpec:
+    """Which faiss index to build, and how good it must be.
+
+    Attributes
+    ----------
+    kind : {"ivf", "hnsw"}
+        Inverted lists, or a navigable graph.
+    least_recall : float
+        The share of the exact top `at` it must find; an index that cannot is refused.
+    at : int
+        Where recall is measured.
+    """
+
+    kind: str = "ivf"
+    least_recall: float = 0.95
+    at: int = 10
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, ("ivf", "hnsw"))
+        check_fraction("least_recall", self.least_recall)
+        check_count("at", self.at)
+
+
+@dataclass(frozen=True)
+class FaissIndex:
+    """A loaded index and the effort (lists or graph nodes visited) it was measured at."""
+
+    index: Any
+    kind: str
+    effort: int
+
+    def search(self, rows: Float32Array, n: int) -> Ranking:
+        """Return up to `n` items per row with their inner products, -1 where fewer were found."""
+        faiss = require("faiss", extra="recall")
+        if self.kind == "ivf":
+            parameters = faiss.SearchParametersIVF(nprobe=self.effort)
+        else:
+            parameters = faiss.SearchParametersHNSW(efSearch=max(self.effort, n))
+        scores, positions = self.index.search(rows, n, params=parameters)
+        scores[positions < 0] = -np.inf
+        return positions, scores
+
+
+class ApproximateRanker:
+    """Ranks what a faiss index finds; filtered requests go to exact search.
+
+    Parameters
+    ----------
+    exact : VectorRanker
+        Answers filtered requests, and explains.
+    index : FaissIndex
+        Finds likely items for each click.
+    """
+
+    def __init__(self, exact: VectorRanker, index: FaissIndex) -> None:
+        self._exact = exact
+        self._index = index
+
+    def rank(
+        self,
+        histories: Sequence[IntArray],
+        n: int,
+        *,
+        method: Method,
+        candidates: IntArray | None = None,
+    ) -> Ranking:
+        """Return the best items found per history; MM+ ranks the union over its clicks."""
+        if candidates is not None:
+            # An index cannot tell how much of what it finds a filter will leave.
+            return self._exact.rank(histories, n, method=method, candidates=candidates)
+        vectors = self._exact.vectors
+        if method == "mm":
+            clicks = np.array([history[-1] for history in histories], dtype=np.int64)
+            positions, scores = self._index.search(vectors.query_rows(clicks), n)
+            return positions, scores - vectors.log_normaliser[clicks, None]
+        groups = [vectors.group_of(history) for history in histories]
+        n_nominees = min(NOMINEES_PER_ITEM * n, len(vectors.targets))
+        nominees, _ = self._index.search(vectors.query_rows(np.concatenate(groups)), n_nominees)
+        ends = np.cumsum([len(group) for group in groups])
+        positions = np.full((len(histories), n), -1, dtype=np.int64)
+        scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
+        for row, (group, end) in enumerate(zip(groups, ends, strict=True)):
+            union = np.unique(nominees[end - len(group) : end])
+            union = union[union >= 0]
+            total = log_sum_exp(vectors.contributions(group, union), axis=0)
+            best = np.lexsort((union, -total))[:n]
+            positions[row, : len(best)], scores[row, : len(best)] = union[best], total[best]
+        return positions, scores
+
+    def explain(self, history: IntArray, positions: IntArray, *, method: Method) -> Explanation:
+        """Return the exact explanation."""
+        return self._exact.explain(history, positions, method=method)
+
+
+def build_index(
+    vectors: MatchingVectors, spec: IndexSpec
+) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+    """Build an index and find the least effort that reaches the recall asked for.
+
+    Returns
+    -------
+    index : uint8 ndarray
+        The serialised index.
+    description : dict
+        kind, effort, measured recall, where it was measured, and over how many queries.
+    """
+    faiss = require("faiss", extra="recall")
+    n_items, width = vectors.targets.shape
+    if spec.at >= n_items:
+        raise DataError(
+            f"recall at {spec.at} cannot be measured on {n_items} items; exact search is quicker "
+            "for a catalogue this small."
+        )
+    targets = np.ascontiguousarray(vectors.targets)
+    index = _empty_index(faiss, spec.kind, n_items, width)
+    index.train(targets)
+    index.add(targets)
+    recall = 0.0
+    exact = _exact_sample(vectors, spec.at)
+    for effort in EFFORTS:
+        candidate = FaissIndex(index, spec.kind, effort)
+        recall = _recall_at(vectors, candidate, exact)
+        if recall >= spec.least_recall:
+            description = {
+                "kind": spec.kind,
+                "effort": effort,
+                "recall": round(recall, 4),
+                "at": spec.at,
+                "measured_queries": min(MEASURED_QUERIES, n_items),
+            }
+            return np.asarray(faiss.serialize_index(index)), description
+    raise DataError(
+        f"the {spec.kind} index finds {recall:.3f} of the exact top {spec.at} at its greatest "
+        f"effort, below the {spec.least_recall} asked for; use exact search or ask for less."
+    )
+
+
+def load_index(
+    data: NDArray[np.uint8],
+    description: Mapping[str, Any],
+    *,
+    least_recall: float,
+    shape: tuple[int, ...],
+) -> FaissIndex:
+    """Return a stored index, refused where its recorded recall lies below `least_recall`.
+
+    Parameters
+    ----------
+    data : uint8 ndarray
+        The serialised index.
+    description : mapping
+        What :func:`build_index` said of it.
+    least_recall : float
+        What it must have found of the exact top.
+    shape : pair of int
+        The shape of the vectors it must have been built on.
+    """
+    faiss = require("faiss", extra="recall")
+    kind, effort, recall = description["kind"], description["effort"], description["recall"]
+    check_choice("kind", kind, tuple(_FIRST_BYTES))
+    check_count("effort", effort)
+    check_fraction("recall", recall)
+    if recall < least_recall:
+        raise ModelFileError(
+            f"the index of this artifact has a recall of {recall} at {description['at']}, below "
+            f"the {least_recall} required; export it with a better one or without."
+        )
+    stored = np.ascontiguousarray(
+        stored_array({"index": data}, "index", types=("u1",), shape=(None,))
+    )
+    # faiss reads whatever kind of index the bytes announce, some of them from other files.
+    if bytes(stored[:4]) != _FIRST_BYTES[kind]:
+        raise ModelFileError(f"the index of this artifact is no {kind} index of whole vectors.")
+    try:
+        with _bounded_reading(faiss, len(stored)):
+            index = faiss.deserialize_index(stored)
+    except (RuntimeError, MemoryError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelFileError(f"faiss cannot read the index of this artifact ({reason}).") from None
+    if (index.ntotal, index.d) != shape or index.metric_type != faiss.METRIC_INNER_PRODUCT:
+        raise ModelFileError("the index of this artifact was built on other vectors.")
+    if kind == "ivf":
+        _check_lists(faiss, index)
+    return FaissIndex(index, kind, effort)
+
+
+@contextmanager
+def _bounded_reading(faiss: Any, n_bytes: int) -> Iterator[None]:
+    """Keep faiss from making room for more than the bytes at hand can hold."""
+    limits = ("deserialization_vector_byte_limit", "deserialization_loop_limit")
+    known = [name for name in limits if hasattr(faiss, f"set_{name}")]  # not before faiss 1.13
+    with _READING:
+        before = {name: getattr(faiss, f"get_{name}")() for name in known}
+        try:
+            for name in known:
+                getattr(faiss, f"set_{name}")(n_bytes)
+            yield
+        finally:
+            for name, limit in before.items():
+                getattr(faiss, f"set_{name}")(limit)
+
+
+def _check_lists(faiss: Any, index: Any) -> None:
+    """Refuse inverted lists that answer with positions there are no items at."""
+    lists = index.invlists
+    for number in range(lists.nlist):
+        size = lists.list_size(number)
+        if size:
+            positions = faiss.rev_swig_ptr(lists.get_ids(number), size)
+            check_positions("index", positions, index.ntotal)
+
+
+def _empty_index(faiss: Any, kind: str, n_items: int, width: int) -> Any:
+    if kind == "hnsw":
+        return faiss.IndexHNSWFlat(width, 32, faiss.METRIC_INNER_PRODUCT)
+    # Many short lists and spherical centres find most per inner product computed.
+    n_lists = int(max(1, min(LISTS_PER_ROOT * np.sqrt(n_items), n_items // 20)))
+    index = faiss.index_factory(width, f"IVF{n_lists},Flat", faiss.METRIC_INNER_PRODUCT)
+    index.cp.spherical = True
+    index.cp.min_points_per_centroid = 1  # faiss would print a warning to standard error
+    return index
+
+
+def _measured_clicks(n_items: int) -> IntArray:
+    return np.linspace(0, n_items - 1, min(MEASURED_QUERIES, n_items)).astype(np.int64)
+
+
+def _exact_sample(vectors: MatchingVectors, at: int) -> IntArray:
+    """Return the exact top `at` of evenly spaced items, shape (n_measured, at)."""
+    positions, _ = ExactSearch(vectors).by_last_click(_measured_clicks(len(vectors.targets)), at)
+    return positions
+
+
+def _recall_at(vectors: MatchingVectors, index: FaissIndex, exact: IntArray) -> float:
+    """Return the share of the exact top the index finds."""
+    clicks = _measured_clicks(len(vectors.targets))
+    found, _ = index.search(vectors.query_rows(clicks), exact.shape[1])
+    hits = (exact[:, :, None] == found[:, None, :]).any(axis=2)
+    return float(hits.mean())

@@ -1,0 +1,89 @@
+"""From rankings to the JSON the schemas describe; plain dictionaries, because they are hot."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from groupnoise.recall.model import Reasons, Recalled, RecallModel
+
+
+def as_json(value: Any) -> bytes:
+    """Return a value as JSON; what JSON or UTF-8 cannot hold is a ValueError."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def recall_result(
+    model: RecallModel, recalled: Recalled, number: int, reasons: Reasons | None
+) -> dict[str, Any]:
+    """Return the answer to one history; see `RecallResult`."""
+    items = ranked_items(model, recalled, number)
+    result: dict[str, Any] = {
+        "items": items,
+        "source": "popularity" if recalled.from_popularity[number] else "history",
+        "unknown": recalled.unknown[number],
+    }
+    if reasons is None:
+        return result
+    for column, item in enumerate(items):
+        match = reasons.matched(column)
+        item["matched"] = match and {"item": match[0].item, "share": round(match[1], 4)}
+        item["shares"] = reasons.shares[:, column].round(4).tolist()
+    positions = model.items.positions_of([click.item for click in reasons.clicks])
+    result["clicks"] = [
+        {
+            "item": click.item,
+            "title": model.items.title_of(position),
+            "category": model.items.category_of(position),
+            "weight": click.weight,
+            "is_noise": click.is_noise,
+        }
+        for click, position in zip(reasons.clicks, positions.tolist(), strict=True)
+    ]
+    return result
+
+
+def ranked_items(model: RecallModel, recalled: Recalled, number: int) -> list[dict[str, Any]]:
+    """Return the recalled items of one history; see `RankedItem`."""
+    positions, scores = recalled.row(number)
+    return [
+        {
+            "item": item,
+            "score": score,
+            "title": model.items.title_of(position),
+            "category": model.items.category_of(position),
+        }
+        for item, score, position in zip(
+            model.items.ids_of(positions), scores.tolist(), positions.tolist(), strict=True
+        )
+    ]
+
+
+def found_items(model: RecallModel, query: str, limit: int) -> list[dict[str, Any]]:
+    """Return the items whose title fits, or the most popular for an empty query."""
+    items = model.items
+    positions = items.search(query, limit) if query.strip() else items.popular_order[:limit]
+    return [
+        {
+            "item": items.id_of(position),
+            "title": items.title_of(position),
+            "category": items.category_of(position),
+            "popularity": float(items.popularity[position]),
+        }
+        for position in positions.tolist()
+    ]
+
+
+def describe(model: RecallModel) -> dict[str, Any]:
+    """Return what the artifact says about itself; see `ModelDescription`."""
+    return {
+        "version": model.version,
+        "kind": model.manifest.get("kind"),
+        "n_items": len(model.items),
+        "dimension": model.manifest.get("dimension"),
+        "created": model.manifest.get("created"),
+        "categories": model.items.category_names,
+        "index": model.manifest.get("index"),
+        "card": model.card,
+    }

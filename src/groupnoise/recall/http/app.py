@@ -1,0 +1,193 @@
+"""The routes of the recall service."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib import resources
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
+
+from groupnoise import __version__
+from groupnoise.recall.http.answers import found_items
+from groupnoise.recall.http.errors import Refusal, install_error_handlers
+from groupnoise.recall.http.guard import Guard
+from groupnoise.recall.http.requests import (
+    ErrorAnswer,
+    ItemsAnswer,
+    RecallAnswer,
+    RecallRequest,
+    ReloadAnswer,
+    ServiceDescription,
+    SimilarAnswer,
+    check_limit,
+    parse_recall_request,
+)
+from groupnoise.recall.http.service import RecallService
+from groupnoise.recall.http.settings import ServiceSettings
+
+PAGE_FILES = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/search.js": ("search.js", "text/javascript; charset=utf-8"),
+}
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorAnswer} for status in (401, 403, 404, 408, 413, 422, 429)
+}
+
+
+def create_app(settings: ServiceSettings) -> ASGIApp:
+    """Load the artifacts and return the service as an ASGI application.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        Artifacts, token and limits.
+    """
+    return guarded_app(RecallService(settings))
+
+
+def guarded_app(service: RecallService) -> ASGIApp:
+    """Return the routes of a service behind its guard."""
+    app = FastAPI(
+        title="groupnoise recall",
+        version=__version__,
+        description="Items a click history leads to, by Max-Matching.",
+        lifespan=_lifespan_of(service),
+        docs_url=None,  # these two load scripts from other hosts
+        redoc_url=None,
+    )
+    install_error_handlers(app)
+    _add_recall_routes(app, service)
+    _add_model_routes(app, service)
+    _add_operation_routes(app, service)
+    _add_page(app)
+    return Guard(app, settings=service.settings, metrics=service.metrics)
+
+
+def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
+    @app.post(
+        "/v1/recall",
+        response_model=RecallAnswer,
+        responses=_REFUSALS,
+        openapi_extra={"requestBody": _body_of(RecallRequest)},
+    )
+    async def recall(request: Request) -> Response:
+        """Return the best items for each history."""
+        content_type = request.headers.get("content-type", "")
+        asked = parse_recall_request(await request.body(), content_type, service.limits)
+        return Response(await service.recall(asked), media_type="application/json")
+
+    @app.get("/v1/similar/{item:path}", response_model=SimilarAnswer, responses=_REFUSALS)
+    async def similar(
+        item: Annotated[str, Path(description="An item id.")],
+        top: Annotated[int, Query(ge=1)] = 10,
+    ) -> Response:
+        """Return the items that best follow one item."""
+        return JSONResponse(await service.similar(item, top))
+
+    @app.get("/v1/items", response_model=ItemsAnswer, responses=_REFUSALS)
+    async def items(
+        q: Annotated[str, Query(description="Words of a title; empty for popular items.")] = "",
+        limit: Annotated[int, Query(ge=1)] = 10,
+    ) -> Response:
+        """Find items by title."""
+        check_limit(service.limits, "top", limit, f"limit is {limit}")
+        check_limit(service.limits, "query_length", len(q), f"the query holds {len(q)} characters")
+        return JSONResponse(
+            {"items": await asyncio.to_thread(found_items, service.model(), q, limit)}
+        )
+
+
+def _body_of(schema: type[BaseModel]) -> dict[str, Any]:
+    """Describe a body that the route reads itself, for the OpenAPI page."""
+    return {
+        "required": True,
+        "content": {"application/json": {"schema": schema.model_json_schema()}},
+    }
+
+
+def _add_model_routes(app: FastAPI, service: RecallService) -> None:
+    @app.get("/v1/model", response_model=ServiceDescription, responses=_REFUSALS)
+    async def model() -> Response:
+        """Return the models in use, their cards, and the limits of the service."""
+        return JSONResponse(service.describe())
+
+    @app.post(
+        "/v1/model/reload",
+        response_model=ReloadAnswer,
+        responses={**_REFUSALS, 409: {"model": ErrorAnswer}},
+    )
+    async def reload() -> Response:
+        """Verify the artifacts now on disk, warm them and switch to them."""
+        return JSONResponse(await service.reload())
+
+
+def _add_operation_routes(app: FastAPI, service: RecallService) -> None:
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """Say that the process is alive."""
+        return {"status": "alive"}
+
+    @app.get("/readyz", responses={503: {"description": "Shutting down."}})
+    async def readyz() -> Response:
+        """Say whether new requests should be sent here."""
+        if service.is_ready:
+            return JSONResponse({"status": "ready"})
+        return JSONResponse({"status": "shutting down"}, status_code=503)
+
+    @app.get("/metrics", response_class=Response, responses=_REFUSALS)
+    async def metrics() -> Response:
+        """Return counters and latencies in the Prometheus text format."""
+        return Response(service.metrics.exposition(), media_type="text/plain; version=0.0.4")
+
+
+def _add_page(app: FastAPI) -> None:
+    folder = resources.files("groupnoise.recall") / "page"
+    for path, (name, media_type) in PAGE_FILES.items():
+        content = (folder / name).read_bytes()
+
+        app.add_route(path, _fixed(content, media_type), include_in_schema=False)
+
+
+def _fixed(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    async def page_file(_: Request) -> Response:
+        # Revalidated, not stored for good: the page changes with the release.
+        return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+    return page_file
+
+
+def _lifespan_of(service: RecallService) -> Any:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        is_server = threading.current_thread() is threading.main_thread()
+        reloads: set[asyncio.Task[None]] = set()
+
+        async def reload_on_signal() -> None:
+            try:
+                await service.reload()
+            except Refusal:
+                return  # logged where it was refused; the old model stays
+
+        def on_hangup() -> None:
+            task = loop.create_task(reload_on_signal())
+            reloads.add(task)  # the loop keeps weak references only
+            task.add_done_callback(reloads.discard)
+
+        if is_server and hasattr(signal, "SIGHUP"):
+            loop.add_signal_handler(signal.SIGHUP, on_hangup)
+        yield
+        service.queue.close()
+
+    return lifespan

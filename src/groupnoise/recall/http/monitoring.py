@@ -1,0 +1,125 @@
+"""What operators watch: one JSON object per log line, and Prometheus metrics."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import datetime, timezone
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from groupnoise.recall.model import RecallModel
+
+LOGGER = logging.getLogger("groupnoise.recall")
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes a record, its `fields` and any traceback as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        moment = datetime.fromtimestamp(record.created, timezone.utc)
+        line: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+def log(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
+    """Log an event with its fields."""
+    LOGGER.log(level, event, extra={"fields": fields})
+
+
+def configure_logs() -> None:
+    """Send the logs of the service and its server to standard error as JSON; for it alone."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    levels = {
+        "groupnoise.recall": logging.INFO,
+        "uvicorn": logging.WARNING,
+        "asyncio": logging.WARNING,
+    }
+    for name, level in levels.items():
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level)
+        logger.propagate = False
+
+
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class ServiceMetrics:
+    """The counters of one service, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._seconds = Histogram(
+            "groupnoise_request_seconds",
+            "Time from the first byte of a request to the end of its answer.",
+            ["route"],
+            buckets=LATENCY_BUCKETS,
+            registry=self._registry,
+        )
+        self._requests = Counter(
+            "groupnoise_requests",
+            "Requests answered, by route and status.",
+            ["route", "status"],
+            registry=self._registry,
+        )
+        self._clicks = Counter(
+            "groupnoise_history_items", "Items in the histories asked.", registry=self._registry
+        )
+        self._unknown = Counter(
+            "groupnoise_unknown_items", "Of those, unknown items.", registry=self._registry
+        )
+        self._popularity = Counter(
+            "groupnoise_popularity_answers",
+            "Histories answered by popularity because no item was known.",
+            registry=self._registry,
+        )
+        self._reloads = Counter(
+            "groupnoise_reloads", "Model reloads, by outcome.", ["outcome"], registry=self._registry
+        )
+        self._model = Gauge(
+            "groupnoise_model_items",
+            "Items of the model in use; the labels say which it is.",
+            ["model", "version", "kind"],
+            registry=self._registry,
+        )
+        self.in_flight = Gauge(
+            "groupnoise_requests_in_flight", "Requests being answered.", registry=self._registry
+        )
+
+    def observe_request(self, route: str, status: int, seconds: float) -> None:
+        """Record an answered request."""
+        self._seconds.labels(route).observe(seconds)
+        self._requests.labels(route, str(status)).inc()
+
+    def observe_recall(self, n_clicks: int, n_unknown: int, n_by_popularity: int) -> None:
+        """Record what the histories of a request were made of."""
+        self._clicks.inc(n_clicks)
+        self._unknown.inc(n_unknown)
+        self._popularity.inc(n_by_popularity)
+
+    def observe_reload(self, outcome: str) -> None:
+        """Record a reload: `switched` or `refused`."""
+        self._reloads.labels(outcome).inc()
+
+    def show_models(self, models: dict[str, RecallModel]) -> None:
+        """Publish which models answer now; earlier versions disappear."""
+        self._model.clear()
+        for name, model in models.items():
+            kind = str(model.manifest.get("kind", ""))
+            self._model.labels(name, model.version, kind).set(len(model.items))
+
+    def exposition(self) -> bytes:
+        """Return all metrics in the Prometheus text format."""
+        return generate_latest(self._registry)

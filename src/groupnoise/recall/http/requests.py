@@ -1,0 +1,236 @@
+"""The JSON that goes in and out; a request is refused at the first thing wrong."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictInt, StrictStr, ValidationError
+from pydantic_core import from_json
+
+from groupnoise.recall.http.errors import Refusal, sentence_of
+from groupnoise.recall.http.settings import Limits
+
+ItemId = StrictInt | StrictStr
+# One mistake is enough to refuse a list; thousands of them take long to write down.
+ItemIds = Annotated[list[ItemId], FailFast()]
+ModelName = Literal["main", "compare"]
+
+
+class RecallRequest(BaseModel):
+    """Histories to answer, and how."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"histories": [["tea", "cup"], []], "top": 5}]},
+    )
+
+    histories: Annotated[
+        list[ItemIds],
+        FailFast(),
+        Field(min_length=1, description="Each a list of item ids, oldest click first."),
+    ]
+    top: Annotated[int, Field(ge=1, strict=True, description="Items per history.")] = 10
+    method: Annotated[
+        Literal["mm+", "mm"], Field(description="Score by all clicks, or by the last alone.")
+    ] = "mm+"
+    exclude_seen: Annotated[bool, Field(description="Leave out the history's own items.")] = True
+    allow: Annotated[ItemIds, Field(description="Recall only these, if any.")] = []
+    deny: Annotated[ItemIds, Field(description="Never recall these.")] = []
+    categories: Annotated[
+        list[str], FailFast(), Field(description="Recall only from these, if any.")
+    ] = []
+    per_category: Annotated[
+        int | None, Field(ge=1, description="At most this many items of one category.")
+    ] = None
+    model: Annotated[ModelName, Field(description="The model, or the one beside it.")] = "main"
+    explain: Annotated[bool, Field(description="Add which click matched, and weights.")] = False
+
+
+class Match(BaseModel):
+    """The click that matched a recalled item best."""
+
+    item: int | str
+    share: Annotated[float, Field(description="Part of the item's score this click brought.")]
+
+
+class RankedItem(BaseModel):
+    """A recalled item."""
+
+    item: int | str
+    score: float
+    title: str | None
+    category: str | None
+    matched: Match | None = None
+    shares: Annotated[
+        list[float] | None, Field(description="Part of the score each click brought, in order.")
+    ] = None
+
+
+class WeighedClick(BaseModel):
+    """A click of the history, weighed by the others."""
+
+    item: int | str
+    title: str | None
+    category: str | None
+    weight: Annotated[float | None, Field(description="P(click | history).")]
+    is_noise: Annotated[bool | None, Field(description="True where the others point away.")]
+
+
+class RecallResult(BaseModel):
+    """The answer to one history."""
+
+    items: list[RankedItem]
+    source: Literal["history", "popularity"]
+    unknown: Annotated[list[int | str], Field(description="Ids the model does not know.")]
+    clicks: list[WeighedClick] | None = None
+
+
+class RecallAnswer(BaseModel):
+    """The answer to a request, one result per history."""
+
+    model: ModelName
+    version: str
+    results: list[RecallResult]
+
+
+class SimilarAnswer(BaseModel):
+    """The items that best follow one item."""
+
+    item: int | str
+    version: str
+    items: list[RankedItem]
+
+
+class FoundItem(BaseModel):
+    """An item found by its title."""
+
+    item: int | str
+    title: str | None
+    category: str | None
+    popularity: float
+
+
+class ItemsAnswer(BaseModel):
+    """The items a title search found."""
+
+    items: list[FoundItem]
+
+
+class ModelDescription(BaseModel):
+    """What an artifact says about itself."""
+
+    version: str
+    kind: str
+    n_items: int
+    dimension: int | None
+    created: str | None
+    categories: list[str]
+    index: dict[str, Any] | None
+    card: dict[str, Any]
+
+
+class ServiceDescription(BaseModel):
+    """The models in use and the limits of the service."""
+
+    main: ModelDescription
+    compare: ModelDescription | None
+    limits: dict[str, float]
+
+
+class Switch(BaseModel):
+    """A model before and after a reload."""
+
+    before: str
+    after: str
+
+
+class ReloadAnswer(BaseModel):
+    """What a reload changed."""
+
+    main: Switch
+    compare: Switch | None
+
+
+class ErrorDetail(BaseModel):
+    """Why a request was refused."""
+
+    code: str
+    message: str
+    limit: float | None = None
+    request_id: str
+
+
+class ErrorAnswer(BaseModel):
+    """The one shape of every refusal."""
+
+    error: ErrorDetail
+
+
+LONGEST_QUOTED = 40
+"""Characters of a client's own text that a refusal repeats."""
+
+
+def parse_recall_request(body: bytes, content_type: str, limits: Limits) -> RecallRequest:
+    """Return the request in a body, or refuse it.
+
+    Parameters
+    ----------
+    body : bytes
+        JSON; see `RecallRequest`.
+    content_type : str
+        The header of that name, empty where there was none.
+    limits : Limits
+        The most a request may ask for.
+    """
+    if not _is_json(content_type):
+        message = "send the body as JSON, with the header `Content-Type: application/json`."
+        raise Refusal(422, "invalid_request", message)
+    try:
+        values = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise Refusal(422, "invalid_request", f"the body is not JSON: {error}.") from None
+    if isinstance(values, dict):
+        _check_sizes(values, limits)
+    try:
+        request = RecallRequest.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise Refusal(422, "invalid_request", sentence_of(first)) from None
+    check_limit(limits, "top", request.top, f"top is {request.top}")
+    if request.explain:
+        n_shares = request.top * sum(len(history) for history in request.histories)
+        what = f"clicks times top, over all histories, is {n_shares} with explain"
+        check_limit(limits, "explain", n_shares, what)
+    return request
+
+
+def check_limit(limits: Limits, name: str, value: float, what: str) -> None:
+    """Refuse a value above the named limit, saying what it is."""
+    limit = getattr(limits, name)
+    if value > limit:
+        message = f"{what}; this service allows at most {limit}."
+        raise Refusal(422, f"{name}_limit", message, limit=limit)
+
+
+def _check_sizes(values: dict[str, Any], limits: Limits) -> None:
+    unknown = next((key for key in values if key not in RecallRequest.model_fields), None)
+    if unknown is not None:
+        message = f"{unknown[:LONGEST_QUOTED]}: a request has no field of this name."
+        raise Refusal(422, "invalid_request", message)
+    n_histories = _length(values.get("histories"))
+    check_limit(limits, "histories", n_histories, f"the request holds {n_histories} histories")
+    if n_histories:
+        longest = max(_length(history) for history in values["histories"])
+        check_limit(limits, "history_length", longest, f"a history holds {longest} items")
+    n_filters = max(_length(values.get(name)) for name in ("allow", "deny", "categories"))
+    check_limit(limits, "filter_items", n_filters, f"a filter holds {n_filters} entries")
+
+
+def _length(value: Any) -> int:
+    """Return the length of a list, 0 for what validation will refuse anyway."""
+    return len(value) if isinstance(value, list) else 0
+
+
+def _is_json(content_type: str) -> bool:
+    media_type = content_type.partition(";")[0].strip().lower()
+    return media_type == "application/json" or media_type.endswith("+json")

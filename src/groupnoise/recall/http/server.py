@@ -1,0 +1,200 @@
+"""Running the service: a socket, bounded heads, stalled connections, signals."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Literal
+
+import uvicorn
+
+from groupnoise.exceptions import GroupNoiseError
+from groupnoise.recall.http.app import guarded_app
+from groupnoise.recall.http.monitoring import configure_logs, log
+from groupnoise.recall.http.service import RecallService
+from groupnoise.recall.http.settings import ServiceSettings
+
+MOST_HEAD_BYTES = 65_536
+
+
+def http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
+    """Return the protocol to serve with: httptools where it is installed, bounded; else h11."""
+    try:
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+    except ImportError:
+        return "h11"
+
+    class BoundedHeadProtocol(HttpToolsProtocol):
+        """Refuses a head that goes on beyond the bound.
+
+        Whole reads are counted, from the one after the head began, because only the parser knows
+        where in a read that was.
+        """
+
+        _is_in_head = True
+        _n_head_bytes = 0
+
+        def data_received(self, data: bytes) -> None:
+            """Parse what arrived, and end the connection where the head has grown too large."""
+            self._n_head_bytes += len(data)
+            super().data_received(data)
+            is_too_large = self._is_in_head and self._n_head_bytes > MOST_HEAD_BYTES
+            if is_too_large and not self.transport.is_closing():
+                self.send_400_response(f"The request head is larger than {MOST_HEAD_BYTES} bytes.")
+
+        def on_message_begin(self) -> None:
+            """Count anew: one connection carries many requests."""
+            super().on_message_begin()
+            self._is_in_head, self._n_head_bytes = True, 0
+
+        def on_headers_complete(self) -> None:
+            """Stop counting: the guard bounds the body."""
+            self._is_in_head = False
+            super().on_headers_complete()
+
+    return BoundedHeadProtocol
+
+
+@dataclass(frozen=True)
+class _Wait:
+    """Since when the service has been waiting for a client, and with how many bytes for it."""
+
+    since: float
+    n_unsent: int
+
+
+class StalledConnections:
+    """Remembers since when each client has kept the service waiting, and closes those that go on.
+
+    Parameters
+    ----------
+    seconds : float
+        How long a connection may go without a whole request head, or without reading any of an
+        answer that is ready.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._waits: dict[Any, _Wait] = {}
+
+    def close_stalled(self, connections: Iterable[Any], now: float) -> int:
+        """Close what has stalled by the time `now`, and return how many that were.
+
+        Parameters
+        ----------
+        connections : iterable of uvicorn protocols
+            Every open connection.
+        now : float
+            A clock that only goes forward, in seconds.
+        """
+        waits = {}
+        n_closed = 0
+        for connection in list(connections):
+            n_unsent = connection.transport.get_write_buffer_size()
+            if n_unsent == 0 and _has_request(connection):
+                continue  # the client waits for the service
+            wait = self._waits.get(connection)
+            if wait is None or wait.n_unsent != n_unsent:
+                wait = _Wait(now, n_unsent)  # a client that reads, however slowly, is served
+            if now - wait.since > self._seconds:
+                # Not close(), which waits until the client has read everything.
+                connection.transport.abort()
+                n_closed += 1
+            else:
+                waits[connection] = wait
+        self._waits = waits
+        return n_closed
+
+
+def _has_request(connection: Any) -> bool:
+    cycle = getattr(connection, "cycle", None)
+    return cycle is not None and not cycle.response_complete
+
+
+TICKS_PER_SWEEP = 5  # uvicorn ticks ten times a second
+
+
+def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None = None) -> None:
+    """Answer requests until SIGTERM or SIGINT; SIGHUP reloads the artifacts.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        What to serve and where.
+    on_ready : callable, optional
+        Called with the address once the models are loaded and the socket listens.
+    """
+    configure_logs()
+    # A reload signal that comes before the service listens for it must not end the process.
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    _check_resolves(settings.host)
+    service = RecallService(settings)
+    config = uvicorn.Config(
+        guarded_app(service),
+        host=settings.host,
+        port=settings.port,
+        http=http_protocol(),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=round(settings.grace_seconds),
+    )
+    server = _Server(config, service, on_ready)
+    try:
+        listening = config.bind_socket()
+    except SystemExit:
+        raise GroupNoiseError(
+            f"port {settings.port} on {settings.host} cannot be listened on; is it in use?"
+        ) from None
+    host, port = listening.getsockname()[:2]
+    server.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    server.run(sockets=[listening])
+
+
+def _check_resolves(host: str) -> None:
+    """Refuse a host name no one knows before a model is loaded for it."""
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, UnicodeError):
+        raise GroupNoiseError(f"the host {host!r} cannot be resolved to an address.") from None
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready, and stops being ready when told to end."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: RecallService,
+        on_ready: Callable[[str], None] | None,
+    ) -> None:
+        super().__init__(config)
+        self._service = service
+        self._on_ready = on_ready
+        self._stalled = StalledConnections(service.limits.seconds)
+        self.address = ""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            log("ready", address=self.address, version=self._service.model().version)
+            if self._on_ready is not None:
+                self._on_ready(self.address)
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS_PER_SWEEP == 0:
+            n_closed = self._stalled.close_stalled(self.server_state.connections, time.monotonic())
+            if n_closed:
+                log("closed_stalled", connections=n_closed)
+        return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._service.is_ready = False
+        log("stopping", signal=signal.Signals(sig).name)
+        super().handle_exit(sig, frame)

@@ -1,0 +1,269 @@
+"""The service behind the routes: models that swap, a queue that batches, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from groupnoise.exceptions import GroupNoiseError, ModelFileError
+from groupnoise.recall.artifact import open_artifact
+from groupnoise.recall.http.answers import as_json, describe, ranked_items, recall_result
+from groupnoise.recall.http.errors import Refusal
+from groupnoise.recall.http.monitoring import ServiceMetrics, log
+from groupnoise.recall.http.requests import RecallRequest, check_limit
+from groupnoise.recall.http.settings import ServiceSettings
+from groupnoise.recall.items import ItemId
+from groupnoise.recall.model import Recalled, RecallModel
+from groupnoise.recall.options import RecallOptions
+
+MOST_TOGETHER = 256
+
+
+@dataclass(eq=False)
+class _Waiting:
+    model: RecallModel
+    histories: Sequence[Sequence[ItemId]]
+    options: RecallOptions
+    answer: asyncio.Future[Recalled]
+
+    def fits_with(self, other: _Waiting) -> bool:
+        return self.model is other.model and self.options == other.options
+
+
+class RecallQueue:
+    """Runs recalls on one worker thread, equal ones together."""
+
+    def __init__(self) -> None:
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recall")
+        self._waiting: list[_Waiting] = []
+        self._drain: asyncio.Task[None] | None = None
+
+    async def recall(
+        self, model: RecallModel, histories: Sequence[Sequence[ItemId]], options: RecallOptions
+    ) -> Recalled:
+        """Return what `model.recall` returns, computed with whatever else is waiting."""
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(model, histories, options, loop.create_future())
+        self._waiting.append(waiting)
+        if self._drain is None or self._drain.done():
+            self._drain = loop.create_task(self._run())
+        return await waiting.answer
+
+    def close(self) -> None:
+        """End the worker; call when no request is left."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while batch := self._take():
+            try:
+                answers = await loop.run_in_executor(self._worker, _answer, batch)
+            except Exception as error:
+                for one in batch:
+                    if not one.answer.done():
+                        one.answer.set_exception(error)
+            else:
+                for one, answer in zip(batch, answers, strict=True):
+                    if not one.answer.done():
+                        one.answer.set_result(answer)
+
+    def _take(self) -> list[_Waiting]:
+        """Remove and return the oldest request and those that can share its product."""
+        self._waiting = [one for one in self._waiting if not one.answer.done()]
+        batch: list[_Waiting] = []
+        rest: list[_Waiting] = []
+        n_histories = 0
+        for one in self._waiting:
+            fits = not batch or (
+                one.fits_with(batch[0]) and n_histories + len(one.histories) <= MOST_TOGETHER
+            )
+            if fits:
+                batch.append(one)
+                n_histories += len(one.histories)
+            else:
+                rest.append(one)
+        self._waiting = rest
+        return batch
+
+
+def _answer(batch: list[_Waiting]) -> list[Recalled]:
+    together = [history for one in batch for history in one.histories]
+    recalled = batch[0].model.recall(together, batch[0].options)
+    answers, begin = [], 0
+    for one in batch:
+        answers.append(recalled.rows(begin, begin + len(one.histories)))
+        begin += len(one.histories)
+    return answers
+
+
+class ModelSlot:
+    """Holds the model in use and loads what may replace it.
+
+    Artifacts are read into memory and every byte is checked, so nothing that happens to the files
+    afterwards, short of a reload, can reach a request.
+
+    Parameters
+    ----------
+    folder : path
+        The artifact; read again on every reload.
+    least_recall : float
+        Refuse an artifact whose faiss index was measured below this.
+    """
+
+    def __init__(self, folder: Path, *, least_recall: float = 0.0) -> None:
+        self._folder = folder
+        self._least_recall = least_recall
+        self.model = self.load()
+        """The model that answers now; assigning another switches to it."""
+
+    def load(self) -> RecallModel:
+        """Return the artifact now in the folder, verified and warmed; a bad one is refused."""
+        model = open_artifact(self._folder, memory_map=False, least_recall=self._least_recall)
+        try:
+            _warm(model)
+        except (ValueError, IndexError, KeyError, TypeError) as error:
+            raise ModelFileError(
+                f"{self._folder} is whole but cannot answer a request ({error!r}); export it again."
+            ) from None
+        return model
+
+
+def _warm(model: RecallModel) -> None:
+    """Answer once, so that the first request finds the library loaded and memory touched."""
+    top = min(10, len(model.items))
+    popular = model.items.ids_of(model.items.popular_order[:1])
+    model.recall([popular, []], RecallOptions(top=top))
+    as_json(describe(model))  # a card may hold what JSON cannot
+
+
+LARGE_ANSWER = 1000
+"""Items in an answer from which on it is put together off the event loop."""
+
+
+class RecallService:
+    """Answers recall requests with the models in use.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        Artifacts and limits; the artifacts are loaded at once.
+    """
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.settings = settings
+        self.limits = settings.limits
+        self.metrics = ServiceMetrics()
+        self.queue = RecallQueue()
+        self.is_ready = True
+        self._reloading = asyncio.Lock()
+        folders = {"main": settings.artifact, "compare": settings.compare}
+        self._slots = {
+            name: ModelSlot(folder, least_recall=settings.least_recall)
+            for name, folder in folders.items()
+            if folder is not None
+        }
+        self._show_models()
+
+    def model(self, name: str = "main") -> RecallModel:
+        """Return a model in use, or refuse where there is none of that name."""
+        if name not in self._slots:
+            message = "this service runs without a second model; start it with --compare."
+            raise Refusal(404, "no_such_model", message)
+        return self._slots[name].model
+
+    def describe(self) -> dict[str, Any]:
+        """Return the models in use and the limits; see `ServiceDescription`."""
+        return {
+            "main": describe(self.model()),
+            "compare": describe(self.model("compare")) if "compare" in self._slots else None,
+            "limits": asdict(self.limits),
+        }
+
+    async def recall(self, request: RecallRequest) -> bytes:
+        """Return the answer to a recall request as JSON; see `RecallAnswer`."""
+        model = self.model(request.model)
+        options = RecallOptions(
+            top=request.top,
+            method=request.method,
+            exclude_seen=request.exclude_seen,
+            allow=tuple(request.allow),
+            deny=tuple(request.deny),
+            categories=tuple(request.categories),
+            per_category=request.per_category,
+        )
+        recalled = await self.queue.recall(model, request.histories, options)
+        self.metrics.observe_recall(
+            n_clicks=sum(len(history) for history in request.histories),
+            n_unknown=sum(len(unknown) for unknown in recalled.unknown),
+            n_by_popularity=int(recalled.from_popularity.sum()),
+        )
+        is_large = request.explain or len(request.histories) * request.top > LARGE_ANSWER
+        if is_large:
+            # Long work on the event loop would hold up everyone else's request.
+            given_up = threading.Event()
+            try:
+                return await asyncio.to_thread(_recall_json, model, request, recalled, given_up)
+            finally:
+                given_up.set()  # a thread cannot be cancelled, only told that nobody waits
+        return _recall_json(model, request, recalled)
+
+    async def similar(self, item: str, top: int) -> dict[str, Any]:
+        """Return the items that best follow one item; see `SimilarAnswer`."""
+        check_limit(self.limits, "top", top, f"top is {top}")
+        model = self.model()
+        model.check_known(item)
+        options = RecallOptions(top=top, method="mm")
+        recalled = await self.queue.recall(model, [[item]], options)
+        items = ranked_items(model, recalled, 0)
+        return {"item": item, "version": model.version, "items": items}
+
+    async def reload(self) -> dict[str, Any]:
+        """Switch to the artifacts now on disk, all of them or none; see `ReloadAnswer`."""
+        async with self._reloading:
+            loaded = {name: await self._load(name, slot) for name, slot in self._slots.items()}
+            switched: dict[str, Any] = {"compare": None}
+            for name, model in loaded.items():
+                before, self._slots[name].model = self.model(name).version, model
+                switched[name] = {"before": before, "after": model.version}
+                log("reloaded", model=name, **switched[name])
+        self.metrics.observe_reload("switched")
+        self._show_models()
+        return switched
+
+    async def _load(self, name: str, slot: ModelSlot) -> RecallModel:
+        try:
+            return await asyncio.to_thread(slot.load)
+        except GroupNoiseError as error:
+            self.metrics.observe_reload("refused")
+            log("reload_refused", level=logging.ERROR, model=name, reason=str(error))
+            # The reason names paths of this machine: it belongs in the log, not in an answer.
+            message = f"the {name} artifact was refused and the old model stays; see the log."
+            raise Refusal(409, "artifact_refused", message) from None
+
+    def _show_models(self) -> None:
+        self.metrics.show_models({name: slot.model for name, slot in self._slots.items()})
+
+
+def _recall_json(
+    model: RecallModel,
+    request: RecallRequest,
+    recalled: Recalled,
+    given_up: threading.Event | None = None,
+) -> bytes:
+    results = []
+    for number, history in enumerate(request.histories):
+        if given_up is not None and given_up.is_set():
+            return b""
+        reasons = None
+        if request.explain:
+            positions, _ = recalled.row(number)
+            reasons = model.explain(history, positions, method=request.method)
+        results.append(recall_result(model, recalled, number, reasons))
+    answer = {"model": request.model, "version": model.version, "results": results}
+    return as_json(answer)

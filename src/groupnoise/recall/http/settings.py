@@ -1,0 +1,108 @@
+"""What the operator decides: where the service listens, who may ask, and how much."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from groupnoise.core.checks import check_count, check_fraction, check_positive
+from groupnoise.exceptions import ParameterError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The most one request, and all of them together, may ask for."""
+
+    body_bytes: int = 1_000_000
+    """Size of a request body; above it 413."""
+    histories: int = 256
+    """Histories in one request; above it 422."""
+    history_length: int = 200
+    """Clicks in one history; above it 422."""
+    top: int = 500
+    """Items asked for per history; above it 422."""
+    explain: int = 1_000_000
+    """Shares in an explained answer, one per click and item, over all histories; above it 422."""
+    filter_items: int = 10_000
+    """Ids in an allow or deny list, and categories in a filter; above it 422."""
+    query_length: int = 200
+    """Characters of a title search; above it 422."""
+    seconds: float = 10.0
+    """From the first byte of a request to its answer; above it 408."""
+    concurrency: int = 1024
+    """Requests being answered at a time; above it 429."""
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            if limit.name == "seconds":
+                check_positive(limit.name, self.seconds)
+            else:
+                check_count(limit.name, getattr(self, limit.name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceSettings:
+    """Everything the service needs to know to start.
+
+    Attributes
+    ----------
+    artifact, compare : path
+        The model, and optionally a second one to set beside it.
+    host, port : str, int
+        Where to listen; port 0 takes a free one.
+    token : str, optional
+        What clients must send as `Authorization: Bearer ...`; needed to listen beyond loopback.
+    least_recall : float
+        Refuse an artifact whose faiss index was measured below this.
+    limits : Limits
+        The most a request may ask for.
+    grace_seconds : float
+        How long running requests may take to finish after SIGTERM.
+    """
+
+    artifact: Path
+    compare: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = None
+    least_recall: float = 0.0
+    limits: Limits = field(default_factory=Limits)
+    grace_seconds: float = 15.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ParameterError(f"port must lie between 0 and 65535; got {self.port}.")
+        if "[" in self.host or "]" in self.host:
+            raise ParameterError(f"host is written without brackets; got {self.host!r}.")
+        if self.token is not None and not self.token.strip():
+            raise ParameterError("token must not be empty; leave it out to serve loopback only.")
+        if self.token is not None and not _fits_in_a_header(self.token):
+            raise ParameterError(
+                "token must be printable ASCII without space around it; a header carries no other."
+            )
+        if self.token is None and not is_loopback(self.host):
+            raise ParameterError(
+                f"listening on {self.host} lets other machines in, which needs a token; give "
+                "--token or set GROUPNOISE_TOKEN, or listen on 127.0.0.1."
+            )
+        check_fraction("least_recall", self.least_recall)
+        check_positive("grace_seconds", self.grace_seconds)
+
+
+def _fits_in_a_header(token: str) -> bool:
+    return token.isascii() and token.isprintable() and token == token.strip()
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name means this machine alone.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.9"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

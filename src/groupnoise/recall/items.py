@@ -1,0 +1,273 @@
+"""The items of an artifact: ids to positions and back, titles, categories, popularity."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.checks import check_finite
+from groupnoise.exceptions import DataError
+
+MOST_MATCHES = 20_000
+"""A word as common as this is ranked among its first matches only, which bounds a search."""
+_SPACE, _NEWLINE = ord(" "), ord("\n")
+
+
+class TextColumn:
+    """One text per row, stored as UTF-8 lines end to end.
+
+    Parameters
+    ----------
+    text : uint8 ndarray of shape (n_bytes,)
+        The lines, each ended by a newline.
+    offsets : int64 ndarray of shape (n_rows + 1,)
+        Where each line begins.
+    """
+
+    def __init__(self, text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+        self._bytes = text
+        self._text = text.data
+        self._offsets = offsets
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], name: str) -> TextColumn | None:
+        """Return the named column, None where the artifact lacks it."""
+        if name not in arrays:
+            return None
+        return cls(arrays[name], arrays[f"{name}_offsets"])
+
+    def __getitem__(self, row: int) -> str:
+        begin, end = int(self._offsets[row]), int(self._offsets[row + 1]) - 1
+        # The text of a mapped artifact was not looked at when it was opened.
+        return str(self._text[begin:end], "utf-8", "replace")
+
+    def rows_holding(self, words: Sequence[str]) -> tuple[IntArray, BoolArray]:
+        """Return the rows whose text holds every word, and where the rarest begins a word."""
+        hits = sorted((self._starts_of(word) for word in words), key=len)
+        starts = hits[0]
+        begins = np.isin(self._bytes[starts - 1], (_SPACE, _NEWLINE)) | (starts == 0)
+        rows = np.searchsorted(self._offsets, starts, side="right") - 1
+        # A row counts as begun if any of its matches begins a word.
+        distinct, first = np.unique(rows, return_index=True)
+        begun = np.logical_or.reduceat(begins, first) if len(rows) else begins
+        if len(words) == 1:
+            return distinct, begun
+        holds_all = [
+            all(word in text for word in words) for text in map(self.__getitem__, distinct)
+        ]
+        return distinct[holds_all], begun[holds_all]
+
+    def _starts_of(self, word: str) -> IntArray:
+        matches = re.finditer(re.escape(word.encode("utf-8", "replace")), self._text)
+        starts = (match.start() for match in islice(matches, MOST_MATCHES))
+        return np.fromiter(starts, dtype=np.int64)
+
+
+def pack_text(name: str, texts: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Return the two arrays a :class:`TextColumn` reads, under `name` and `name_offsets`."""
+    lines = [(" ".join(str(text).split()) + "\n").encode("utf-8", "replace") for text in texts]
+    offsets = np.zeros(len(lines) + 1, dtype=np.int64)
+    np.cumsum([len(line) for line in lines], out=offsets[1:])
+    return {name: np.frombuffer(b"".join(lines), dtype=np.uint8), f"{name}_offsets": offsets}
+
+
+def fold(text: str) -> str:
+    """Return text as it is compared in a search: no case, no accents, single spaces.
+
+    >>> fold("Crème  BRÛLÉE")
+    'creme brulee'
+    """
+    decomposed = unicodedata.normalize("NFKD", str(text).casefold())
+    return " ".join("".join(c for c in decomposed if not unicodedata.combining(c)).split())
+
+
+ItemId = int | str
+LONGEST_ID = 128
+MOST_WORDS = 8
+
+
+class ItemTable:
+    """What is known about each item, read from the arrays of an artifact.
+
+    Nothing is built on construction, so a million items cost no time: ids are found by binary
+    search in a stored order, titles are sliced out of one block of text.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray
+        The arrays :func:`pack_items` made.
+    category_names : sequence of str
+        Names of the category codes.
+    """
+
+    def __init__(
+        self, arrays: Mapping[str, NDArray[Any]], category_names: Sequence[str] = ()
+    ) -> None:
+        self._ids = arrays["ids"]
+        self._id_order = arrays["id_order"]
+        self.popularity = arrays["popularity"]
+        self.popular_order = arrays["popular_order"]
+        self.category_names = list(category_names)
+        self.category_codes = arrays.get("category_codes")
+        self._titles = TextColumn.from_arrays(arrays, "titles")
+        self._search_text = TextColumn.from_arrays(arrays, "search_text")
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def has_integer_ids(self) -> bool:
+        """True where ids are whole numbers, False where they are text."""
+        return bool(self._ids.dtype.kind == "i")
+
+    def positions_of(self, ids: Sequence[Any] | NDArray[Any]) -> IntArray:
+        """Return the position of each id, -1 where it is unknown; shape (len(ids),)."""
+        if len(ids) == 0:
+            return np.empty(0, dtype=np.int64)
+        wanted, is_usable = self._encode(ids)
+        rank = np.searchsorted(self._ids, wanted, sorter=self._id_order)
+        found = self._id_order[np.minimum(rank, len(self) - 1)]
+        is_known = is_usable & (self._ids[found] == wanted)
+        return np.where(is_known, found, -1).astype(np.int64)
+
+    def id_of(self, position: int) -> ItemId:
+        """Return the id at a position."""
+        value = self._ids[position]
+        return int(value) if self.has_integer_ids else bytes(value).decode("utf-8")
+
+    def ids_of(self, positions: IntArray) -> list[ItemId]:
+        """Return the ids at several positions."""
+        values = self._ids[positions].tolist()
+        return values if self.has_integer_ids else [value.decode("utf-8") for value in values]
+
+    def title_of(self, position: int) -> str | None:
+        """Return the title at a position, None where the artifact has no titles."""
+        return None if self._titles is None else self._titles[position]
+
+    def category_of(self, position: int) -> str | None:
+        """Return the category at a position, None where the artifact has no categories."""
+        if self.category_codes is None:
+            return None
+        return self.category_names[int(self.category_codes[position])]
+
+    def in_categories(self, names: Iterable[str]) -> IntArray:
+        """Return the positions of every item in the named categories, ascending."""
+        if self.category_codes is None:
+            raise DataError("this artifact has no categories, so no category filter can be used.")
+        codes = {name: code for code, name in enumerate(self.category_names)}
+        unknown = [name for name in names if name not in codes]
+        if unknown:
+            raise DataError(f"no category is called {unknown[0]!r}.")
+        wanted = [codes[name] for name in names]
+        return np.flatnonzero(np.isin(self.category_codes, wanted)).astype(np.int64)
+
+    def search(self, query: str, limit: int) -> IntArray:
+        """Return positions whose title holds every word of `query`, the most popular first.
+
+        A rare word that begins a word of the title counts before one found inside it. An item whose
+        id is the query itself comes first.
+        """
+        exact = self.positions_of([query])
+        exact = exact[exact >= 0]
+        words = fold(query).split()[:MOST_WORDS]
+        if self._search_text is None or not words:
+            return exact
+        found, begins = self._search_text.rows_holding(words)
+        order = np.lexsort((found, -self.popularity[found], ~begins))
+        ranked = found[order]
+        return np.concatenate([exact, ranked[~np.isin(ranked, exact)]])[:limit]
+
+    def _encode(self, ids: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return ids in the stored dtype, and which of them could be expressed in it."""
+        array = np.asarray(ids) if isinstance(ids, np.ndarray) else None
+        if self.has_integer_ids:
+            if array is not None and array.dtype.kind in "iu":
+                return array.astype(np.int64), np.ones(len(array), dtype=bool)
+            numbers = [_whole_number(value) for value in ids]
+            usable = np.array([number is not None for number in numbers])
+            return np.array([number or 0 for number in numbers], dtype=np.int64), usable
+        texts = [str(value).encode("utf-8", "replace") for value in ids]
+        width = self._ids.dtype.itemsize
+        # numpy drops trailing NULs and cuts what is too long: neither may match by accident.
+        usable = np.array([len(text) <= width and b"\0" not in text for text in texts])
+        return np.array(texts, dtype=self._ids.dtype), usable
+
+
+def pack_items(
+    *,
+    ids: Sequence[Any] | NDArray[Any],
+    popularity: Any,
+    titles: Sequence[str] | None,
+    categories: Sequence[str] | None,
+) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Return the arrays an :class:`ItemTable` reads and the names of the categories.
+
+    Parameters
+    ----------
+    ids : sequence of int or str, length n_items
+        Distinct; whole numbers stay numbers, anything else becomes text.
+    popularity : array-like of shape (n_items,)
+        Clicks, or any other count by which an empty history is answered.
+    titles, categories : sequence of str, optional
+        One per item.
+    """
+    packed_ids = _pack_ids(ids)
+    counts = np.asarray(popularity, dtype=np.float32)
+    _check_length("popularity", counts, len(packed_ids))
+    check_finite("popularity", counts)
+    order = np.argsort(packed_ids, kind="stable")
+    in_order = packed_ids[order]
+    repeated = np.flatnonzero(in_order[1:] == in_order[:-1])
+    if len(repeated):
+        raise DataError(f"ids must be distinct; {in_order[repeated[0]]!r} occurs twice.")
+    arrays: dict[str, NDArray[Any]] = {
+        "ids": packed_ids,
+        "id_order": order.astype(np.int32),
+        "popularity": counts,
+        "popular_order": np.argsort(-counts, kind="stable").astype(np.int32),
+    }
+    if titles is not None:
+        _check_length("titles", titles, len(packed_ids))
+        arrays |= pack_text("titles", titles)
+        arrays |= pack_text("search_text", [fold(title) for title in titles])
+    if categories is None:
+        return arrays, []
+    _check_length("categories", categories, len(packed_ids))
+    names, codes = np.unique(np.asarray([str(name) for name in categories]), return_inverse=True)
+    return arrays | {"category_codes": codes.astype(np.int32)}, names.tolist()
+
+
+def _pack_ids(ids: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
+    values = np.asarray(ids)
+    if values.ndim != 1 or len(values) == 0:
+        raise DataError(f"ids must be a list of at least one item id; got shape {values.shape}.")
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    texts = [str(value).encode("utf-8") for value in values.tolist()]
+    for row, text in enumerate(texts):
+        if not text or len(text) > LONGEST_ID or b"\0" in text:
+            raise DataError(
+                f"the item id in row {row} must be text of 1 to {LONGEST_ID} bytes without NUL; "
+                f"got {text[:40]!r}."
+            )
+    return np.array(texts)
+
+
+def _check_length(name: str, values: Any, expected: int) -> None:
+    if len(values) != expected:
+        raise DataError(f"{name} must have one entry per item ({expected}); got {len(values)}.")
+
+
+def _whole_number(value: Any) -> int | None:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if -(2**63) <= number < 2**63 and str(number) == str(value) else None

@@ -1,0 +1,239 @@
+"""A recall model in memory: histories of item ids in, ranked items with reasons out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.exceptions import ModelFileError, UnknownTargetError
+from groupnoise.recall.items import ItemId, ItemTable
+from groupnoise.recall.options import ItemFilter, RecallOptions
+from groupnoise.recall.rankers import Method, Ranker, Ranking
+from groupnoise.recall.scoring import Float32Array
+
+NOISE_BELOW = 0.5
+"""A click counts as noise where the others agree with it less than this part of the most agreed."""
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """The answer to a list of histories.
+
+    Attributes
+    ----------
+    positions : int64 ndarray of shape (n_histories, top)
+        Positions in the item table, best first; rows with fewer items end in -1.
+    scores : float32 ndarray of shape (n_histories, top)
+        Matching scores; popularity where `from_popularity`.
+    from_popularity : bool ndarray of shape (n_histories,)
+        True where a history held no known item.
+    unknown : list of list
+        The ids of each history that the model does not know.
+    """
+
+    positions: IntArray
+    scores: Float32Array
+    from_popularity: BoolArray
+    unknown: list[list[Any]]
+
+    def rows(self, begin: int, end: int) -> Recalled:
+        """Return the answer to the histories from `begin` up to `end`."""
+        return Recalled(
+            positions=self.positions[begin:end],
+            scores=self.scores[begin:end],
+            from_popularity=self.from_popularity[begin:end],
+            unknown=self.unknown[begin:end],
+        )
+
+    def row(self, number: int) -> tuple[IntArray, Float32Array]:
+        """Return (positions, scores) of one history without the empty places."""
+        is_item = self.positions[number] >= 0
+        return self.positions[number][is_item], self.scores[number][is_item]
+
+
+@dataclass(frozen=True)
+class Click:
+    """One click of an explained history."""
+
+    item: ItemId
+    weight: float | None
+    is_noise: bool | None
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """Why a history got what it got.
+
+    Attributes
+    ----------
+    clicks : list of Click
+        The known clicks, in order, with their weight in the group.
+    shares : float ndarray of shape (n_clicks, n_items)
+        How much of each recalled item's score each click brought.
+    """
+
+    clicks: list[Click]
+    shares: FloatArray
+
+    def matched(self, column: int) -> tuple[Click, float] | None:
+        """Return the click that matched a recalled item best and its share, None where none."""
+        if not len(self.clicks) or not self.shares[:, column].any():
+            return None
+        row = int(self.shares[:, column].argmax())
+        return self.clicks[row], float(self.shares[row, column])
+
+
+@dataclass(frozen=True)
+class RecallModel:
+    """Items, and a way to rank them.
+
+    Attributes
+    ----------
+    items : ItemTable
+        Ids, titles, categories, popularity.
+    ranker : Ranker
+        Scores items for histories.
+    manifest : dict
+        What the artifact says about itself: version, kind, card, index.
+    """
+
+    items: ItemTable
+    ranker: Ranker
+    manifest: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def version(self) -> str:
+        """The digest that names this artifact."""
+        return str(self.manifest.get("version", ""))
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """What the exporter said about the model: name, data, metrics, date."""
+        card = self.manifest.get("card")
+        return dict(card) if isinstance(card, dict) else {}
+
+    def recall(
+        self, histories: Sequence[Sequence[ItemId]], options: RecallOptions | None = None
+    ) -> Recalled:
+        """Return the best items for each history of item ids, oldest click first.
+
+        Unknown ids are passed over and reported; a history without a known id is answered by
+        popularity, under the same filters.
+        """
+        known, unknown = self._resolve(histories)
+        return self.recall_positions(known, unknown, options or RecallOptions())
+
+    def recall_positions(
+        self, known: Sequence[IntArray], unknown: list[list[Any]], options: RecallOptions
+    ) -> Recalled:
+        """Return the best items for histories of item positions, already looked up."""
+        chosen = ItemFilter(options, self.items)
+        longest = max((len(history) for history in known), default=0)
+        reach = options.top + chosen.n_excluded + (longest if options.exclude_seen else 0)
+        n_most = len(self.items) if chosen.candidates is None else len(chosen.candidates)
+        while True:
+            ranking = self._rank(known, min(reach, n_most), options.method, chosen.candidates)
+            positions, scores = chosen.apply(ranking, known)
+            is_short = options.per_category is not None and (positions[:, -1:] < 0).any()
+            if not is_short or reach >= n_most:
+                break
+            reach *= 4  # a cap threw out more than was fetched
+        return Recalled(
+            positions=_widened(positions, options.top, -1),
+            scores=_widened(scores, options.top, -np.inf),
+            from_popularity=np.array([len(history) == 0 for history in known], dtype=bool),
+            unknown=unknown,
+        )
+
+    def check_known(self, item: ItemId) -> None:
+        """Refuse an id the model does not know."""
+        if self.items.positions_of([item])[0] < 0:
+            raise UnknownTargetError(f"the model knows no item {item!r}.")
+
+    def similar(self, item: ItemId, *, top: int = 10) -> Recalled:
+        """Return the items that best follow one item."""
+        self.check_known(item)
+        return self.recall([[item]], RecallOptions(top=top, method="mm"))
+
+    def explain(
+        self, history: Sequence[ItemId], positions: IntArray, *, method: Method = "mm+"
+    ) -> Reasons:
+        """Return which clicks of a history speak for the items at `positions`."""
+        known = self._resolve([history])[0][0]
+        if len(known) == 0:
+            return Reasons(clicks=[], shares=np.zeros((0, len(positions))))
+        explanation = self.ranker.explain(known, positions, method=method)
+        ids = self.items.ids_of(known)
+        if explanation.weights is None:
+            return Reasons([Click(item, None, None) for item in ids], explanation.shares)
+        flags = noise_flags(explanation.weights).tolist()
+        clicks = [
+            Click(item, None, None) if np.isnan(weight) else Click(item, weight, is_noise)
+            for item, weight, is_noise in zip(ids, explanation.weights.tolist(), flags, strict=True)
+        ]
+        return Reasons(clicks, explanation.shares)
+
+    def _resolve(
+        self, histories: Sequence[Sequence[ItemId]]
+    ) -> tuple[list[IntArray], list[list[Any]]]:
+        """Look up all ids at once; return known positions and unknown ids per history."""
+        flat = [item for history in histories for item in history]
+        found = self.items.positions_of(flat)
+        known, unknown, begin = [], [], 0
+        for history in histories:
+            positions = found[begin : begin + len(history)]
+            known.append(positions[positions >= 0])
+            unknown.append([history[where] for where in np.flatnonzero(positions < 0).tolist()])
+            begin += len(history)
+        return known, unknown
+
+    def _rank(
+        self, known: Sequence[IntArray], n: int, method: Method, candidates: IntArray | None
+    ) -> Ranking:
+        has_clicks = np.array([len(history) > 0 for history in known], dtype=bool)
+        positions = np.full((len(known), n), -1, dtype=np.int64)
+        scores = np.full((len(known), n), -np.inf, dtype=np.float32)
+        if n == 0:
+            return positions, scores
+        with_clicks = [history for history in known if len(history)]
+        if with_clicks:
+            positions[has_clicks], scores[has_clicks] = self.ranker.rank(
+                with_clicks, n, method=method, candidates=candidates
+            )
+            # The vectors of a mapped artifact were not looked at when it was opened.
+            if not (scores < np.inf).all():
+                raise ModelFileError("the artifact scores an item with NaN or beyond all numbers.")
+        if not has_clicks.all():
+            popular = self.items.popular_order
+            if candidates is not None:
+                popular = popular[np.isin(popular, candidates)]
+            positions[~has_clicks] = popular[:n]
+            scores[~has_clicks] = self.items.popularity[popular[:n]]
+        return positions, scores
+
+
+def _widened(values: Any, width: int, fill: float) -> Any:
+    return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
+
+
+def noise_flags(weights: FloatArray) -> BoolArray:
+    """Return which clicks of one history count as noise, shape (n_clicks,).
+
+    The log-odds of a group weight are how strongly the other clicks agree with it. Noise is what
+    finds less than half the agreement of the click that finds most; where no click finds any,
+    nothing tells noise from the rest and no click is flagged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> noise_flags(np.array([0.99, 0.45, 0.98])).tolist()
+    [False, True, False]
+    """
+    bounded = np.clip(weights, 1e-7, 1 - 1e-7)
+    agreement = np.log(bounded) - np.log1p(-bounded)
+    most = np.nanmax(agreement)
+    return np.asarray((agreement < NOISE_BELOW * most) & (most > 0))

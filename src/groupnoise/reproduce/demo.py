@@ -1,0 +1,279 @@
+"""The demonstration: a small task per setting, and the methods compared on each of them.
+
+All methods of a task share the estimator, the learning rates to choose among, the epochs and the
+validation part; they differ in the objective alone, as in the paper's ablation. The models are
+small and linear, and every parameter that matters is written down here, so that the demonstration
+stays what it is when the defaults of an estimator change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from groupnoise.bags.digits import load_digit_bags, load_digit_candidates
+from groupnoise.bags.estimator import MaxMatchingMILClassifier
+from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier
+from groupnoise.clicks.estimator import MaxMatchingRecommender
+from groupnoise.clicks.shop import make_shop
+from groupnoise.clicks.splits import split_clicks
+from groupnoise.core.checks import check_choice
+from groupnoise.reproduce.click_trial import ClickTrial
+from groupnoise.reproduce.pictures import (
+    Gallery,
+    picture_bags,
+    picture_candidates,
+    picture_histories,
+)
+from groupnoise.reproduce.run import Method, TrialResult, run_method
+from groupnoise.reproduce.running import run_jobs
+from groupnoise.reproduce.trials import BagTrial, CandidateTrial
+
+SETTINGS = ("mil", "pll", "rs")
+OURS = "max_matching"
+
+
+@dataclass(frozen=True)
+class DemoSize:
+    """How much is trained: enough to tell methods apart, or just enough to see that it works."""
+
+    feature_rates: tuple[float, ...]
+    """Learning rates to choose among for bags and candidate labels."""
+    table_rates: tuple[float, ...]
+    """The same for the shop, whose item vectors each see fewer steps."""
+    n_bags: tuple[int, int, int]
+    """Training, validation and test bags."""
+    bag_epochs: int
+    candidate_epochs: int
+    n_users: int
+    recommender_epochs: int
+
+
+WHOLE = DemoSize(
+    feature_rates=(0.03, 0.01, 0.003, 0.001),
+    table_rates=(0.1, 0.03, 0.01),
+    n_bags=(400, 200, 600),
+    bag_epochs=20,
+    candidate_epochs=15,
+    n_users=800,
+    recommender_epochs=6,
+)
+QUICK = DemoSize(
+    feature_rates=(0.01,),
+    table_rates=(0.03,),
+    n_bags=(90, 60, 120),
+    bag_epochs=6,
+    candidate_epochs=4,
+    n_users=200,
+    recommender_epochs=2,
+)
+
+
+@dataclass(frozen=True)
+class DemoTask:
+    """One setting of the demonstration.
+
+    Parameters
+    ----------
+    setting : {"mil", "pll", "rs"}
+        Which estimator it shows.
+    make_trial : callable
+        Draws the data for a seed.
+    make_estimator : callable
+        Builds an estimator from settings.
+    soft_selection : str
+        The soft selection of Max-Matching that suits this setting.
+    draw : callable
+        Makes pictures from a trial and a fitted estimator.
+    learning_rates : tuple of float
+        What every method chooses among.
+    """
+
+    setting: str
+    make_trial: Callable[[int], Any]
+    make_estimator: Callable[..., Any]
+    soft_selection: str
+    draw: Callable[[Any, Any], Gallery[Any]]
+    learning_rates: tuple[float, ...]
+
+    def methods(self) -> list[Method]:
+        """Return the methods to compare; only their objectives differ."""
+        soft = self.soft_selection
+        objectives: dict[str, dict[str, Any]] = {
+            "pairwise": {"selection": "all", "weighting_strength": 0.0},
+            "matching": {"selection": "all", "weighting_strength": 1.0},
+            "maximizing": {"selection": "max", "weighting_strength": 0.0},
+            "max_matching_paper": {"selection": "max", "weighting_strength": 1.0},
+            OURS: {"selection": soft, "weighting_strength": 1.0},
+            # Shown the truth, a group is one object (or all of one cause): nothing to weigh.
+            "supervised": {"selection": soft, "weighting_strength": 0.0},
+        }
+        return [
+            Method(
+                name,
+                partial(self.make_estimator, **objective),
+                {"learning_rate": self.learning_rates},
+                supervised=name == "supervised",
+            )
+            for name, objective in objectives.items()
+        ]
+
+
+@dataclass(frozen=True)
+class DemoOutcome:
+    """What one method did on one trial, with pictures if they were asked for."""
+
+    result: TrialResult
+    gallery: Gallery[Any] | None
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Everything a run of the demonstration gave."""
+
+    seeds: list[int]
+    results: list[TrialResult]
+    galleries: dict[str, Gallery[Any]]
+    """For each setting, pictures of what Max-Matching chose under the first seed."""
+
+
+def demo_tasks(settings: Sequence[str] = SETTINGS, *, quick: bool = False) -> list[DemoTask]:
+    """Return the tasks of the demonstration.
+
+    Parameters
+    ----------
+    settings : sequence of {"mil", "pll", "rs"}
+        Which settings, in this order.
+    quick : bool, default False
+        Whether to take little data and few epochs: the figures then say little.
+    """
+    for setting in settings:
+        check_choice("settings", setting, SETTINGS)
+    size = QUICK if quick else WHOLE
+    tasks = {
+        "mil": DemoTask(
+            "mil",
+            partial(_digit_bags, n_bags=size.n_bags),
+            partial(
+                MaxMatchingMILClassifier.paper,
+                batch_size=32,
+                max_epochs=size.bag_epochs,
+            ),
+            "marginal",
+            picture_bags,
+            size.feature_rates,
+        ),
+        "pll": DemoTask(
+            "pll",
+            _digit_candidates,
+            partial(
+                MaxMatchingPartialLabelClassifier,
+                encoder="linear",
+                scaling="none",
+                normalize="objects",
+                temperature=(1.0, 0.3),
+                batch_size=64,
+                schedule="constant",
+                keep="best",
+                max_epochs=size.candidate_epochs,
+            ),
+            "tempered",
+            picture_candidates,
+            size.feature_rates,
+        ),
+        "rs": DemoTask(
+            "rs",
+            partial(_shop, n_users=size.n_users),
+            partial(
+                MaxMatchingRecommender.paper,
+                dim=32,
+                candidates="full",
+                min_window=1,  # the windows are cut already; the supervised ones are short
+                batch_size=512,
+                max_epochs=size.recommender_epochs,
+            ),
+            "marginal",
+            picture_histories,
+            size.table_rates,
+        ),
+    }
+    return [tasks[setting] for setting in settings]
+
+
+def run_demo(
+    tasks: Sequence[DemoTask],
+    seeds: Sequence[int],
+    *,
+    n_jobs: int | None = None,
+    on_result: Callable[[TrialResult], None] | None = None,
+) -> Demo:
+    """Train every method of every task under every seed.
+
+    Parameters
+    ----------
+    tasks : sequence of DemoTask
+        What :func:`demo_tasks` returned.
+    seeds : sequence of int
+        A seed decides data, first weights and order of batches.
+    n_jobs : int, optional
+        How many processes; see :func:`run_jobs`.
+    on_result : callable, optional
+        Called after each method of each trial.
+    """
+
+    def tell(outcome: DemoOutcome) -> None:
+        if on_result is not None:
+            on_result(outcome.result)
+
+    jobs = [
+        partial(_run_one, task, seed, method, with_pictures=method.name == OURS and not place)
+        for task in tasks
+        for place, seed in enumerate(seeds)
+        for method in task.methods()
+    ]
+    outcomes = run_jobs(jobs, n_jobs=n_jobs, on_result=tell)
+    return Demo(
+        seeds=list(seeds),
+        results=[outcome.result for outcome in outcomes],
+        galleries={
+            outcome.result.setting: outcome.gallery for outcome in outcomes if outcome.gallery
+        },
+    )
+
+
+def _run_one(task: DemoTask, seed: int, method: Method, *, with_pictures: bool) -> DemoOutcome:
+    trial = task.make_trial(seed)
+    results, estimator = run_method(trial, method)
+    return DemoOutcome(results[0], task.draw(trial, estimator) if with_pictures else None)
+
+
+def _digit_bags(seed: int, *, n_bags: tuple[int, int, int]) -> BagTrial:
+    """Bags of 8 to 14 digits: one of the bag's class, the rest from four background digits."""
+    draw = partial(load_digit_bags, size=(8, 14), correlated=False, random_state=seed)
+    return BagTrial(
+        "digit bags",
+        seed,
+        train=draw(n_bags[0], part="train"),
+        validation=draw(n_bags[1], part="validation"),
+        test=draw(n_bags[2], part="test"),
+    )
+
+
+def _digit_candidates(seed: int) -> CandidateTrial:
+    """Digits under three to five candidate labels, the wrong ones mostly look-alikes."""
+    draw = partial(load_digit_candidates, n_distractors=(2, 4), random_state=seed)
+    return CandidateTrial(
+        "digit candidates",
+        seed,
+        train=draw(part="train"),
+        validation=draw(part="validation"),
+        test=draw(part="test"),
+    )
+
+
+def _shop(seed: int, *, n_users: int) -> ClickTrial:
+    """Clicks of which three in ten are stray; each user's last window is for testing."""
+    clicks = make_shop(n_users, stray_rate=0.3, random_state=seed)
+    return ClickTrial("simulated shop", seed, clicks, split_clicks(clicks.histories, "authors"))

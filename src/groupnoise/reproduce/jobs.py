@@ -1,0 +1,250 @@
+"""One method on one view of a data set under one seed: a piece of work that can be resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupnoise.clicks.splits import split_clicks
+from groupnoise.core.arrays import IntArray
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import DataError
+from groupnoise.io.datasets import (
+    BagDataset,
+    ClickDataset,
+    PartialLabelDataset,
+    split_rows,
+    subset_bags,
+    subset_rows,
+)
+from groupnoise.io.named import Dataset
+from groupnoise.reproduce.click_trial import ClickTrial
+from groupnoise.reproduce.recipes import Recipe
+from groupnoise.reproduce.run import TrialResult, run_method
+from groupnoise.reproduce.trials import BagTrial, CandidateTrial, Trial
+from groupnoise.reproduce.views import DatasetView
+
+N_MEASURED = 500
+"""Clicked items over which the share of related answers is measured."""
+
+
+def recall_examples(
+    trial: ClickTrial, estimator: Any, *, n_items: int, top: int
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Return what a recommender answers to single clicked items.
+
+    Parameters
+    ----------
+    trial : ClickTrial
+        Its data must have titles.
+    estimator : Recommender
+        Fitted on the trial.
+    n_items : int
+        How many clicked items to show; the same for every method under one seed.
+    top : int
+        How many answers to each.
+
+    Returns
+    -------
+    metrics : dict
+        The share of answers that have a category in common with the clicked item, where the
+        data has categories.
+    examples : list of dict
+        For each clicked item its title and its answers, each a title and whether it is related.
+    """
+    clicks = trial.clicks
+    if clicks.titles is None:
+        raise DataError(f"{trial.dataset} has no titles, so examples cannot be shown.")
+    items = clicked_items(trial, max(n_items, N_MEASURED))
+    answers = _answers(estimator, items, top)
+    related = _related(clicks, items, answers)
+    metrics = {} if clicks.categories is None else {f"same kind@{top}": float(related.mean())}
+    examples = [
+        {
+            "clicked": clicks.titles[item],
+            "answers": [
+                {"title": clicks.titles[answer], "related": bool(is_related)}
+                for answer, is_related in zip(answers[row], related[row], strict=True)
+            ],
+        }
+        for row, item in enumerate(items[:n_items])
+    ]
+    return metrics, examples
+
+
+def clicked_items(trial: ClickTrial, n_items: int) -> IntArray:
+    """Return distinct items as users click them: the last clicks of test histories, shuffled."""
+    groups = trial.split.test.groups
+    last = groups.objects[groups.offsets[1:] - 1]
+    titles = np.array(trial.clicks.titles)
+    named = np.unique(last[titles[last] != ""])
+    shuffled: IntArray = np.random.default_rng(trial.seed).permutation(named)
+    return shuffled[:n_items].astype(np.int64)
+
+
+def _answers(estimator: Any, items: IntArray, top: int) -> IntArray:
+    """Return the best other items after each clicked one, as item indices."""
+    scores = np.array(estimator.scores(Groups(items, np.arange(len(items) + 1))))
+    scores[np.arange(len(items)), items] = -np.inf
+    best: IntArray = np.argsort(-scores, axis=1, kind="stable")[:, :top]
+    return best
+
+
+def _related(clicks: ClickDataset, items: IntArray, answers: IntArray) -> np.ndarray[Any, Any]:
+    """Return whether each answer has a category in common with its clicked item."""
+    if clicks.categories is None:
+        return np.zeros(answers.shape, dtype=bool)
+    kinds = [set(text.split(", ")) - {""} for text in clicks.categories]
+    return np.array([_shared(kinds, item, row) for item, row in zip(items, answers, strict=True)])
+
+
+def _shared(kinds: Sequence[set[str]], item: int, answers: Sequence[int]) -> list[bool]:
+    return [bool(kinds[item] & kinds[answer]) for answer in answers]
+
+
+QUICK_USERS = 800
+QUICK_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Job:
+    """One method on one view of a data set under one seed."""
+
+    recipe: Recipe
+    view: DatasetView
+    seed: int
+    row: str
+    quick: bool = False
+    data_dir: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells this job from every other, settings included."""
+        method = self.recipe.method(self.row, self.view.dataset, quick=self.quick)
+        words = [
+            self.view.label,
+            self.seed,
+            self.row,
+            self.quick,
+            self.recipe.protocol,
+            self.recipe.rows[self.row].method,
+            dict(method.grid),
+            dict(method.readings),
+        ]
+        return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def n_fits(self) -> int:
+        """How many estimators it fits."""
+        n_fits = self.recipe.method(self.row, self.view.dataset, quick=self.quick).n_fits
+        return n_fits + bool(self.recipe.protocol.get("refit", False))
+
+    def run(self) -> tuple[str, list[TrialResult]]:
+        """Return the key and the results, one per criterion and reading."""
+        data = self.view.load(self.seed, self.data_dir)
+        trial = make_trial(self.recipe, self.view.label, data, self.seed, quick=self.quick)
+        method = self.recipe.method(self.row, self.view.dataset, quick=self.quick)
+        results, estimator = run_method(trial, method)
+        if self.recipe.examples is not None and isinstance(trial, ClickTrial):
+            metrics, examples = recall_examples(trial, estimator, **self.recipe.examples)
+            metrics = {**results[0].metrics, **metrics}
+            results[0] = replace(results[0], metrics=metrics, examples=examples)
+        return self.key, results
+
+
+def make_trial(
+    recipe: Recipe, name: str, data: Dataset, seed: int, *, quick: bool = False
+) -> Trial:
+    """Cut a data set by the protocol of a recipe.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Whose protocol to follow.
+    name : str
+        What to call the data in tables.
+    data : BagDataset, PartialLabelDataset or ClickDataset
+        What to cut.
+    seed : int
+        Decides the parts.
+    quick : bool
+        Take a small piece of large data.
+    """
+    protocol = recipe.protocol
+    if isinstance(data, ClickDataset):
+        return _click_trial(protocol, name, data, seed, quick)
+    n_rows = len(data.bags) if isinstance(data, BagDataset) else len(data.features)
+    if quick:
+        n_rows = min(n_rows, QUICK_ROWS)
+    parts = split_rows(n_rows, tuple(protocol["fractions"]), random_state=seed)
+    if isinstance(data, PartialLabelDataset):
+        train, validation, test = (subset_rows(data, part) for part in parts)
+        is_ordered = name in protocol.get("ordered", ())
+        return CandidateTrial(name, seed, train, validation, test, recipe.criteria, is_ordered)
+    bags, watched, tested = (subset_bags(data, part) for part in parts)
+    return BagTrial(name, seed, bags, watched, tested, protocol.get("follow_test", False))
+
+
+def _click_trial(
+    protocol: dict[str, Any], name: str, data: ClickDataset, seed: int, quick: bool
+) -> ClickTrial:
+    if quick and len(data.histories) > QUICK_USERS:
+        data = _first_users(data, QUICK_USERS)
+    split = split_clicks(
+        data.histories,
+        protocol=protocol.get("name", "authors"),
+        size=protocol.get("size", 5),
+        min_size=protocol.get("min_size"),
+        random_state=seed,
+    )
+    return ClickTrial(
+        name,
+        seed,
+        data,
+        split,
+        full=protocol.get("full", False),
+        refits=protocol.get("refit", False),
+    )
+
+
+def _first_users(data: ClickDataset, n_users: int) -> ClickDataset:
+    """Return the first users and only the items they clicked, for a quick look."""
+    histories = data.histories.subset(slice(0, n_users))
+    kept, renumbered = np.unique(histories.objects, return_inverse=True)
+    titles = None if data.titles is None else [data.titles[item] for item in kept]
+    kinds = None if data.categories is None else [data.categories[item] for item in kept]
+    return ClickDataset(
+        data.name,
+        Groups(renumbered.astype(np.int64), histories.offsets),
+        data.item_ids[kept],
+        data.user_ids[:n_users],
+        titles,
+        kinds,
+    )
+
+
+def append_results(log: Path, key: str, results: list[TrialResult]) -> None:
+    """Add a line at once, so that a kill loses only what was still running."""
+    line = {"key": key, "results": [result.as_record() for result in results]}
+    with log.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(line) + "\n")
+
+
+def read_results(log: Path) -> dict[str, list[TrialResult]]:
+    """Return the finished jobs of an earlier run; a line cut short by a kill is left out."""
+    found: dict[str, list[TrialResult]] = {}
+    if not log.is_file():
+        return found
+    for line in log.read_text(encoding="utf-8").splitlines():
+        try:
+            record: dict[str, Any] = json.loads(line)
+            found[record["key"]] = [TrialResult(**result) for result in record["results"]]
+        except (json.JSONDecodeError, KeyError, TypeError):
+            continue
+    return found

@@ -1,0 +1,93 @@
+"""Every method by name: its setting, the class that does it and where it comes from."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from groupnoise.exceptions import ParameterError
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A method by name: its setting, the class that does it and where it comes from."""
+
+    name: str
+    setting: str
+    home: str
+    source: str
+
+
+_OURS = "groupnoise"
+_MIL = "groupnoise.bags.baselines"
+_PLL = "groupnoise.candidates.baselines"
+_RS = "groupnoise.clicks.baselines"
+
+METHODS = (
+    MethodEntry(
+        "max-matching", "mil", f"{_OURS}:MaxMatchingMILClassifier", "Wang et al., AAAI 2021"
+    ),
+    MethodEntry(
+        "max-matching-mipl",
+        "mil",
+        f"{_OURS}:MaxMatchingMIPLClassifier",
+        "this package: several labels of a bag are candidates for one",
+    ),
+    MethodEntry("milr", "mil", f"{_MIL}:MILRClassifier", "Ray & Craven, ICML 2005"),
+    MethodEntry("mi-net", "mil", f"{_MIL}:MiNetClassifier", "Wang et al., PR 2018"),
+    MethodEntry("gicf", "mil", f"{_MIL}:GICFClassifier", "Kotzias et al., KDD 2015"),
+    MethodEntry("imil", "mil", f"{_MIL}:IMILClassifier", "Peng & Zhang, 2019 (a reconstruction)"),
+    MethodEntry("attention-mil", "mil", f"{_MIL}:AttentionMILClassifier", "Ilse et al., ICML 2018"),
+    MethodEntry(
+        "max-matching",
+        "pll",
+        f"{_OURS}:MaxMatchingPartialLabelClassifier",
+        "Wang et al., AAAI 2021",
+    ),
+    MethodEntry(
+        "noisy-labels",
+        "pll",
+        f"{_OURS}:NoisyLabelClassifier",
+        "this package: one label per row, some wrong",
+    ),
+    MethodEntry("pl-knn", "pll", f"{_PLL}:PLKNNClassifier", "Huellermeier & Beringer, IDA 2006"),
+    MethodEntry("pl-svm", "pll", f"{_PLL}:PLSVMClassifier", "Nguyen & Caruana, KDD 2008"),
+    MethodEntry("clpl", "pll", f"{_PLL}:CLPLClassifier", "Cour et al., JMLR 2011"),
+    MethodEntry("paloc", "pll", f"{_PLL}:PALOCClassifier", "Wu & Zhang, IJCAI 2018"),
+    MethodEntry("cc", "pll", f"{_PLL}:CCClassifier", "Feng et al., NeurIPS 2020"),
+    MethodEntry("proden", "pll", f"{_PLL}:PRODENClassifier", "Lv et al., ICML 2020"),
+    MethodEntry("lws", "pll", f"{_PLL}:LWSClassifier", "Wen et al., ICML 2021"),
+    MethodEntry("sure", "pll", f"{_PLL}:SUREClassifier", "Feng & An, AAAI 2019"),
+    MethodEntry("max-matching", "rs", f"{_OURS}:MaxMatchingRecommender", "Wang et al., AAAI 2021"),
+    MethodEntry("popularity", "rs", f"{_RS}:PopularityRecommender", "counts"),
+    MethodEntry("cooccurrence", "rs", f"{_RS}:CooccurrenceRecommender", "counts"),
+    MethodEntry("item-cf", "rs", f"{_RS}:ItemCFRecommender", "Sarwar et al., WWW 2001"),
+    MethodEntry("caser", "rs", f"{_RS}:CaserRecommender", "Tang & Wang, WSDM 2018"),
+    MethodEntry("attrec", "rs", f"{_RS}:AttRecRecommender", "Zhang et al., AAAI 2019"),
+    MethodEntry("neural-cf", "rs", f"{_RS}:NeuralCFRecommender", "He et al., WWW 2017"),
+    MethodEntry("sasrec", "rs", f"{_RS}:SASRecRecommender", "Kang & McAuley, ICDM 2018"),
+)
+
+
+def find_method(name: str, setting: str) -> MethodEntry:
+    """Return a method of a setting by name, or say which there are."""
+    fitting = {method.name: method for method in METHODS if method.setting == setting}
+    if name not in fitting:
+        raise ParameterError(
+            f"a method for {setting} data is one of {', '.join(fitting)}; got {name!r}."
+        )
+    return fitting[name]
+
+
+def import_class(method: MethodEntry) -> Any:
+    """Return the estimator class of a method."""
+    module, _, name = method.home.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def parameters_of(method: MethodEntry) -> dict[str, Any]:
+    """Return the parameters of a method and their defaults."""
+    signature = inspect.signature(import_class(method).__init__)
+    return {p.name: p.default for p in signature.parameters.values() if p.name != "self"}

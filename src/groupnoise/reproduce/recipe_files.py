@@ -1,0 +1,166 @@
+"""Reading a recipe: strict TOML, so that a misspelt key is found now and not in an hour."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from groupnoise.exceptions import ConfigError
+from groupnoise.reproduce.methods import find_method, parameters_of
+from groupnoise.reproduce.prepared import PREPARATION
+from groupnoise.reproduce.recipes import CLICK_PROTOCOLS, CRITERIA, Reading, Recipe, Row
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+OUR_ROWS = ("paper", "ours")
+TOP_KEYS = (
+    "setting",
+    "datasets",
+    "stand_ins",
+    "notes",
+    "protocol",
+    *OUR_ROWS,
+    "variant",
+    "rival",
+    "reading",
+    "dataset",
+    "published",
+    "noise",
+    "pairs",
+    "examples",
+)
+PROTOCOL_KEYS = {
+    "mil": ("fractions", "trials", "follow_test"),
+    "pll": ("fractions", "trials", "criteria", "ordered"),
+    "rs": ("name", "size", "min_size", "full", "refit", "trials"),
+}
+PART_KEYS = {
+    "noise": ("epsilon", "tau", "fixed"),
+    "pairs": ("step",),
+    "examples": ("n_items", "top"),
+}
+
+
+def read_recipe(path: Path | str) -> Recipe:
+    """Read a recipe; an unknown key or a missing one is an error that says where."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = tomllib.loads(text)
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist; give the name or path of a recipe.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not readable as TOML: {error}.") from None
+    _refuse_unknown(str(path), content, TOP_KEYS)
+    for key in ("setting", "datasets", "protocol"):
+        if key not in content:
+            raise ConfigError(f"{path} lacks the key {key!r}.")
+    setting = content["setting"]
+    if setting not in PROTOCOL_KEYS:
+        raise ConfigError(f"{path}: setting must be mil, pll or rs; got {setting!r}.")
+    _check_protocol(path, setting, content["protocol"])
+    for part, keys in PART_KEYS.items():
+        if part in content:
+            _refuse_unknown(f"{path}: [{part}]", content[part], keys)
+            _require(f"{path}: [{part}]", content[part], keys)
+    recipe = Recipe(
+        name=path.stem,
+        setting=setting,
+        datasets=tuple(content["datasets"]),
+        protocol=content["protocol"],
+        rows=_rows(content),
+        readings=_readings(path, content),
+        stand_ins={name: tuple(names) for name, names in content.get("stand_ins", {}).items()},
+        by_dataset=content.get("dataset", {}),
+        published=content.get("published", {}),
+        noise=content.get("noise"),
+        pair_step=content.get("pairs", {}).get("step"),
+        examples=content.get("examples"),
+        notes=tuple(content.get("notes", ())),
+        text=text,
+    )
+    _check_rows(path, recipe)
+    return recipe
+
+
+def _rows(content: dict[str, Any]) -> dict[str, Row]:
+    """Return ours, the variants and the rivals, in this order."""
+    ours = {name: content[name] for name in OUR_ROWS if name in content}
+    tables = {**ours, **content.get("variant", {})}
+    rows = {
+        name: Row("max-matching", _plain(table), table.get("like"), table.get("supervised", False))
+        for name, table in tables.items()
+    }
+    for name, table in content.get("rival", {}).items():
+        rows[name] = Row(table.get("method", name), _plain(table), table.get("like"))
+    return rows
+
+
+def _plain(table: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a row, without what says how the row is made."""
+    return {k: v for k, v in table.items() if k not in ("like", "supervised", "method")}
+
+
+def _readings(path: Path, content: dict[str, Any]) -> dict[str, Reading]:
+    readings = {}
+    for name, table in content.get("reading", {}).items():
+        _require(f"{path}: [reading.{name}]", table, ("of",))
+        parameters = {key: value for key, value in table.items() if key != "of"}
+        readings[name] = Reading(table["of"], parameters)
+    return readings
+
+
+def _check_protocol(path: Path, setting: str, protocol: dict[str, Any]) -> None:
+    where = f"{path}: [protocol]"
+    _refuse_unknown(where, protocol, PROTOCOL_KEYS[setting])
+    _require(where, protocol, ("trials",) if setting == "rs" else ("trials", "fractions"))
+    for criterion in protocol.get("criteria", ()):
+        _refuse_unknown(f"{where} criteria", [criterion], CRITERIA)
+    if setting == "rs":
+        _refuse_unknown(f"{where} name", [protocol.get("name", "authors")], CLICK_PROTOCOLS)
+
+
+def _check_rows(path: Path, recipe: Recipe) -> None:
+    """Refuse rows, data sets and parameters that the recipe or the estimators do not know."""
+    for name, row in recipe.rows.items():
+        if row.like is not None:
+            _refuse_unknown(f"{path}: [{name}] like", [row.like], recipe.rows)
+        known = list(parameters_of(find_method(row.method, recipe.setting)))
+        if recipe.setting != "rs":
+            known += PREPARATION
+        for dataset in recipe.all_datasets:
+            _refuse_unknown(f"{path}: [{name}]", recipe.settings(name, dataset), known)
+    for name, reading in recipe.readings.items():
+        where = f"{path}: [reading.{name}]"
+        _refuse_unknown(f"{where} of", [reading.of], recipe.rows)
+        known = list(parameters_of(find_method(recipe.rows[reading.of].method, recipe.setting)))
+        _refuse_unknown(where, reading.parameters, known)
+    for dataset, tables in recipe.by_dataset.items():
+        _refuse_unknown(f"{path}: [dataset]", [dataset], recipe.all_datasets)
+        _refuse_unknown(f"{path}: [dataset.{dataset}]", tables, recipe.rows)
+    for dataset, tables in recipe.published.items():
+        _refuse_unknown(f"{path}: [published]", [dataset], recipe.all_datasets)
+        _refuse_unknown(f"{path}: [published.{dataset}]", tables, recipe.row_names)
+    _refuse_unknown(f"{path}: [stand_ins]", recipe.stand_ins, recipe.datasets)
+
+
+def _require(where: str, table: dict[str, Any], keys: Iterable[str]) -> None:
+    for key in keys:
+        if key not in table:
+            raise ConfigError(f"{where} lacks the key {key!r}.")
+
+
+def _refuse_unknown(where: str, given: Iterable[str], known: Iterable[str]) -> None:
+    names = list(known)
+    for key in given:
+        if key in names:
+            continue
+        near = get_close_matches(key, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}."
+        raise ConfigError(f"{where}: unknown key {key!r}; {hint}")

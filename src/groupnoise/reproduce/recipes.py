@@ -1,0 +1,218 @@
+"""Recipes: what an experiment compares, on which data, under which protocol."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from groupnoise.exceptions import ConfigError
+from groupnoise.reproduce.methods import MethodEntry, find_method, import_class, parameters_of
+from groupnoise.reproduce.prepared import PREPARATION, ScaledClassifier
+from groupnoise.reproduce.run import Method
+from groupnoise.reproduce.views import DatasetView, noise_views, pair_views
+
+CRITERIA = ("oracle", "covering_rate", "approximated_accuracy")
+CLICK_PROTOCOLS = ("authors", "paper", "leave_one_out")
+QUICK = {"max_epochs": 2, "n_members": 1, "n_starts": 1, "max_iterations": 30}
+"""Parameters that a quick run sets wherever a method has them."""
+QUICK_VIEWS = 2
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table.
+
+    Parameters
+    ----------
+    method : str
+        Which estimator; a name of `groupnoise.reproduce.methods.METHODS`.
+    settings : mapping
+        Its parameters; a list is a grid.
+    like : str, optional
+        A row whose settings are taken first, those for one data set included.
+    supervised : bool
+        Whether it is shown the truth: an upper bound.
+    """
+
+    method: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    like: str | None = None
+    supervised: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A row made from the fits of another: which, and the parameters set to ask it otherwise."""
+
+    of: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One experiment, read from a file.
+
+    Attributes
+    ----------
+    name : str
+        The name of the file.
+    setting : {"mil", "pll", "rs"}
+        What kind of data it is about.
+    datasets : tuple of str
+        Names from `groupnoise data list`.
+    protocol : dict
+        How data is cut and judged, and how many trials there are.
+    rows : dict of str to Row
+        The methods, as they are fitted.
+    readings : dict of str to Reading
+        Further rows from the same fits.
+    stand_ins : dict
+        For a data set that may be missing, those that are taken in its place.
+    by_dataset : dict
+        Settings of a row that differ on one data set.
+    published : dict
+        Figures to print beside ours: dataset, then row, then metric.
+    noise : dict, optional
+        Levels of candidate noise to draw; see `noise_views`.
+    pair_step : int, optional
+        Take pairs of adjacent classes, beginning at every so many-th class.
+    examples : dict, optional
+        How many clicked items to show and how many answers to each.
+    notes : tuple of str
+        What a reader of the report must know.
+    text : str
+        The file itself, to be kept with results.
+    """
+
+    name: str
+    setting: str
+    datasets: tuple[str, ...]
+    protocol: dict[str, Any]
+    rows: dict[str, Row]
+    readings: dict[str, Reading] = field(default_factory=dict)
+    stand_ins: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    by_dataset: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    published: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    noise: dict[str, Any] | None = None
+    pair_step: int | None = None
+    examples: dict[str, int] | None = None
+    notes: tuple[str, ...] = ()
+    text: str = ""
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """Every row of the tables: each method, and what else is read from its fits."""
+        names = []
+        for name in self.rows:
+            names += [name, *(r for r, reading in self.readings.items() if reading.of == name)]
+        return tuple(names)
+
+    @property
+    def all_datasets(self) -> tuple[str, ...]:
+        """The data sets and those that may stand in for them."""
+        stand_ins = [name for names in self.stand_ins.values() for name in names]
+        return tuple(dict.fromkeys([*self.datasets, *stand_ins]))
+
+    @property
+    def upper_bounds(self) -> tuple[str, ...]:
+        """The rows that are shown the truth."""
+        return tuple(name for name, row in self.rows.items() if row.supervised)
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """What settings are chosen by, each giving rows of its own."""
+        if self.setting == "rs":
+            return ("validation",)
+        return tuple(self.protocol.get("criteria", ("oracle",)))
+
+    def settings(self, name: str, dataset: str) -> dict[str, Any]:
+        """Return the settings of a row on one data set, lists for grids."""
+        row = self.rows[name]
+        inherited = self.settings(row.like, dataset) if row.like else {}
+        return {**inherited, **row.settings, **self.by_dataset.get(dataset, {}).get(name, {})}
+
+    def method(self, name: str, dataset: str, *, quick: bool = False) -> Method:
+        """Return a row's method with its grid for one data set.
+
+        Parameters
+        ----------
+        name : str
+            A key of `rows`.
+        dataset : str
+            The data set it will be run on.
+        quick : bool
+            Take the first value of every list and few epochs: does it run?
+        """
+        row = self.rows[name]
+        entry = find_method(row.method, self.setting)
+        settings = self.settings(name, dataset)
+        grid = {key: v if isinstance(v, list) else [v] for key, v in settings.items()}
+        if quick:
+            known = parameters_of(entry)
+            grid = {key: values[:1] for key, values in grid.items()}
+            grid |= {key: [value] for key, value in QUICK.items() if key in known}
+            grid |= {key: [QUICK[key]] for key in PREPARATION if key in grid and key in QUICK}
+        readings = {
+            r: reading.parameters for r, reading in self.readings.items() if reading.of == name
+        }
+        is_committee = self.setting != "rs" and "n_members" not in parameters_of(entry)
+        maker = EstimatorMaker(entry)
+        return Method(name, maker, grid, row.supervised, readings, is_committee)
+
+    def views(
+        self, dataset: str, *, quick: bool = False, data_dir: str | None = None
+    ) -> list[DatasetView]:
+        """Return how the experiment looks at a data set: once, or once per noise level or pair."""
+        if self.noise is not None:
+            found = noise_views(dataset, self.noise)
+        elif self.pair_step is not None:
+            found = pair_views(dataset, self.pair_step, data_dir)
+        else:
+            return [DatasetView(dataset)]
+        return found[:: max(1, len(found) // QUICK_VIEWS)][:QUICK_VIEWS] if quick else found
+
+    def with_protocol(self, word: str) -> Recipe:
+        """Return the recipe under another protocol.
+
+        Parameters
+        ----------
+        word : str
+            For click logs one of "authors", "paper" and "leave_one_out"; otherwise the parts of
+            a split, such as "8:1:1"; for candidate labels also a criterion.
+        """
+        if self.setting == "rs" and word in CLICK_PROTOCOLS:
+            change: dict[str, Any] = {"name": word}
+        elif self.setting == "pll" and word in CRITERIA:
+            change = {"criteria": [word]}
+        elif self.setting != "rs" and re.fullmatch(r"\d+:\d+:\d+", word):
+            parts = [int(part) for part in word.split(":")]
+            change = {"fractions": [part / max(sum(parts), 1) for part in parts]}
+        else:
+            allowed = {
+                "mil": ("a split like 8:1:1",),
+                "pll": (*CRITERIA, "a split like 8:1:1"),
+                "rs": CLICK_PROTOCOLS,
+            }[self.setting]
+            raise ConfigError(
+                f"--protocol of {self.name} is one of {', '.join(allowed)}; got {word!r}."
+            )
+        return replace(self, protocol={**self.protocol, **change})
+
+
+@dataclass(frozen=True)
+class EstimatorMaker:
+    """Builds the estimator of a method; a class, so that processes can be handed one."""
+
+    entry: MethodEntry
+
+    def __call__(self, *, random_state: int, **settings: Any) -> Any:
+        """Return an estimator; a classifier that does not scale its features is wrapped."""
+        known = parameters_of(self.entry)
+        if "random_state" in known:
+            settings["random_state"] = random_state
+        if self.entry.setting == "rs" or "scaling" in known:
+            return import_class(self.entry)(**settings)
+        scaling = settings.pop("scaling", "standard")
+        return ScaledClassifier(import_class(self.entry)(**settings), scaling)

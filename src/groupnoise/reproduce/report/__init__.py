@@ -1,0 +1,1 @@
+"""Pages that show results: tables, learning curves and pictures, with everything inline."""

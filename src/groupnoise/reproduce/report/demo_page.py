@@ -1,0 +1,139 @@
+"""The page of the demonstration: its words, and what its template draws."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groupnoise.io.files import write_text
+from groupnoise.pages.charts import CurveChart, curve_chart
+from groupnoise.pages.render import render_page
+from groupnoise.reproduce.demo import OURS, Demo
+from groupnoise.reproduce.facts import RunFacts
+from groupnoise.reproduce.pictures import Gallery
+from groupnoise.reproduce.report.tables import Comparison, ResultTable, compare, result_table
+from groupnoise.reproduce.run import TrialResult
+
+METHOD_LABELS = {
+    "pairwise": "Pairwise",
+    "matching": "Matching",
+    "maximizing": "Maximizing",
+    "max_matching_paper": "Max-Matching, hard",
+    "max_matching": "Max-Matching",
+    "supervised": "Supervised",
+}
+METHOD_WORDS = {
+    "pairwise": "trusts every object of a group alike.",
+    "matching": "trusts every object, weighed by how well it fits the rest of its group.",
+    "maximizing": "trusts only the object that matches the target best.",
+    "max_matching_paper": "weighs as Matching does and trusts only the best object, "
+    "as printed in the paper.",
+    "max_matching": "weighs as Matching does and trusts every object by its share of the match.",
+    "supervised": "is shown the truth: what could be reached, not a rival.",
+}
+SETTING_TITLES = {
+    "mil": "Bags of digits",
+    "pll": "Candidate labels",
+    "rs": "A simulated shop",
+}
+SETTING_WORDS = {
+    "mil": "A bag holds 8 to 14 handwritten digits. One of them is of the class written on the "
+    "bag, 0 to 5; the rest are a background of 6 to 9. Trained on bags alone, a model must name "
+    "single digits it has never seen.",
+    "pll": "Every handwritten digit carries three to five candidate labels, one of them right; the "
+    "wrong ones are mostly look-alikes, such as 3 for 8. The model must name digits it has never "
+    "seen.",
+    "rs": "Visitors of a shop follow two interests in turns, and three clicks in ten are stray. "
+    "From five clicks, the model must rank the next one among 100 items that were not clicked.",
+}
+WATCHED = {"mil": "accuracy", "pll": "accuracy", "rs": "NDCG@10"}
+"""What is measured on the validation part after every epoch."""
+RIVALS = ("pairwise", "maximizing")
+UPPER_BOUNDS = ("supervised",)
+CHOSEN_RIGHT = "chosen right"
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page shows of one setting."""
+
+    setting: str
+    title: str
+    words: str
+    watched: str
+    table: ResultTable
+    comparisons: list[Comparison]
+    chart: CurveChart | None
+    gallery: Gallery[Any]
+    chosen_rates: dict[str, str]
+
+
+def demo_page(demo: Demo, facts: RunFacts, *, quick: bool = False) -> str:
+    """Return the page of a demonstration as text.
+
+    Parameters
+    ----------
+    demo : Demo
+        What was run.
+    facts : RunFacts
+        How it was run.
+    quick : bool, default False
+        Whether it was the small run, whose figures say little.
+    """
+    settings = dict.fromkeys(result.setting for result in demo.results)
+    return render_page(
+        "demo.html",
+        package="groupnoise.reproduce.report",
+        sections=[_section(setting, demo) for setting in settings],
+        methods=METHOD_LABELS,
+        method_words=METHOD_WORDS,
+        chosen_right=CHOSEN_RIGHT,
+        ours=OURS,
+        upper_bounds=UPPER_BOUNDS,
+        facts=facts,
+        quick=quick,
+    )
+
+
+def write_demo_page(path: Path | str, demo: Demo, facts: RunFacts, *, quick: bool = False) -> None:
+    """Write `demo_page` to a file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        The file to write.
+    demo, facts, quick
+        As for :func:`demo_page`.
+    """
+    write_text(Path(path), demo_page(demo, facts, quick=quick))
+
+
+def _section(setting: str, demo: Demo) -> Section:
+    results = [result for result in demo.results if result.setting == setting]
+    table = result_table(results, UPPER_BOUNDS)
+    return Section(
+        setting=setting,
+        title=SETTING_TITLES[setting],
+        words=SETTING_WORDS[setting],
+        watched=WATCHED[setting],
+        table=table,
+        comparisons=[
+            comparison
+            for metric in table.metrics
+            if metric != CHOSEN_RIGHT
+            for comparison in compare(results, OURS, RIVALS, metric)
+        ],
+        chart=curve_chart(
+            {row.method: [r.curve for r in results if r.method == row.method] for row in table.rows}
+        ),
+        gallery=demo.galleries[setting],
+        chosen_rates={row.method: _chosen_rates(results, row.method) for row in table.rows},
+    )
+
+
+def _chosen_rates(results: list[TrialResult], method: str) -> str:
+    """Tell which learning rates validation chose, and in how many trials."""
+    rates = Counter(r.chosen_settings["learning_rate"] for r in results if r.method == method)
+    return ", ".join(f"{rate:g} ({rates[rate]}×)" for rate in sorted(rates, reverse=True))

@@ -1,0 +1,183 @@
+"""The report of a reproduction as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+
+from groupnoise.io.files import write_text
+from groupnoise.pages.render import render_page
+from groupnoise.reproduce.facts import RunFacts
+from groupnoise.reproduce.recipes import Recipe
+from groupnoise.reproduce.report.sections import Section, make_sections, not_rivals, under
+from groupnoise.reproduce.report.tables import OURS, ResultTable, gap_closed, mean_ranks
+from groupnoise.reproduce.run import summarise
+from groupnoise.reproduce.running import Reproduction
+
+TITLE = 70
+"""The most letters of a title in a list of examples."""
+CRITERION_WORDS = {
+    "oracle": "true labels of the validation part",
+    "covering_rate": "covering rate, without labels",
+    "approximated_accuracy": "approximated accuracy, without labels",
+    "validation": "the validation part",
+}
+"""What settings are chosen by, in words."""
+
+
+def reproduction_text(
+    recipe: Recipe,
+    sections: Sequence[Section],
+    ranks: Mapping[str, Mapping[str, float]],
+    missing: Mapping[str, str],
+    facts: RunFacts,
+) -> str:
+    """Return the report.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        What was compared.
+    sections : sequence of Section
+        One per data set.
+    ranks : mapping
+        For each criterion the mean rank of every method.
+    missing : mapping
+        Why a data set was left out.
+    facts : RunFacts
+        How it came about.
+    """
+    seeds = ", ".join(map(str, facts.seeds))
+    lines = [f"# {recipe.name}", "", f"`{facts.command}`, {facts.day}, {facts.machine}.", ""]
+    lines += [f"Seeds {seeds}; settings chosen by {CRITERION_WORDS[recipe.criteria[0]]}.", ""]
+    lines += [f"- {note}" for note in recipe.notes]
+    for section in sections:
+        lines += ["", f"## {section.name}", ""]
+        lines += _table(section.table, section.published)
+        lines += ["", *(f"- {sentence}" for sentence in section.sentences)]
+        for criterion, table in section.other_tables.items():
+            lines += [
+                "",
+                f"Settings chosen by {CRITERION_WORDS[criterion]}:",
+                "",
+                *_table(table, {}),
+            ]
+        for method, examples in section.examples.items():
+            lines += ["", f"### {method}", ""]
+            for example in examples:
+                answers = "; ".join(shorten(each["title"], TITLE) for each in example["answers"])
+                lines.append(f"- **{example['clicked']}**: {answers}")
+        lines += [
+            "",
+            "| method | seconds a trial | fits a trial | values chosen (trials) |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| {f.method} | {f.seconds:.1f} | {f.n_fits} | {f.chosen} |" for f in section.facts
+        ]
+    for criterion, means in ranks.items():
+        words = ", ".join(f"{method} {rank:.2f}" for method, rank in means.items())
+        chosen = CRITERION_WORDS[criterion]
+        lines += ["", f"Mean rank over the sets (settings chosen by {chosen}): {words}."]
+    if missing:
+        lines += ["", "## Left out", ""]
+        lines += [f"- {name}: {reason}" for name, reason in missing.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _table(table: ResultTable, published: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return mean and deviation of every method, the printed figure behind each."""
+    lines = [
+        "| method | " + " | ".join(table.metrics) + " |",
+        "|---|" + "---|" * len(table.metrics),
+    ]
+    for row in table.rows:
+        cells = []
+        for metric, figure in zip(table.metrics, row.figures, strict=True):
+            cell = "" if figure is None else f"{figure.mean:.3f} ± {figure.deviation:.3f}"
+            printed = published.get(row.method, {}).get(metric)
+            cells.append(cell if printed is None else f"{cell} (paper: {printed:.3f})")
+        name = f"**{row.method}**" if row.method == "ours" else row.method
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+ALL_SETS = "all sets"
+
+
+def write_reproduction(folder: Path, outcome: Reproduction, facts: RunFacts) -> tuple[Path, Path]:
+    """Write `report.html` and `report.md`, and return their paths.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to write them.
+    outcome : Reproduction
+        What came out of a plan.
+    facts : RunFacts
+        How it came about.
+    """
+    plan, sections, ranks = outcome.plan, make_sections(outcome), _ranks(outcome)
+    page = render_page(
+        "reproduction.html",
+        package="groupnoise.reproduce.report",
+        recipe=plan.recipe,
+        sections=sections,
+        ranks=ranks,
+        missing=plan.missing,
+        labels={row: row for row in plan.recipe.row_names},
+        ours=OURS,
+        criteria=CRITERION_WORDS,
+        quick=any(job.quick for job in plan.jobs),
+        facts=facts,
+    )
+    html, markdown = folder / "report.html", folder / "report.md"
+    write_text(html, page)
+    write_text(markdown, reproduction_text(plan.recipe, sections, ranks, plan.missing, facts))
+    return html, markdown
+
+
+def reproduction_rows(outcome: Reproduction) -> list[dict[str, Any]]:
+    """Return every figure of a reproduction as a row.
+
+    A row has dataset, method, metric, mean, std, trials and criterion. Beside the metrics of the
+    trials there are the mean rank over the data sets, and how much of the gap between Pairwise
+    and the supervised row is closed.
+    """
+    plan = outcome.plan
+    rows = summarise(outcome.results)
+    for criterion in plan.recipe.criteria:
+        common = {
+            "setting": plan.recipe.setting,
+            "trials": len(plan.seeds),
+            "criterion": criterion,
+        }
+        chosen = under(outcome.results, criterion)
+        for method, ranks in mean_ranks(chosen, not_rivals(plan.recipe)).items():
+            row = {"dataset": ALL_SETS, "method": method, "metric": "mean rank", **common}
+            rows.append({**row, "mean": float(np.mean(ranks)), "std": float(np.std(ranks, ddof=1))})
+        for view in plan.views:
+            here = [result for result in chosen if result.dataset == view.label]
+            for start, share in gap_closed(here).items():
+                metric = f"gap from {start} to supervised closed"
+                row = {"dataset": view.label, "method": OURS, "metric": metric, **common}
+                rows.append({**row, "mean": share, "std": 0.0})
+    return rows
+
+
+def _ranks(outcome: Reproduction) -> dict[str, dict[str, float]]:
+    """Return for each criterion the mean rank of every method, best first."""
+    recipe = outcome.plan.recipe
+    found = {
+        criterion: mean_ranks(under(outcome.results, criterion), not_rivals(recipe))
+        for criterion in recipe.criteria
+    }
+    return {
+        criterion: {method: float(np.mean(ranks)) for method, ranks in table.items()}
+        for criterion, table in found.items()
+        if table
+    }

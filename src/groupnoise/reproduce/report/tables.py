@@ -1,0 +1,247 @@
+"""Results as rows of a table, and who is ahead of whom by how surely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from groupnoise.pages.charts import Scale
+from groupnoise.reproduce.run import TrialResult
+
+STRIP_WIDTH = 90
+STRIP_MARGIN = 6
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric of one method: mean, deviation, and where to mark them on a strip."""
+
+    mean: float
+    deviation: float
+    is_best: bool
+    mean_place: float
+    low_place: float
+    high_place: float
+    trial_places: list[float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method: a figure for each metric, None where it has none."""
+
+    method: str
+    figures: list[Figure | None]
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Methods against metrics; each metric has one strip scale for all methods."""
+
+    metrics: list[str]
+    rows: list[Row]
+    strip_width: int = STRIP_WIDTH
+
+
+def result_table(results: Sequence[TrialResult], upper_bounds: Sequence[str] = ()) -> ResultTable:
+    """Arrange results as a table.
+
+    Parameters
+    ----------
+    results : sequence of TrialResult
+        All of one data set.
+    upper_bounds : sequence of str
+        Methods that are shown the truth and so cannot be the best.
+    """
+    methods = list(dict.fromkeys(result.method for result in results))
+    metrics = list(dict.fromkeys(metric for result in results for metric in result.metrics))
+    columns = [_column(results, methods, metric, upper_bounds) for metric in metrics]
+    rows = [Row(method, [column[method] for column in columns]) for method in methods]
+    return ResultTable(metrics, rows)
+
+
+def _column(
+    results: Sequence[TrialResult], methods: list[str], metric: str, upper_bounds: Sequence[str]
+) -> dict[str, Figure | None]:
+    """Return the figure of every method under one metric, marked on a common scale."""
+    values = {method: metric_values(results, method, metric) for method in methods}
+    known = np.concatenate(list(values.values()))
+    scale = Scale(known.min(), known.max(), STRIP_MARGIN, STRIP_WIDTH - STRIP_MARGIN)
+    rivals = [v.mean() for m, v in values.items() if len(v) and m not in upper_bounds]
+    best = max(rivals, default=np.inf)
+
+    def figure(method: str) -> Figure | None:
+        numbers = values[method]
+        if not len(numbers):
+            return None
+        mean = float(numbers.mean())
+        deviation = float(numbers.std(ddof=1)) if len(numbers) > 1 else 0.0
+        return Figure(
+            mean=mean,
+            deviation=deviation,
+            is_best=mean == best and method not in upper_bounds,
+            mean_place=scale(mean),
+            low_place=scale(max(mean - deviation, scale.low)),
+            high_place=scale(min(mean + deviation, scale.high)),
+            trial_places=[scale(number) for number in numbers],
+        )
+
+    return {method: figure(method) for method in methods}
+
+
+def metric_values(
+    results: Sequence[TrialResult], method: str, metric: str
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return a metric of a method in every trial that has it, in the order of the seeds."""
+    return np.array([value for _, value in _by_seed(results, method, metric)], dtype=np.float64)
+
+
+def paired_leads(
+    results: Sequence[TrialResult], method: str, rival: str, metric: str
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return how far a method is ahead of a rival in every trial that both have, by seed."""
+    ours, theirs = (dict(_by_seed(results, name, metric)) for name in (method, rival))
+    return np.array([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
+
+
+def _by_seed(results: Sequence[TrialResult], method: str, metric: str) -> list[tuple[int, float]]:
+    """Return the seed and the value of every trial of a method that has a metric, in order."""
+    return sorted(
+        (result.seed, result.metrics[metric])
+        for result in results
+        if result.method == method and metric in result.metrics
+    )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far one method is ahead of a rival, trial by trial; negative means behind."""
+
+    rival: str
+    metric: str
+    lead: float
+    n_ahead: int
+    n_trials: int
+
+
+def compare(
+    results: Sequence[TrialResult], method: str, rivals: Sequence[str], metric: str
+) -> list[Comparison]:
+    """Compare a method with rivals on the trials that both have; a rival without any is left out.
+
+    Parameters
+    ----------
+    results : sequence of TrialResult
+        All of one data set.
+    method : str
+        The method to judge.
+    rivals : sequence of str
+        The methods it is judged against.
+    metric : str
+        What to compare.
+    """
+    return [
+        Comparison(rival, metric, float(leads.mean()), int((leads > 0).sum()), len(leads))
+        for rival in rivals
+        if len(leads := paired_leads(results, method, rival, metric))
+    ]
+
+
+OURS = "ours"
+SUPERVISED = "supervised"
+STARTS = ("pairwise", "pairwise-mlp")
+"""Rows that learn every object alike; the gap to the truth begins at one of them."""
+
+
+def main_metric(results: Sequence[TrialResult]) -> str:
+    """Return the metric that comes first."""
+    return next(iter(results[0].metrics))
+
+
+def mean_values(results: Sequence[TrialResult], metric: str) -> dict[str, float]:
+    """Return the mean of a metric for each method, in the order they come."""
+    methods = dict.fromkeys(result.method for result in results if metric in result.metrics)
+    return {method: float(metric_values(results, method, metric).mean()) for method in methods}
+
+
+def verdict(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> str:
+    """Say how ours stands against the best rival, with a paired test over the trials.
+
+    Parameters
+    ----------
+    results : sequence of TrialResult
+        All of one data set under one criterion.
+    left_out : sequence of str
+        Rows that are no rivals: other readings of ours, and upper bounds.
+    """
+    metric = main_metric(results)
+    means = mean_values(results, metric)
+    rivals = {m: mean for m, mean in means.items() if m != OURS and m not in left_out}
+    if OURS not in means or not rivals:
+        return ""
+    rival = max(rivals, key=lambda method: rivals[method])
+    gap = paired_leads(results, OURS, rival, metric)
+    if not len(gap):
+        return ""
+    lead = float(gap.mean())
+    words = f"ours is {'ahead of' if lead > 0 else 'behind'} {rival} by {abs(lead):.3f} in {metric}"
+    if len(gap) < 2 or not gap.std():
+        return words + "."
+    from scipy.stats import ttest_1samp
+
+    return f"{words} (paired t-test over {len(gap)} trials: p = {ttest_1samp(gap, 0).pvalue:.3f})."
+
+
+def mean_ranks(
+    results: Sequence[TrialResult], left_out: Sequence[str] = ()
+) -> dict[str, list[float]]:
+    """Return the rank of each method on every data set, best first.
+
+    Only methods that were run on all data sets are ranked; equal means share their rank.
+
+    Parameters
+    ----------
+    results : sequence of TrialResult
+        Of several data sets under one criterion.
+    left_out : sequence of str
+        Rows that are not ranked.
+    """
+    from scipy.stats import rankdata
+
+    by_dataset = []
+    for dataset in dict.fromkeys(result.dataset for result in results):
+        here = [r for r in results if r.dataset == dataset and r.method not in left_out]
+        if here:
+            by_dataset.append(mean_values(here, main_metric(here)))
+    if len(by_dataset) < 2:
+        return {}
+    everywhere = [m for m in by_dataset[0] if all(m in means for means in by_dataset)]
+    if not everywhere:
+        return {}
+    ranks = [rankdata([-means[m] for m in everywhere]) for means in by_dataset]
+    table = {m: [float(rank[i]) for rank in ranks] for i, m in enumerate(everywhere)}
+    return dict(sorted(table.items(), key=lambda pair: np.mean(pair[1])))
+
+
+def gap_closed(results: Sequence[TrialResult]) -> dict[str, float]:
+    """Return the share of the way from learning every object alike to knowing the truth.
+
+    Parameters
+    ----------
+    results : sequence of TrialResult
+        All of one data set under one criterion.
+
+    Returns
+    -------
+    dict of str to float
+        For each row of `STARTS`, where ours lies between it (0) and the supervised row (1).
+    """
+    means = mean_values(results, main_metric(results)) if results else {}
+    if OURS not in means or SUPERVISED not in means:
+        return {}
+    return {
+        start: (means[OURS] - means[start]) / (means[SUPERVISED] - means[start])
+        for start in STARTS
+        if start in means and means[SUPERVISED] > means[start]
+    }

@@ -1,0 +1,248 @@
+"""Running a method on a trial: every setting of its grid, the best by validation, one test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from groupnoise.reproduce.click_trial import ClickTrial
+from groupnoise.reproduce.prepared import Committee, member_seeds
+from groupnoise.reproduce.trials import Trial, Watched
+
+Settings = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A named way to learn, and the settings to choose among.
+
+    Parameters
+    ----------
+    name : str
+        What to call it in tables.
+    make : callable
+        Builds an estimator from settings and `random_state`.
+    grid : mapping of str to sequence
+        Values to try for each setting; every combination is fitted.
+    supervised : bool
+        Whether it is shown the truth: an upper bound, not a rival.
+    readings : mapping of str to settings
+        Further rows from the same fits: their names, and the parameters that are set on a
+        fitted estimator to be answered otherwise.
+    is_committee : bool
+        Whether `n_members` of the settings is not a parameter of the estimator but how many of
+        them are fitted, from different seeds, to answer together.
+    """
+
+    name: str
+    make: Callable[..., Any]
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    supervised: bool = False
+    readings: Mapping[str, Settings] = field(default_factory=dict)
+    is_committee: bool = False
+
+    def settings(self) -> list[Settings]:
+        """Return every combination of the grid."""
+        return [
+            dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values())
+        ]
+
+    def n_estimators(self, settings: Settings) -> int:
+        """Return how many estimators are fitted under some settings."""
+        return int(settings.get("n_members", 1)) if self.is_committee else 1
+
+    @property
+    def n_fits(self) -> int:
+        """How many estimators are fitted in all."""
+        return sum(self.n_estimators(settings) for settings in self.settings())
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What one method did on one trial, its settings chosen by one criterion."""
+
+    setting: str
+    dataset: str
+    method: str
+    seed: int
+    metrics: dict[str, float]
+    validation: float
+    chosen_settings: Settings
+    curve: list[float]
+    seconds: float
+    processor_seconds: float
+    criterion: str = "validation"
+    test_curve: list[float] = field(default_factory=list)
+    """The test value after every epoch, where a figure asks for it."""
+    n_fits: int = 1
+    """How many fits the seconds are for."""
+    examples: list[dict[str, Any]] = field(default_factory=list)
+    """Answers worth showing, where the experiment asks for them."""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the result as JSON can hold it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A fitted estimator under the best settings so far."""
+
+    value: float
+    estimator: Any
+    settings: Settings
+    test_curve: list[float]
+
+
+def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
+    """Run a method on a trial.
+
+    Returns
+    -------
+    results : list of TrialResult
+        One per criterion of the trial and reading of the method, the main one first.
+    estimator : Any
+        The one chosen by the main criterion.
+    """
+    started, processor_started = time.perf_counter(), time.process_time()
+    readings = {method.name: {}, **method.readings}
+    rows = [(criterion, reading) for criterion in trial.criteria for reading in readings]
+    best: dict[tuple[str, str], _Fit] = {}
+    for settings in method.settings():
+        watched = _fit(trial, method, settings)
+        for criterion, reading in rows:
+            estimator = watched.kept[criterion]
+            with _asked(estimator, readings[reading]):
+                value = trial.validation_value(estimator, criterion)
+            before = best.get((criterion, reading))
+            if before is None or value > before.value:
+                best[criterion, reading] = _Fit(value, estimator, settings, watched.followed)
+    tested = _final_estimators(trial, method, best)
+    metrics = {row: _test(trial, tested[row], readings[row[1]]) for row in rows}
+    seconds = time.perf_counter() - started
+    processor_seconds = time.process_time() - processor_started
+    results = [
+        TrialResult(
+            setting=trial.setting,
+            dataset=trial.dataset,
+            method=reading,
+            seed=trial.seed,
+            metrics=metrics[criterion, reading],
+            validation=float(best[criterion, reading].value),
+            chosen_settings=best[criterion, reading].settings,
+            curve=_validation_curve(best[criterion, reading].estimator),
+            seconds=seconds,
+            processor_seconds=processor_seconds,
+            criterion=criterion,
+            test_curve=best[criterion, reading].test_curve,
+            n_fits=method.n_fits + _is_refitted(trial),
+        )
+        for criterion, reading in rows
+    ]
+    return results, tested[rows[0]]
+
+
+def _final_estimators(
+    trial: Trial, method: Method, best: Mapping[tuple[str, str], _Fit]
+) -> dict[tuple[str, str], Any]:
+    """Return what is tested: the chosen fits, or fits anew that also learn from validation.
+
+    Those train for as many epochs as validation chose, and rows that chose the same share one.
+    """
+    if not _is_refitted(trial):
+        return {row: fit.estimator for row, fit in best.items()}
+    made: dict[int, Any] = {}
+    for fit in best.values():
+        if id(fit.estimator) not in made:
+            settings = dict(fit.settings)
+            if (epoch := _best_epoch(fit.estimator)) is not None:
+                settings["max_epochs"] = epoch
+            estimator = method.make(**settings, random_state=trial.seed)
+            trial.refit(estimator, supervised=method.supervised)
+            made[id(fit.estimator)] = estimator
+    return {row: made[id(fit.estimator)] for row, fit in best.items()}
+
+
+def _is_refitted(trial: Trial) -> TypeGuard[ClickTrial]:
+    """Say whether what was chosen is fitted anew; only click logs have a protocol that does so."""
+    return isinstance(trial, ClickTrial) and trial.refits
+
+
+def _fit(trial: Trial, method: Method, settings: Settings) -> Watched:
+    """Fit under some settings; of a committee, what each criterion keeps of every member."""
+    n_members = method.n_estimators(settings)
+    if method.is_committee:
+        settings = {key: value for key, value in settings.items() if key != "n_members"}
+    fits = [
+        trial.fit(method.make(**settings, random_state=seed), supervised=method.supervised)
+        for seed in member_seeds(trial.seed, n_members)
+    ]
+    if n_members == 1:
+        return fits[0]
+    kept = {c: Committee([fit.kept[c] for fit in fits]) for c in trial.criteria}
+    return Watched(kept, fits[0].followed)
+
+
+@contextmanager
+def _asked(estimator: Any, parameters: Settings) -> Iterator[None]:
+    """Set parameters of a fitted estimator for the time of a question."""
+    before = {name: getattr(estimator, name) for name in parameters}
+    for name, value in parameters.items():
+        setattr(estimator, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(estimator, name, value)
+
+
+def _test(trial: Trial, estimator: Any, parameters: Settings) -> dict[str, float]:
+    with _asked(estimator, parameters):
+        metrics = trial.test_metrics(estimator)
+        right = trial.chosen_right(estimator)
+    return metrics if right is None else {**metrics, "chosen right": right}
+
+
+def _validation_curve(estimator: Any) -> list[float]:
+    return [float(record["validation"]) for record in _validated(estimator)]
+
+
+def _best_epoch(estimator: Any) -> int | None:
+    """Return the epoch that validated best, of whichever member; each counts its own epochs."""
+    records = _validated(estimator)
+    if not records:
+        return None
+    return int(records[int(np.argmax(_validation_curve(estimator)))]["epoch"])
+
+
+def _validated(estimator: Any) -> list[dict[str, Any]]:
+    """Return the records of the epochs that were validated."""
+    return [record for record in getattr(estimator, "history_", []) if "validation" in record]
+
+
+def summarise(results: Sequence[TrialResult]) -> list[dict[str, Any]]:
+    """Return one row per (dataset, method, metric, criterion): mean and deviation over trials."""
+    values: dict[tuple[str, str, str, str, str], list[float]] = {}
+    for result in results:
+        for metric, value in result.metrics.items():
+            key = (result.setting, result.dataset, result.method, metric, result.criterion)
+            values.setdefault(key, []).append(value)
+    return [
+        {
+            "setting": setting,
+            "dataset": dataset,
+            "method": method,
+            "metric": metric,
+            "mean": float(np.mean(numbers)),
+            "std": float(np.std(numbers, ddof=1)) if len(numbers) > 1 else 0.0,
+            "trials": len(numbers),
+            "criterion": criterion,
+        }
+        for (setting, dataset, method, metric, criterion), numbers in values.items()
+    ]

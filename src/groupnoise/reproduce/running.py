@@ -1,0 +1,304 @@
+"""Running a recipe on several processes, resumable, with the time that is left."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from groupnoise.core.checks import check_count
+from groupnoise.exceptions import ConfigError, DataError, MissingDataError
+from groupnoise.reproduce.jobs import Job, append_results, make_trial, read_results
+from groupnoise.reproduce.recipes import Recipe
+from groupnoise.reproduce.run import TrialResult
+from groupnoise.reproduce.views import DatasetView
+
+UNKNOWN_SECONDS = 5.0
+"""Taken for a fit of which nothing is recorded, nor of its neighbours."""
+
+RecordedTimes = dict[str, dict[str, float]]
+"""For each data set, the processor seconds of one fit of each row."""
+
+
+@dataclass(frozen=True)
+class TimeTable:
+    """Seconds per fit as recorded on an earlier run.
+
+    Parameters
+    ----------
+    recorded : dict
+        For each experiment and data set, the seconds of one fit of each row.
+    """
+
+    recorded: dict[str, RecordedTimes] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> TimeTable:
+        """Read a table; none if there is no such file."""
+        if not path.is_file():
+            return cls()
+        return cls(json.loads(path.read_text(encoding="utf-8")))
+
+    def seconds(self, job: Job) -> float:
+        """Return the estimate for a job: its own record, or the mean of its neighbours'.
+
+        The nearest are the same method on other data sets, then other methods on this one.
+        """
+        times = self.recorded.get(experiment_key(job.recipe.name, quick=job.quick), {})
+        here = times.get(job.view.dataset, {})
+        own = [here[job.row]] if job.row in here else []
+        elsewhere = [rows[job.row] for rows in times.values() if job.row in rows]
+        everything = [value for rows in times.values() for value in rows.values()]
+        for known in (own, elsewhere, [*here.values()], everything):
+            if known:
+                return job.n_fits * float(np.mean(known))
+        return job.n_fits * UNKNOWN_SECONDS
+
+    def total(self, jobs: Iterable[Job]) -> float:
+        """Return the seconds that jobs need together on one process."""
+        return sum(self.seconds(job) for job in jobs)
+
+
+def experiment_key(name: str, *, quick: bool) -> str:
+    """Return under which name the times of an experiment are recorded."""
+    return f"{name} --quick" if quick else name
+
+
+def fit_seconds(results: Sequence[TrialResult]) -> RecordedTimes:
+    """Return the mean processor seconds of a fit, for each data set and row."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for result in results:
+        key = (result.dataset.split(" ")[0], result.method)
+        found.setdefault(key, []).append(result.processor_seconds / result.n_fits)
+    times: RecordedTimes = {}
+    for (dataset, row), seconds in found.items():
+        times.setdefault(dataset, {})[row] = round(float(np.mean(seconds)), 3)
+    return times
+
+
+class TimeLeft:
+    """What is left of a run, in seconds, learning from how long finished jobs took."""
+
+    def __init__(self, table: TimeTable, jobs: Sequence[Job], n_jobs: int) -> None:
+        self._expected = {job.key: table.seconds(job) for job in jobs}
+        self._n_jobs = max(n_jobs, 1)
+        self._expected_of_done, self._seconds_of_done = 0.0, 0.0
+
+    def finish(self, key: str, seconds: float | None) -> None:
+        """Take note of a finished job; of a resumed one nothing is learned, so None."""
+        expected = self._expected.pop(key)
+        if seconds is not None:
+            self._expected_of_done += expected
+            self._seconds_of_done += seconds
+
+    @property
+    def seconds(self) -> float:
+        """Return the estimate for the jobs that are left."""
+        pace = self._seconds_of_done / self._expected_of_done if self._expected_of_done else 1.0
+        return pace * sum(self._expected.values()) / self._n_jobs
+
+
+Result = TypeVar("Result")
+
+
+def run_jobs(
+    jobs: Sequence[Callable[[], Result]],
+    *,
+    n_jobs: int | None = None,
+    on_result: Callable[[Result], None] | None = None,
+) -> list[Result]:
+    """Run every job and return the results in the order of the jobs.
+
+    Each process uses one thread: the models are small, so processes pay and threads do not, and
+    one thread adds numbers in one order, which makes the results the same on every run.
+
+    Parameters
+    ----------
+    jobs : sequence of callables
+        Without arguments; must be picklable, as must be what they return.
+    n_jobs : int, optional
+        How many processes; as many as there are cores if not given. 1 stays in this process.
+    on_result : callable, optional
+        Called here with each result, in the order in which jobs finish.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> run_jobs([partial(pow, 2, 3), partial(pow, 2, 4)], n_jobs=1)
+    [8, 16]
+    """
+    from joblib import Parallel, delayed
+
+    if n_jobs is None:
+        n_jobs = os.cpu_count() or 1
+    check_count("n_jobs", n_jobs)
+    run = Parallel(n_jobs=min(n_jobs, max(len(jobs), 1)), return_as="generator_unordered")
+    results: dict[int, Result] = {}
+    for place, result in run(delayed(_on_one_thread)(place, job) for place, job in enumerate(jobs)):
+        results[place] = result
+        if on_result is not None:
+            on_result(result)
+    return [results[place] for place in range(len(jobs))]
+
+
+def _on_one_thread(place: int, job: Callable[[], Result]) -> tuple[int, Result]:
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    with threadpool_limits(1):
+        return place, job()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run of a recipe will do.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        What is compared.
+    seeds : tuple of int
+        One trial each.
+    rows : tuple of str
+        The rows that were asked for.
+    views : tuple of DatasetView
+        What data is looked at, and how.
+    missing : dict
+        Why a data set is left out, and what is taken in its place.
+    jobs : tuple of Job
+        The work.
+    """
+
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    rows: tuple[str, ...]
+    views: tuple[DatasetView, ...]
+    missing: dict[str, str]
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came out of a plan."""
+
+    plan: Plan
+    results: list[TrialResult]
+
+
+def plan_reproduction(
+    recipe: Recipe,
+    seeds: Sequence[int],
+    *,
+    methods: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    quick: bool = False,
+    data_dir: Path | None = None,
+) -> Plan:
+    """Say what a run of a recipe will do, and what is missing for it.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        What to compare.
+    seeds : sequence of int
+        One trial each.
+    methods, datasets : sequence of str, optional
+        A part of the recipe's. A data set that is named is taken as it is: nothing stands in.
+    quick : bool
+        One setting per method, few epochs, small data: does everything run?
+    data_dir : Path, optional
+        Searched first for data.
+    """
+    _refuse_foreign(methods, recipe.row_names, f"{recipe.name} has no method")
+    _refuse_foreign(datasets, recipe.all_datasets, f"{recipe.name} has no data set")
+    rows = tuple(methods or recipe.row_names)
+    fitted = dict.fromkeys(
+        recipe.readings[row].of if row in recipe.readings else row for row in rows
+    )
+    folder = None if data_dir is None else str(data_dir)
+    views: list[DatasetView] = []
+    missing: dict[str, str] = {}
+
+    def look_at(dataset: str) -> bool:
+        try:
+            found = recipe.views(dataset, quick=quick, data_dir=folder)
+            for view in found[:1]:
+                data = view.load(seeds[0], folder)
+                make_trial(recipe, view.label, data, seeds[0], quick=quick)
+        except (MissingDataError, DataError) as error:
+            missing[dataset] = str(error)
+            return False
+        views.extend(view for view in found if view not in views)
+        return True
+
+    for dataset in datasets or recipe.datasets:
+        if not look_at(dataset) and datasets is None:
+            taken = [name for name in recipe.stand_ins.get(dataset, ()) if look_at(name)]
+            if taken:
+                missing[dataset] += f" In its place: {', '.join(taken)}."
+    jobs = tuple(
+        Job(recipe, view, seed, row, quick, folder)
+        for view in views
+        for seed in seeds
+        for row in fitted
+    )
+    return Plan(recipe, tuple(seeds), rows, tuple(views), missing, jobs)
+
+
+def reproduce(
+    plan: Plan,
+    *,
+    n_jobs: int | None = None,
+    log: Path | None = None,
+    resume: bool = False,
+    on_job: Callable[[str, list[TrialResult], bool], None] | None = None,
+) -> Reproduction:
+    """Run a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        What :func:`plan_reproduction` returned.
+    n_jobs : int, optional
+        Processes; one per core by default.
+    log : Path, optional
+        A file that gets one line per finished job.
+    resume : bool
+        Whether jobs in that file are taken instead of run again.
+    on_job : callable, optional
+        Called with the key of each job, its results, and whether they were resumed; resumed
+        ones come first.
+    """
+    done = read_results(log) if log is not None and resume else {}
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if not resume:
+            log.unlink(missing_ok=True)
+    found: dict[str, list[TrialResult]] = {}
+    for job in plan.jobs:
+        if job.key in done:
+            found[job.key] = done[job.key]
+            if on_job is not None:
+                on_job(job.key, done[job.key], True)
+
+    def keep(pair: tuple[str, list[TrialResult]]) -> None:
+        if log is not None:
+            append_results(log, *pair)
+        if on_job is not None:
+            on_job(*pair, False)
+
+    waiting = [partial(Job.run, job) for job in plan.jobs if job.key not in found]
+    found |= dict(run_jobs(waiting, n_jobs=n_jobs, on_result=keep))
+    results = [result for job in plan.jobs for result in found[job.key]]
+    return Reproduction(plan, [result for result in results if result.method in plan.rows])
+
+
+def _refuse_foreign(given: Sequence[str] | None, known: tuple[str, ...], words: str) -> None:
+    for name in given or ():
+        if name not in known:
+            raise ConfigError(f"{words} {name!r}; it has {', '.join(known)}.")

@@ -1,0 +1,275 @@
+"""One data set under one seed, in each setting: how to fit, choose and score.
+
+A trial knows its training, validation and test parts. Methods are compared by handing the same
+trial to each of them; the test part is touched once, after everything is chosen.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from groupnoise.core.arrays import IntArray
+from groupnoise.core.metrics import accuracy, accuracy_within, approximated_accuracy, covering_rate
+from groupnoise.exceptions import DataError
+from groupnoise.io.datasets import BagDataset, PartialLabelDataset
+
+
+class Judge(Protocol):
+    """What scores an estimator on a validation part."""
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """The names of the scores; the first is the main one."""
+        ...
+
+    def validation_value(self, estimator: Any, criterion: str) -> float:
+        """Return the value of a criterion; larger is better."""
+        ...
+
+
+@dataclass
+class Watched:
+    """What came of a fit.
+
+    Attributes
+    ----------
+    kept : dict of str to estimator
+        For each criterion the estimator at the epoch that was best by it; the same one for all
+        where an estimator keeps its last epoch or has none.
+    followed : list of float
+        What was taken down after every epoch; it chose nothing.
+    """
+
+    kept: dict[str, Any] = field(default_factory=dict)
+    followed: list[float] = field(default_factory=list)
+
+
+def fit_watched(
+    judge: Judge,
+    estimator: Any,
+    inputs: Any,
+    targets: Any,
+    *,
+    follow: Callable[[Any], float] | None = None,
+    **more: Any,
+) -> Watched:
+    """Fit an estimator, watching the validation part where it can.
+
+    The estimator itself keeps the best epoch by the main criterion; copies are made at the best
+    epochs by the others, so that one fit serves all of them.
+
+    Parameters
+    ----------
+    judge : Judge
+        Scores the estimator after every epoch.
+    estimator : Any
+        What is fitted, in place.
+    inputs, targets : Any
+        Handed to its `fit`.
+    follow : callable, optional
+        Called with the estimator after every epoch, its value taken down.
+    **more
+        Handed to `fit` as far as it knows them.
+    """
+    watched = Watched()
+    main, *others = judge.criteria
+    best = dict.fromkeys(others, -np.inf)
+
+    def validate(fitted: Any) -> float:
+        if follow is not None:
+            watched.followed.append(follow(fitted))
+        for criterion in others if picks_epoch(estimator) else ():
+            value = judge.validation_value(fitted, criterion)
+            if value > best[criterion]:
+                best[criterion], watched.kept[criterion] = value, copy.deepcopy(fitted)
+        return judge.validation_value(fitted, main)
+
+    accepted = inspect.signature(estimator.fit).parameters
+    more["validate"] = validate
+    estimator.fit(inputs, targets, **{k: v for k, v in more.items() if k in accepted})
+    watched.kept = {c: watched.kept.get(c, estimator) for c in judge.criteria}
+    return watched
+
+
+def picks_epoch(estimator: Any) -> bool:
+    """Say whether an estimator keeps the epoch that validates best."""
+    watches = "validate" in inspect.signature(estimator.fit).parameters
+    return watches and getattr(estimator, "keep", "best") == "best"
+
+
+TOLERANCES = {"MAE3": 3, "MAE5": 5}
+"""Metrics of ages, as FG-NET's users name them: right within so many years."""
+
+
+class Trial(Protocol):
+    """What the runner needs of a data set under one seed."""
+
+    @property
+    def setting(self) -> str:
+        """One of "mil", "pll" and "rs"."""
+        ...
+
+    @property
+    def dataset(self) -> str:
+        """What to call the data set in tables."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """The seed that made the parts."""
+        ...
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """What settings may be chosen by; the first is the main one."""
+        ...
+
+    def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
+        """Fit on the training part, and return what each criterion keeps of it."""
+        ...
+
+    def validation_value(self, estimator: Any, criterion: str) -> float:
+        """Return the value of a criterion; larger is better."""
+        ...
+
+    def test_metrics(self, estimator: Any) -> dict[str, float]:
+        """Return the figures of the test part."""
+        ...
+
+    def chosen_right(self, estimator: Any) -> float | None:
+        """Return how often the object chosen in a training group is the right one."""
+        ...
+
+
+@dataclass(frozen=True)
+class BagTrial:
+    """Bags cut in three; chosen by instance accuracy on the validation bags.
+
+    Only instances that belong to a class are scored: background has no label to be right about.
+
+    Parameters
+    ----------
+    follow_test : bool
+        Whether the test accuracy after every epoch is taken down, for a figure.
+    """
+
+    dataset: str
+    seed: int
+    train: BagDataset
+    validation: BagDataset
+    test: BagDataset
+    follow_test: bool = False
+    setting: ClassVar[str] = "mil"
+    criteria: ClassVar[tuple[str, ...]] = ("oracle",)
+
+    def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
+        """Fit on labelled bags, or on labelled instances."""
+        if supervised:
+            inputs, targets = _known_instances(self.train)
+        else:
+            inputs, targets = self.train.bags, self.train.labels.astype(np.int64)
+        follow = partial(self._instance_accuracy, part=self.test) if self.follow_test else None
+        return fit_watched(self, estimator, inputs, targets, follow=follow)
+
+    def validation_value(self, estimator: Any, criterion: str = "oracle") -> float:
+        """Return the instance accuracy on the validation bags."""
+        return self._instance_accuracy(estimator, self.validation)
+
+    def test_metrics(self, estimator: Any) -> dict[str, float]:
+        """Return the instance accuracy on the test bags."""
+        return {"accuracy": self._instance_accuracy(estimator, self.test)}
+
+    def chosen_right(self, estimator: Any) -> float | None:
+        """Return the share of single-label training bags whose chosen instance is of the class."""
+        truth, single = self.train.instance_labels, self.train.labels.sum(axis=1) == 1
+        if truth is None or not single.any() or not hasattr(estimator, "select"):
+            return None
+        bags, labels = self.train.bags, self.train.labels.argmax(axis=1)
+        selected = estimator.select(bags.subset(single), labels[single])
+        chosen = getattr(selected, "chosen", None)  # pairs of instance and label have none
+        if chosen is None:
+            return None
+        return float(np.mean(truth[bags.offsets[:-1][single] + chosen] == labels[single]))
+
+    @staticmethod
+    def _instance_accuracy(estimator: Any, part: BagDataset) -> float:
+        rows, labels = _known_instances(part)
+        return accuracy(labels, estimator.predict(rows))
+
+
+def _known_instances(part: BagDataset) -> tuple[Any, IntArray]:
+    if part.instance_labels is None:
+        raise DataError(f"{part.name} has no instance labels, so accuracy cannot be measured.")
+    known = part.instance_labels >= 0
+    return part.bags.objects[known], part.instance_labels[known]
+
+
+@dataclass(frozen=True)
+class CandidateTrial:
+    """Rows with candidate labels cut in three.
+
+    Parameters
+    ----------
+    criteria : tuple of {"oracle", "covering_rate", "approximated_accuracy"}
+        What settings are chosen by, each in its own row: true validation labels, or quantities
+        that need none.
+    ordered : bool
+        Whether classes are numbers in order, such as ages: errors within a tolerance count too.
+    """
+
+    dataset: str
+    seed: int
+    train: PartialLabelDataset
+    validation: PartialLabelDataset
+    test: PartialLabelDataset
+    criteria: tuple[str, ...] = ("oracle",)
+    ordered: bool = False
+    setting: ClassVar[str] = "pll"
+
+    def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
+        """Fit on candidate labels, or on true labels."""
+        candidates = self.train.candidates
+        if supervised:
+            candidates = _truth(self.train)[:, None] == np.arange(candidates.shape[1])
+        features = self.train.features
+        return fit_watched(self, estimator, features, candidates.astype(np.int64))
+
+    def validation_value(self, estimator: Any, criterion: str = "oracle") -> float:
+        """Return the criterion on the validation rows."""
+        features = self.validation.features
+        if criterion == "oracle":
+            return accuracy(_truth(self.validation), estimator.predict(features))
+        if criterion == "covering_rate":
+            return covering_rate(self.validation.candidates, estimator.predict(features))
+        return approximated_accuracy(self.validation.candidates, estimator.predict_proba(features))
+
+    def test_metrics(self, estimator: Any) -> dict[str, float]:
+        """Return the accuracy on the test rows, and within tolerances where classes are ages."""
+        truth, predicted = _truth(self.test), estimator.predict(self.test.features)
+        figures = {"accuracy": accuracy(truth, predicted)}
+        if self.ordered:
+            for name, tolerance in TOLERANCES.items():
+                figures[name] = accuracy_within(truth, predicted, tolerance)
+        return figures
+
+    def chosen_right(self, estimator: Any) -> float | None:
+        """Return the share of training rows whose best candidate is the true label."""
+        if self.train.truth is None or not hasattr(estimator, "disambiguate"):
+            return None
+        resolved = estimator.disambiguate(
+            self.train.features, self.train.candidates.astype(np.int64)
+        )
+        return accuracy(self.train.truth, resolved)
+
+
+def _truth(part: PartialLabelDataset) -> IntArray:
+    if part.truth is None:
+        raise DataError(f"{part.name} has no true labels, so accuracy cannot be measured.")
+    return part.truth

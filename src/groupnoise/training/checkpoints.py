@@ -1,0 +1,276 @@
+"""Checkpoints: where a training is saved, how often, and signals that ask for it."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from numpy.typing import NDArray
+
+from groupnoise.core.checks import check_count, check_positive
+from groupnoise.exceptions import CheckpointError, ModelFileError
+from groupnoise.io.files import sync_folder, why_not_written
+from groupnoise.io.model_files import read_model, write_model
+from groupnoise.training.folder_lock import FolderLock
+
+KIND = "checkpoint"
+SAVED, PARTIAL = "checkpoint-", "partial-"
+
+
+class Checkpoints:
+    """Saves of a training in a folder, each of them whole or not there at all.
+
+    Parameters
+    ----------
+    folder : path
+        Created if needed; holds the saves of one training.
+    every_seconds : float, optional
+        Save when this much time has passed; None leaves it to `every_steps`.
+    every_steps : int, optional
+        Save after this many steps.
+    keep : int
+        How many saves are kept; the oldest go first.
+    resume : bool
+        Whether to go on from the newest save that can be read, if there is any. Without it a
+        folder that holds saves is refused.
+    report : callable, optional
+        Called with a sentence when a damaged save is passed over; a warning by default.
+
+    Notes
+    -----
+    While a training runs its folder is locked (see `held`), so that no other saves itself there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from groupnoise import MaxMatchingRecommender
+    >>> histories = [["tea", "milk", "jam"], ["nail", "saw", "nail"]] * 20
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = Checkpoints(folder, every_seconds=60, resume=True)
+    ...     model = MaxMatchingRecommender(dim=8, random_state=0)
+    ...     model = model.fit(histories, checkpoint=checkpoint)
+    ...     [path.name for path in checkpoint.saves()]
+    ['checkpoint-000001']
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        every_seconds: float | None = 300.0,
+        every_steps: int | None = None,
+        keep: int = 2,
+        resume: bool = False,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        if every_seconds is not None:
+            check_positive("every_seconds", every_seconds)
+        if every_steps is not None:
+            check_count("every_steps", every_steps)
+        check_count("keep", keep)
+        self.folder = Path(folder)
+        self.every_seconds = every_seconds
+        self.every_steps = every_steps
+        self.keep = keep
+        self.resume = resume
+        self.report = report or _warn
+        self.stop_signal: int | None = None
+        self._parent: Checkpoints | None = None
+        self._lock: FolderLock | None = None
+
+    def member(self, number: int) -> Checkpoints:
+        """Return the checkpoints of one of several models that are trained in turn."""
+        part = Checkpoints(
+            self.folder / f"member-{number}",
+            every_seconds=self.every_seconds,
+            every_steps=self.every_steps,
+            keep=self.keep,
+            resume=self.resume,
+            report=self.report,
+        )
+        part._parent = self
+        return part
+
+    def stop(self, signal_number: int = 0) -> None:
+        """Ask the training to save and stop after the step under way; safe in signal handlers."""
+        self.stop_signal = signal_number
+
+    @property
+    def requested_stop(self) -> int | None:
+        """The signal that asked for a stop, 0 for a plain wish, None while nobody asked."""
+        return self._parent.requested_stop if self._parent else self.stop_signal
+
+    @contextmanager
+    def held(self) -> Iterator[FolderLock]:
+        """Keep other trainings out of the folder inside the block; blocks may be nested.
+
+        The lock is the operating system's, so that a process that is killed leaves none behind.
+        Members share that of the whole, which is theirs until the last one is trained.
+
+        Raises
+        ------
+        CheckpointError
+            If another training holds the folder and goes on doing so for some seconds.
+        """
+        whole = self._parent or self
+        if whole._lock is not None:
+            yield whole._lock
+            return
+        if whole.folder.exists() and not whole.folder.is_dir():
+            raise CheckpointError(f"{whole.folder} is a file; give a folder for the checkpoints.")
+        lock = FolderLock(whole.folder)
+        lock.acquire()
+        whole._lock = lock
+        try:
+            yield lock
+        finally:
+            whole._lock = None
+            lock.release()
+
+    def saves(self) -> list[Path]:
+        """Return the folders of the saves, oldest first."""
+        return sorted(self.folder.glob(f"{SAVED}[0-9]*"))
+
+    def clear(self) -> None:
+        """Remove all saves, and the folder if nothing else is in it."""
+        if not self.folder.is_dir():
+            return
+        with self.held() as lock:
+            rest = [*self.folder.glob(f"{PARTIAL}*"), *self.folder.glob("member-*")]
+            for path in [*self.saves(), *rest]:
+                shutil.rmtree(path, ignore_errors=True)
+            if any(self.folder.iterdir()):
+                lock.keeps_folder = False  # all that is left may be the lock itself
+            else:
+                self.folder.rmdir()
+
+    def next_number(self) -> int:
+        """Return the number of the next save."""
+        saves = self.saves()
+        return 1 + int(saves[-1].name.removeprefix(SAVED)) if saves else 1
+
+    def prepare(self) -> None:
+        """Refuse a folder with the saves of another training; sweep what a killed one left."""
+        self._refuse_other_members()
+        if self.saves() and not self.resume:
+            raise CheckpointError(
+                f"{self.folder} holds checkpoints already; resume from them (--resume, or "
+                "resume=True), or give another folder."
+            )
+        for path in self.folder.glob(f"{PARTIAL}*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _refuse_other_members(self) -> None:
+        """Members save in folders of their own, where one model would not look for its saves."""
+        if self._parent is not None:
+            whole, other, kind = self._parent.folder, self._parent.saves(), "one model"
+        else:
+            whole, other, kind = self.folder, [*self.folder.glob("member-*")], "several members"
+        if other:
+            raise CheckpointError(
+                f"{whole} holds the checkpoints of {kind}; go on with the same n_members or give "
+                "another folder."
+            )
+
+    @contextmanager
+    def writing(self, number: int) -> Iterator[Path]:
+        """Yield a folder to write a save in, and remove it if the block fails."""
+        partial = self.folder / f"{PARTIAL}{number:06d}"
+        try:
+            partial.mkdir(parents=True, exist_ok=True)
+            yield partial
+        except Exception as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            if isinstance(error, CheckpointError):
+                raise
+            raise CheckpointError(self._refusal(partial, error)) from error
+
+    def publish(self, number: int) -> Path:
+        """Turn a written save into the newest one, and drop the oldest."""
+        saved = self.folder / f"{SAVED}{number:06d}"
+        (self.folder / f"{PARTIAL}{number:06d}").rename(saved)
+        sync_folder(self.folder)
+        for old in self.saves()[: -self.keep]:
+            self.drop(old)
+        return saved
+
+    def drop(self, saved: Path) -> None:
+        """Remove a save; killed in the middle of it, nothing remains that looks like one."""
+        gone = saved.with_name(f"{PARTIAL}{saved.name}")
+        saved.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def _refusal(self, partial: Path, error: Exception) -> str:
+        last = self.saves()
+        kept = f" The last good one, {last[-1]}, is untouched." if last else ""
+        return why_not_written(partial, error) + kept
+
+
+def write_part(
+    folder: Path, rank: int, content: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> None:
+    """Write what one worker has to save."""
+    part = folder / f"worker-{rank}"
+    write_model(part, kind=KIND, manifest=content, arrays=arrays)
+    sync_folder(part)
+
+
+def read_part(saved: Path, rank: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return what one worker saved, after verifying its checksum.
+
+    Raises
+    ------
+    ModelFileError
+        If anything is missing or damaged.
+    """
+    part = saved / f"worker-{rank}"
+    if not part.is_dir():
+        raise ModelFileError(f"{saved} holds nothing of worker {rank}.")
+    return read_model(part, kind=KIND)
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, RuntimeWarning, stacklevel=2)
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stop_on_signals(checkpoints: Checkpoints) -> Iterator[None]:
+    """Inside the block Ctrl-C and SIGTERM make the training save and raise TrainingStopped.
+
+    A second signal acts at once, as it would have without the block. In threads other than the
+    main one, where Python allows no handlers, nothing changes.
+
+    Parameters
+    ----------
+    checkpoints : Checkpoints
+        What the training saves to.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        checkpoints.stop(number)
+        restore()
+
+    for number in SIGNALS:
+        signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        restore()

@@ -1,0 +1,366 @@
+"""What the three estimators share: the objective from parameters, training, and model files."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+
+from groupnoise import __version__
+from groupnoise.core.arrays import FloatArray, IntArray, generator_from, torch_generator
+from groupnoise.core.checks import check_count, check_positive
+from groupnoise.core.encoders import IdentityEncoder, LinearEncoder, MLPEncoder, reduced_precision
+from groupnoise.core.groups import Groups
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.objective import GroupObjective, LossOutput, make_selection, make_weighting
+from groupnoise.core.pair_matching import Matcher
+from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off, is_auto
+from groupnoise.exceptions import ModelFileError, ParameterError
+from groupnoise.io.model_files import read_model, whole_model, write_model
+from groupnoise.training.checkpoints import Checkpoints
+from groupnoise.training.plan import History, TrainingPlan
+from groupnoise.training.saved_state import (
+    OWN_ENCODER,
+    load_weights,
+    read_parameters,
+    saved_parameters,
+    saved_weights,
+)
+from groupnoise.training.saver import training_alone
+from groupnoise.training.trainer import train
+from groupnoise.training.workers import OneWorker, Workers
+
+Validate = Callable[[Any], float]
+"""Scores an estimator after an epoch; larger is better."""
+
+
+class ObjectScores(NamedTuple):
+    """Which object of each group matched, and how every object scored.
+
+    Attributes
+    ----------
+    chosen : int64 ndarray of shape (n_groups,)
+        Place inside its group of the object that matches best.
+    scores : ndarray of shape (n_objects,)
+        Matching score of every object, groups one after the other.
+    log_weight : ndarray of shape (n_objects,)
+        log P(object | group), before it is multiplied by the weighting strength.
+    share : ndarray of shape (n_objects,)
+        The part of each object in its group; sums to one over a group under soft selection.
+    offsets : int64 ndarray of shape (n_groups + 1,)
+        Where each group begins.
+    """
+
+    chosen: IntArray
+    scores: FloatArray
+    log_weight: FloatArray
+    share: FloatArray
+    offsets: IntArray
+
+
+class MatchingEstimator(BaseEstimator):
+    """Base of the estimators; holds no parameter of its own."""
+
+    model_: MatchingModel
+    trade_off_: TradeOff
+
+    @property
+    def weighting_strength_(self) -> float:
+        """The strength in use: the parameter, or what was chosen where it is "auto"."""
+        strength: float = self._in_use("weighting_strength")
+        return strength
+
+    @property
+    def temperature_(self) -> Any:
+        """The temperature in use: the parameter, or what was chosen where it is "auto"."""
+        return self._in_use("temperature")
+
+    def _in_use(self, name: str) -> Any:
+        value = getattr(self, name)
+        if not is_auto(value):
+            return value
+        if not hasattr(self, "trade_off_"):
+            raise ParameterError(f"{name}='auto' is chosen in fit, and this model was not fitted.")
+        return getattr(self.trade_off_, name)
+
+    def _settle_trade_off(self, data: TrialData) -> None:
+        """Choose what is "auto" on held-out groups of the training data."""
+        if hasattr(self, "trade_off_"):
+            del self.trade_off_  # chosen in an earlier fit
+        if is_auto(self.weighting_strength) or is_auto(self.temperature):
+            self.trade_off_ = choose_trade_off(self._for_trials(), data, self._generator())
+
+    def _for_trials(self) -> MatchingEstimator:
+        """Return an estimator whose copies try values for what is "auto"."""
+        return self
+
+    def _objective(self) -> GroupObjective:
+        check_positive("weighting_strength", self.weighting_strength_, allow_zero=True)
+        check_positive("similarity_scale", self.similarity_scale)
+        return GroupObjective(
+            make_selection(self.selection, temperature=self.temperature_, k=self.top_k),
+            make_weighting(self.weighting, similarity=self.similarity, scale=self.similarity_scale),
+            self.weighting_strength_,
+            getattr(self, "absent_strength", 0.0),
+            getattr(self, "recency", 0.0),
+        )
+
+    def _plan(self) -> TrainingPlan:
+        return TrainingPlan(
+            max_epochs=self.max_epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            schedule=self.schedule,
+            patience=self.patience,
+            keep=getattr(self, "keep", "best"),
+            shuffle_pool=getattr(self, "shuffle_pool", None),
+        )
+
+    def _feature_encoder(self, n_features: int, dim: int, generator: torch.Generator) -> nn.Module:
+        """Return the encoder of feature rows that the parameter `encoder` names."""
+        if isinstance(self.encoder, nn.Module):
+            # A copy: fitting again starts from the weights the module was given with.
+            return copy.deepcopy(self.encoder)
+        if self.encoder == "identity":
+            return IdentityEncoder()
+        if self.encoder == "linear":
+            return LinearEncoder(n_features, dim, generator=generator)
+        if self.encoder == "mlp":
+            widths = (self.hidden,) if np.ndim(self.hidden) == 0 else self.hidden
+            for width in widths:
+                check_count("hidden", width)
+            return MLPEncoder(n_features, widths, dim, dropout=self.dropout, generator=generator)
+        raise ParameterError(
+            f"encoder must be 'identity', 'linear', 'mlp' or a torch module; got {self.encoder!r}."
+        )
+
+    def _precision(self) -> torch.dtype | None:
+        """Return the precision encoders run in; None is float32."""
+        return reduced_precision("cpu") if self.mixed_precision else None
+
+    def _train(
+        self,
+        model: MatchingModel,
+        groups: Groups,
+        pair: Matcher,
+        generator: np.random.Generator,
+        *,
+        allowed: Tensor | None = None,
+        group_weights: Tensor | None = None,
+        validate: Validate | None = None,
+        workers: Workers | None = None,
+        checkpoint: Checkpoints | None = None,
+    ) -> None:
+        """Train and keep `model_` and `history_`.
+
+        The estimator is usable during validation, and with the best weights so far if the
+        training fails.
+        """
+        self.model_ = model
+        self.history_ = History()
+        workers = workers or OneWorker()
+        train(
+            model,
+            groups,
+            pair=pair,
+            objective=self._objective(),
+            plan=self._plan(),
+            generator=generator,
+            allowed=allowed,
+            group_weights=group_weights,
+            validate=None if validate is None else partial(self._score, validate, model, workers),
+            on_epoch=self.on_epoch,
+            history=self.history_,
+            workers=workers,
+            checkpoints=checkpoint,
+            settings=self._settings(),
+        )
+        self.model_ = workers.whole(model)
+
+    def _score(self, validate: Validate, model: MatchingModel, workers: Workers) -> float:
+        """Let the first worker score the estimator; the others only lend it their parts."""
+        self.model_ = workers.whole(model)
+        return validate(self) if workers.rank == 0 else 0.0
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what must be unchanged for a saved training to go on, beside its data."""
+        parameters = self.get_params(deep=False)
+        del parameters["on_epoch"]  # reports, and decides nothing
+        names = self.classes_ if hasattr(self, "classes_") else self.items_
+        return {"estimator": type(self).__name__, **parameters, "names of the targets": names}
+
+    def _train_members(
+        self,
+        build: Callable[[torch.Generator], MatchingModel],
+        groups: Groups,
+        pair: Matcher,
+        generator: np.random.Generator,
+        *,
+        allowed: Tensor | None = None,
+        group_weights: Tensor | None = None,
+        validate: Validate | None = None,
+        workers: Workers | None = None,
+        checkpoint: Checkpoints | None = None,
+    ) -> None:
+        """Train `n_members` models one after the other and keep them as `members_`.
+
+        During validation the members trained so far and the one in training answer together.
+        """
+        check_count("n_members", self.n_members)
+        if self.n_members > 1 and isinstance(getattr(self, "encoder", None), nn.Module):
+            raise ParameterError(
+                "n_members needs an encoder by name; an encoder of your own would be shared by "
+                f"all {self.n_members} members."
+            )
+        self.members_ = nn.ModuleList()
+        history = History()
+        with training_alone(checkpoint, workers or OneWorker()):
+            for member in range(1, self.n_members + 1):
+                model = build(torch_generator(generator))
+                self.members_.append(model)
+                self._train(
+                    model,
+                    groups,
+                    pair,
+                    generator,
+                    allowed=allowed,
+                    group_weights=group_weights,
+                    validate=validate,
+                    workers=workers,
+                    checkpoint=checkpoint.member(member)
+                    if checkpoint and self.n_members > 1
+                    else checkpoint,
+                )
+                self.members_[-1] = self.model_  # gathered, where its tables were split
+                for record in self.history_:
+                    history.append({"member": member, **record})
+        if self.n_members > 1:
+            self.history_ = history
+        self.model_ = self._models()[0]
+
+    def _rebuild_members(
+        self, build: Callable[[torch.Generator], MatchingModel], arrays: Mapping[str, object]
+    ) -> None:
+        """Put untrained members in place, their weights to come from the arrays of a file."""
+        check_count("n_members", self.n_members)
+        if self.n_members > len(arrays):
+            raise ParameterError(f"{self.n_members} members cannot stand in {len(arrays)} arrays.")
+        generator = torch.Generator().manual_seed(0)
+        self.members_ = nn.ModuleList(build(generator) for _ in range(self.n_members))
+        self.model_ = self._models()[0]
+
+    def _models(self) -> list[MatchingModel]:
+        return [model for model in self.members_ if isinstance(model, MatchingModel)]
+
+    def _weights(self) -> nn.Module:
+        """Return the module that holds everything trained."""
+        weights: nn.Module = getattr(self, "members_", self.model_)
+        return weights
+
+    def _generator(self) -> np.random.Generator:
+        return generator_from(self.random_state)
+
+    def save(self, path: Path | str) -> None:
+        """Write the fitted model to a folder (safetensors and JSON; see the docs on files)."""
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "model_")
+        fitted, more = self._fitted_state()
+        manifest = {
+            "groupnoise_version": __version__,
+            "parameters": saved_parameters(self.get_params(deep=False)),
+            "fitted": fitted,
+            "history": list(self.history_),
+            "best_epoch": self.history_.best_epoch,
+        }
+        if hasattr(self, "trade_off_"):
+            manifest["trade_off"] = self.trade_off_.as_record()
+        arrays = {**saved_weights(self._weights()), **more}
+        write_model(path, kind=type(self).__name__, manifest=manifest, arrays=arrays)
+
+    @classmethod
+    def load(cls, path: Path | str, *, encoder: nn.Module | None = None) -> Any:
+        """Read a model folder; no training data is needed and no code in it is run.
+
+        Parameters
+        ----------
+        path : path
+            What :meth:`save` wrote.
+        encoder : nn.Module, optional
+            The architecture of an encoder of the user's own; its weights come from the file.
+        """
+        manifest, arrays = read_model(path, kind=cls.__name__)
+        with whole_model(path):
+            parameters = read_parameters(manifest["parameters"])
+            known = inspect.signature(cls.__init__).parameters
+            estimator: Any = cls(**{k: v for k, v in parameters.items() if k in known})
+            if parameters.get("encoder") == OWN_ENCODER:
+                if encoder is None:
+                    raise ModelFileError(
+                        f"{path} was trained with an encoder of your own; "
+                        "pass its architecture as load(path, encoder=...)."
+                    )
+                estimator.encoder = encoder
+            # Sizes that a manifest merely claims take no memory: weights come with their own.
+            own = parameters.get("encoder") == OWN_ENCODER
+            with nullcontext() if own else torch.device("meta"):
+                estimator._rebuild(manifest["fitted"], arrays)
+            load_weights(estimator._weights(), arrays)
+            estimator._weights().eval()
+            estimator.history_ = History(manifest.get("history"))
+            estimator.history_.best_epoch = manifest.get("best_epoch")
+            if "trade_off" in manifest:
+                estimator.trade_off_ = TradeOff.from_record(manifest["trade_off"])
+            estimator._objective()  # refuses settings that no training can have had
+        return estimator
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what beside the weights must be kept: a JSON part and arrays."""
+        raise TypeError(f"{type(self).__name__} cannot be saved.")
+
+    def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Rebuild the untrained model from what :meth:`_fitted_state` returned."""
+        raise TypeError(f"{type(self).__name__} cannot be loaded.")
+
+
+def mean_probability(log_probabilities: list[Tensor]) -> Tensor:
+    """Return the log of the probability that members give on average, shape of each."""
+    return torch.stack(log_probabilities).logsumexp(0) - math.log(len(log_probabilities))
+
+
+def mean_output(outputs: list[LossOutput]) -> LossOutput:
+    """Return the average of what members say of one batch."""
+    return LossOutput(*(torch.stack(parts).mean(0) for parts in zip(*outputs, strict=True)))
+
+
+def object_scores(outputs: list[tuple[LossOutput, Tensor]]) -> ObjectScores:
+    """Put the outputs of several batches, each with its mask, in one table."""
+    chosen, scores, weights, shares, sizes = [], [], [], [], []
+    for output, mask in outputs:
+        # A mask may have gaps (candidate labels), so a place in the row is not one in the group.
+        rank = torch.cumsum(mask, -1) - 1
+        best = output.scores.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)
+        chosen.append(rank.gather(-1, best).squeeze(-1).numpy())
+        scores.append(output.scores[mask].numpy())
+        weights.append(output.log_weight[mask].numpy())
+        shares.append(output.share[mask].numpy())
+        sizes.append(mask.sum(-1).numpy())
+    return ObjectScores(
+        np.concatenate(chosen),
+        np.concatenate(scores),
+        np.concatenate(weights),
+        np.concatenate(shares),
+        np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
+    )

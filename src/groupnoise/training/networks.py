@@ -1,0 +1,288 @@
+"""The networks of the neural baselines, the loop that trains them, and their files."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from groupnoise.core.arrays import FloatArray, ProgressCallback, RandomState, generator_from
+from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
+from groupnoise.exceptions import ParameterError, TrainingError
+from groupnoise.training.baseline import SavedClassifier
+
+
+@contextmanager
+def seeded(generator: np.random.Generator) -> Iterator[None]:
+    """Let torch draw from a seed of `generator` inside the block, and as before after it.
+
+    Dropout reads torch's global generator and takes no other, so the global state is set aside
+    rather than seeded.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(generator.integers(2**62)))
+        yield
+
+
+def train(
+    network: nn.Module,
+    batch_loss: Callable[[Tensor], Tensor],
+    n_rows: int,
+    *,
+    max_epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    weight_decay: float,
+    validate: Callable[[], float] | None = None,
+    on_epoch: ProgressCallback | None = None,
+) -> list[dict[str, Any]]:
+    """Minimise a loss over random batches of rows, in place.
+
+    Parameters
+    ----------
+    network : Module
+        What is trained.
+    batch_loss : callable
+        From the row numbers of a batch to its mean loss, a scalar that leads back to `network`.
+    n_rows : int
+        How many rows there are.
+    max_epochs, batch_size, learning_rate, weight_decay : number
+        Adam's; weight decay is added to the gradient.
+    validate : callable, optional
+        Scores the network, in evaluation mode, after each epoch; the state of the epoch that
+        scored best (the earliest of several) is restored at the end.
+    on_epoch : callable, optional
+        Called with one record per epoch.
+
+    Returns
+    -------
+    history : list of dict
+        The records: epoch, loss, and validation if it was scored.
+    """
+    check_count("max_epochs", max_epochs)
+    check_count("batch_size", batch_size)
+    check_positive("learning_rate", learning_rate)
+    check_positive("weight_decay", weight_decay, allow_zero=True)
+    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    history: list[dict[str, Any]] = []
+    best_score, best_state = -np.inf, None
+    for epoch in range(1, max_epochs + 1):
+        network.train()
+        total = 0.0
+        for rows in _random_batches(n_rows, batch_size):
+            loss = batch_loss(rows)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(rows)
+        if not np.isfinite(total):
+            raise TrainingError(
+                f"the loss is no longer finite in epoch {epoch}; scale the features or lower "
+                "learning_rate."
+            )
+        network.eval()
+        history.append({"epoch": epoch, "loss": total / n_rows})
+        if validate is not None:
+            history[-1]["validation"] = score = validate()
+            if score > best_score:
+                best_score, best_state = score, copy.deepcopy(network.state_dict())
+        if on_epoch is not None:
+            on_epoch(history[-1])
+    if best_state is not None:
+        network.load_state_dict(best_state)
+    return history
+
+
+def _random_batches(n_rows: int, batch_size: int) -> list[Tensor]:
+    """Cut random row numbers into batches; a last row alone joins the batch before.
+
+    Batch normalisation cannot learn from a single row.
+    """
+    batches = list(torch.randperm(n_rows).split(int(batch_size)))
+    if len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches
+
+
+HiddenWidths = int | tuple[int, ...]
+
+Validate = Callable[[Any], float]
+"""Scores a classifier after an epoch; larger is better."""
+
+
+class Watch(NamedTuple):
+    """Who looks at a training: a scorer that picks the epoch to keep, and a reporter."""
+
+    validate: Validate | None = None
+    on_epoch: ProgressCallback | None = None
+
+
+UNWATCHED = Watch()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NetworkClassifier(SavedClassifier):
+    """A classifier whose fitted state is a network, trained by Adam.
+
+    Scale the features first, for example with :class:`sklearn.preprocessing.StandardScaler`.
+    Subclasses may have other defaults.
+
+    Parameters
+    ----------
+    encoder : {"linear", "mlp"}, default="mlp"
+        The network from features to logits: a linear map or a perceptron.
+    hidden : int or tuple of int, default=300
+        Widths of the hidden layers of the perceptron.
+    batch_norm : bool, default=False
+        Whether to normalise each hidden layer over the batch.
+    dropout : float, default=0.5
+        After each hidden layer.
+    max_epochs : int, default=60
+        Passes over the data.
+    batch_size : int, default=64
+        Rows, or bags, per step.
+    learning_rate : float, default=3e-3
+        Adam's step size.
+    weight_decay : float, default=1e-5
+        Added to the gradient.
+    random_state : int, generator or None
+        Decides the first weights, the batches and the dropout.
+
+    Attributes
+    ----------
+    network_ : torch.nn.Module
+        The trained network.
+    history_ : list of dict
+        One record per epoch: epoch, loss, and validation if it was scored.
+    """
+
+    encoder: str = "mlp"
+    hidden: HiddenWidths = 300
+    batch_norm: bool = False
+    dropout: float = 0.5
+    max_epochs: int = 60
+    batch_size: int = 64
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-5
+    random_state: RandomState = None
+
+    @property
+    @abstractmethod
+    def _n_outputs(self) -> int:
+        """How many logits the network gives, known once the classes are."""
+
+    def _build(self) -> nn.Module:
+        """Return a fresh network for the classes and the width seen in `fit`."""
+        return build_network(
+            self.n_features_in_,
+            self._n_outputs,
+            encoder=self.encoder,
+            hidden=self.hidden,
+            batch_norm=self.batch_norm,
+            dropout=self.dropout,
+        )
+
+    def _fit_network(
+        self,
+        batch_loss: Callable[[Tensor], Tensor],
+        n_rows: int,
+        watch: Watch,
+    ) -> None:
+        """Build `network_` and train it on the losses of batches of rows."""
+        if self.batch_norm and min(self.batch_size, n_rows) < 2:
+            raise ParameterError("batch_norm needs batches of two or more; raise batch_size.")
+        with seeded(generator_from(self.random_state)):
+            self.network_ = self._build()
+            self.history_ = train(
+                self.network_,
+                batch_loss,
+                n_rows,
+                max_epochs=self.max_epochs,
+                batch_size=self.batch_size,
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                validate=watch.validate and partial(watch.validate, self),
+                on_epoch=watch.on_epoch,
+            )
+
+    def _logits(self, rows: FloatArray) -> FloatArray:
+        """Return what the network says of each row, shape (n_rows, n_outputs)."""
+        # In double precision a row gets the same answer alone and in a batch.
+        network = copy.deepcopy(self.network_).double()
+        with torch.inference_mode():
+            return np.asarray(network(torch.from_numpy(rows.astype(np.float64))).numpy())
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = super()._arrays()
+        for name, tensor in self.network_.state_dict().items():
+            arrays[f"network.{name}"] = tensor.numpy()
+        return arrays
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        with torch.random.fork_rng(devices=[]):  # first weights are drawn, only to be replaced
+            self.network_ = self._build()
+        self.network_.load_state_dict(
+            {
+                name.removeprefix("network."): torch.from_numpy(array.copy())
+                for name, array in arrays.items()
+                if name.startswith("network.")
+            }
+        )
+        self.network_.eval()
+
+
+def as_features(rows: FloatArray) -> Tensor:
+    """Return rows as the single-precision tensor a network takes."""
+    return torch.from_numpy(rows.astype(np.float32))
+
+
+def build_network(
+    n_features: int,
+    n_outputs: int,
+    *,
+    encoder: str,
+    hidden: HiddenWidths,
+    batch_norm: bool,
+    dropout: float,
+) -> nn.Sequential:
+    """Return a linear map, or hidden layers and a linear map."""
+    check_choice("encoder", encoder, ("linear", "mlp"))
+    layers = hidden_layers(n_features, hidden, batch_norm=batch_norm, dropout=dropout)
+    if encoder == "linear":
+        return nn.Sequential(nn.Linear(n_features, n_outputs))
+    return nn.Sequential(*layers, nn.Linear(hidden_width(hidden), n_outputs))
+
+
+def hidden_layers(
+    n_features: int, hidden: HiddenWidths, *, batch_norm: bool, dropout: float
+) -> nn.Sequential:
+    """Return for each width a linear map, ReLU and dropout, normalised on request."""
+    check_dropout(dropout)
+    layers: list[nn.Module] = []
+    for before, after in pairwise([n_features, *_widths(hidden)]):
+        norm = [nn.BatchNorm1d(after)] if batch_norm else []
+        layers += [nn.Linear(before, after), *norm, nn.ReLU(), nn.Dropout(dropout)]
+    return nn.Sequential(*layers)
+
+
+def hidden_width(hidden: HiddenWidths) -> int:
+    """Return the width of the last hidden layer."""
+    return _widths(hidden)[-1]
+
+
+def _widths(hidden: HiddenWidths) -> tuple[int, ...]:
+    widths = tuple(hidden) if isinstance(hidden, (tuple, list)) else (hidden,)
+    for width in widths or (0,):
+        check_count("hidden", width)
+    return widths

@@ -1,0 +1,157 @@
+"""Adam for encoders, and Adam for tables that touches only the rows a batch looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+from torch.optim.adam import adam
+
+from groupnoise.core.encoders import EmbeddingEncoder
+from groupnoise.core.model import MatchingModel
+
+
+class RowAdam(Optimizer):
+    """Adam on the rows of sparse gradients, with decoupled weight decay.
+
+    A dense step costs as much as the table is large; this one costs as much as the batch. Rows
+    that were not looked up keep their moments as they are (`lazy` Adam); the weight decay they
+    missed is made up for when they are next touched, or by `catch_up`.
+
+    Parameters
+    ----------
+    params : iterable of nn.Parameter
+        Tables of shape (rows, dim).
+    learning_rate : float
+        Step size.
+    weight_decay : float
+        Decoupled weight decay.
+    betas : pair of float
+        Decay of the first and second moments.
+    eps : float
+        Added to the root of the second moment.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        learning_rate: float,
+        *,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        defaults = {"lr": learning_rate, "weight_decay": weight_decay, "betas": betas, "eps": eps}
+        super().__init__(params, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update the rows that have a gradient."""
+        for group in self.param_groups:
+            for table in group["params"]:
+                if table.grad is not None:
+                    self._update(table, group)
+
+    def _update(self, table: nn.Parameter, group: dict[str, Any]) -> None:
+        state = self._state_of(table)
+        rows, gradient = _distinct_rows(table.grad)  # type: ignore[arg-type]
+        current = table.index_select(0, rows)
+        first = state["first"].index_select(0, rows)
+        second = state["second"].index_select(0, rows)
+        shrink = group["lr"] * group["weight_decay"]
+        if shrink:
+            # Decay is summed over steps, so that a changing learning rate is made up for too.
+            state["decay"] += shrink
+            missed = state["decay"] - state["decay_seen"].index_select(0, rows)
+            current *= torch.exp(-missed).to(table.dtype).unsqueeze(-1)
+            state["decay_seen"].index_fill_(0, rows, state["decay"])
+        # On the rows taken out, lazy Adam is Adam: torch's fused kernel reads them once, where
+        # one operation after the other would read them six times.
+        adam(
+            [current],
+            [gradient],
+            [first],
+            [second],
+            [],
+            [torch.tensor(float(state["step"]))],
+            fused=True,
+            amsgrad=False,
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            lr=group["lr"],
+            weight_decay=0.0,
+            eps=group["eps"],
+            maximize=False,
+        )
+        state["step"] += 1
+        table.index_copy_(0, rows, current)
+        state["first"].index_copy_(0, rows, first)
+        state["second"].index_copy_(0, rows, second)
+
+    def _state_of(self, table: nn.Parameter) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[table]
+        if not state:
+            state["step"] = 0
+            state["decay"] = 0.0
+            state["decay_seen"] = table.new_zeros(len(table), dtype=torch.float64)
+            state["first"] = torch.zeros_like(table)
+            state["second"] = torch.zeros_like(table)
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned, exactly."""
+        super().load_state_dict(state_dict)
+        tables = [table for group in self.param_groups for table in group["params"]]
+        for number, saved in state_dict["state"].items():
+            # The base class rounds it to the type of the table.
+            self.state[tables[number]]["decay_seen"] = saved["decay_seen"].clone()
+
+    @torch.no_grad()
+    def catch_up(self) -> None:
+        """Apply the weight decay that rows have missed; call before the table is read whole."""
+        for group in self.param_groups:
+            for table in group["params"]:
+                state = self._state_of(table)
+                missed = state["decay"] - state["decay_seen"]
+                table *= torch.exp(-missed).unsqueeze(-1).to(table.dtype)
+                state["decay_seen"].fill_(state["decay"])
+
+
+def make_optimizers(
+    model: MatchingModel, *, learning_rate: float, weight_decay: float
+) -> list[Optimizer]:
+    """Return a RowAdam for the sparse tables of a model and an AdamW for everything else."""
+    tables = _sparse_tables(model)
+    known = {id(table) for table in tables}
+    others = [parameter for parameter in model.parameters() if id(parameter) not in known]
+    optimizers: list[Optimizer] = []
+    if tables:
+        optimizers.append(RowAdam(tables, learning_rate, weight_decay=weight_decay))
+    if others:
+        optimizers.append(AdamW(others, lr=learning_rate, weight_decay=weight_decay))
+    return optimizers
+
+
+def _distinct_rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows a sparse gradient is about, each once, and its values there."""
+    if gradient.is_coalesced():
+        return gradient.indices()[0], gradient.values()
+    rows = gradient._indices()[0]
+    # Our lookups name each row once and in order, but autograd forgets to pass that on.
+    if bool((rows[1:] > rows[:-1]).all()):
+        return rows, gradient._values()
+    gradient = gradient.coalesce()
+    return gradient.indices()[0], gradient.values()
+
+
+def _sparse_tables(model: MatchingModel) -> list[nn.Parameter]:
+    tables: dict[int, Tensor] = {}
+    for module in model.modules():
+        if isinstance(module, EmbeddingEncoder) and module.sparse:
+            tables[id(module.weight)] = module.weight
+    if model.bias is not None and model.sparse:
+        tables[id(model.bias)] = model.bias
+    return list(tables.values())  # type: ignore[arg-type]

@@ -1,0 +1,253 @@
+"""Saver: saves one training when it is due, knows it by its identity, and resumes it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from groupnoise.core.arrays import blocks
+from groupnoise.exceptions import CheckpointError, ModelFileError, TrainingError, TrainingStopped
+from groupnoise.training.checkpoints import Checkpoints, read_part, write_part
+from groupnoise.training.plan import TrainingPlan
+from groupnoise.training.state import (
+    TrainingState,
+    first_not_finite,
+    pack_state,
+    tensors_of,
+    unpack_state,
+)
+from groupnoise.training.workers import Workers
+
+FINGERPRINT = "fingerprint"
+
+
+def identity_of(
+    state: TrainingState,
+    plan: TrainingPlan,
+    parts: Mapping[str, Any],
+    data: Iterable[NDArray[Any] | Tensor | None],
+) -> dict[str, Any]:
+    """Return all that must be the same for a training to go on, as JSON holds it.
+
+    Parameters
+    ----------
+    state : TrainingState
+        Gives the shapes of the weights.
+    plan : TrainingPlan
+        Every number of it counts.
+    parts : mapping of str to object
+        Parameters, objective and the like; see :func:`described`.
+    data : iterable of arrays
+        Arrays trained on; memory-mapped ones are read block by block.
+    """
+    identity = {name: described(value) for name, value in parts.items()}
+    identity.update(described(asdict(plan)))
+    for name, tensor in tensors_of(state.model).items():
+        identity[f"shape of {name}"] = list(tensor.shape)
+    identity["data"] = {FINGERPRINT: fingerprint(data)}
+    plain: dict[str, Any] = json.loads(json.dumps(identity))
+    return plain
+
+
+def refuse_another(where: object, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise a CheckpointError that names the first thing in which two trainings differ."""
+    for name in dict.fromkeys([*saved, *now]):
+        then, here = saved.get(name), now.get(name)
+        if then == here:
+            continue
+        if isinstance(then, dict) and isinstance(here, dict):
+            if FINGERPRINT in then:
+                raise CheckpointError(
+                    f"the {name} differ from those that {where} was trained on; go on with the "
+                    "same or start over in another folder."
+                )
+            refuse_another(where, *({f"{name}.{k}": v for k, v in d.items()} for d in (then, here)))
+        raise CheckpointError(
+            f"{where} was saved with {name} {then!r}, but now it is {here!r}; go on with the same "
+            "settings or start over in another folder."
+        )
+
+
+def described(value: Any) -> Any:
+    """Return a description that JSON can hold and that is equal for equal settings.
+
+    Dataclasses are described by their fields, arrays by their content, anything else that JSON
+    does not know by its type alone.
+    """
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (np.ndarray, Tensor)):
+        return {FINGERPRINT: fingerprint([value])}
+    if isinstance(value, (list, tuple)):
+        return [described(part) for part in value]
+    if isinstance(value, Mapping):
+        return {str(name): described(part) for name, part in value.items()}
+    kind = type(value).__qualname__
+    if is_dataclass(value):
+        parts = {field.name: described(getattr(value, field.name)) for field in fields(value)}
+        return {"kind": kind, **parts}
+    return kind
+
+
+def fingerprint(arrays: Iterable[NDArray[Any] | Tensor | None]) -> str:
+    """Return a digest of the type, shape and content of arrays, read block by block."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        if array is None:
+            digest.update(b"none")
+            continue
+        values = array.detach().numpy() if isinstance(array, Tensor) else np.asarray(array)
+        if values.dtype.kind == "O":
+            values = values.astype(str)
+        digest.update(f"{values.dtype.str}{values.shape}".encode())
+        for _, part in blocks(values):
+            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def training_alone(
+    checkpoints: Checkpoints | None, workers: Workers
+) -> AbstractContextManager[Any]:
+    """Return a block in which no other training saves itself in the folder of this one.
+
+    Parameters
+    ----------
+    checkpoints : Checkpoints or None
+        Whose folder it is; without one there is nothing to keep others out of.
+    workers : Workers
+        The first, who decides what becomes of the folder, holds it for all.
+
+    Raises
+    ------
+    CheckpointError
+        On entering the block, if another training holds the folder.
+    """
+    if checkpoints is None or workers.rank > 0:
+        return nullcontext()
+    return checkpoints.held()
+
+
+class Saver:
+    """What the training loop does about checkpoints; the clock decides when, never what.
+
+    Parameters
+    ----------
+    checkpoints : Checkpoints
+        Where and how often.
+    identity : mapping
+        What a save must agree with to be resumed.
+    workers : Workers
+        Each saves its own part; the first one decides when.
+    """
+
+    def __init__(
+        self, checkpoints: Checkpoints, identity: Mapping[str, Any], workers: Workers
+    ) -> None:
+        self.checkpoints = checkpoints
+        self.identity = {**identity, "number of workers": workers.count}
+        self.workers = workers
+        self._damaged: list[Path] = []
+        self._forget_time()
+
+    def restore(self, state: TrainingState) -> None:
+        """Set a state to the newest save that can be read, if there is one."""
+        if self.workers.rank == 0:
+            self.checkpoints.prepare()
+        self.workers.wait()
+        saves = self.checkpoints.saves()
+        for saved in reversed(saves):
+            problem = self._read(saved, state)
+            # Workers must go on from the same save, even if one of them alone cannot.
+            (n_problems,) = self.workers.sum(float(problem is not None))
+            if not n_problems:
+                return
+            reason = problem or "the part of another worker is damaged."
+            if saved == saves[0]:
+                raise CheckpointError(
+                    f"no checkpoint in {self.checkpoints.folder} can be read, so remove the folder "
+                    f"to start over: {reason}"
+                )
+            self._damaged.append(saved)
+            if self.workers.rank == 0:
+                self.checkpoints.report(
+                    f"{saved} is passed over, an older checkpoint is used: {reason}"
+                )
+
+    def go_back(self, state: TrainingState) -> None:
+        """Set a state to the newest save of this training, if there is one."""
+        for saved in reversed(self.checkpoints.saves()):
+            if self._read(saved, state) is None:
+                return
+
+    def _read(self, saved: Path, state: TrainingState) -> Exception | None:
+        """Set a state to a save; return what is wrong with it, if anything is."""
+        try:
+            content, arrays = read_part(saved, self.workers.rank)
+            refuse_another(saved, content["identity"], self.identity)
+            unpack_state(state, content["state"], arrays)
+        except (ModelFileError, KeyError, TypeError, ValueError) as error:
+            return error
+        return None
+
+    def wishes(self) -> tuple[float, float]:
+        """Return (1 if a stop was asked for, 1 if a save is due), to be summed over workers."""
+        stop = self.checkpoints.requested_stop is not None
+        return float(stop), float(self.workers.rank == 0 and self._is_due())
+
+    def after_step(self, state: TrainingState, *, stop: bool, due: bool) -> None:
+        """Save if the workers agreed to; stop after that if one of them was asked to."""
+        self._steps += 1
+        if not (stop or due):
+            return
+        saved = self.save(state)
+        if stop:
+            raise TrainingStopped(
+                f"training stopped in epoch {state.epoch + 1} after step {state.step} and is saved "
+                f"in {saved}",
+                self.checkpoints.requested_stop,
+            )
+
+    def save(self, state: TrainingState) -> Path:
+        """Write the state beside the earlier saves, then drop the oldest."""
+        content, arrays = pack_state(state)
+        spoilt = first_not_finite(arrays)
+        if spoilt is not None:
+            raise TrainingError(
+                f"{spoilt} holds NaN or infinity in epoch {state.epoch + 1} after step "
+                f"{state.step}; it is not saved. Lower learning_rate ({state.learning_rate})."
+            )
+        number = self.checkpoints.next_number()
+        with self.checkpoints.writing(number) as folder:
+            write_part(
+                folder, self.workers.rank, {"identity": self.identity, "state": content}, arrays
+            )
+            self.workers.wait()
+        if self.workers.rank == 0:
+            for damaged in self._damaged:
+                self.checkpoints.drop(damaged)
+            self.checkpoints.publish(number)
+        self._damaged.clear()
+        self.workers.wait()
+        self._forget_time()
+        return self.checkpoints.saves()[-1]
+
+    def _is_due(self) -> bool:
+        seconds, steps = self.checkpoints.every_seconds, self.checkpoints.every_steps
+        if steps is not None and self._steps + 1 >= steps:
+            return True
+        return seconds is not None and time.monotonic() - self._saved_at >= seconds
+
+    def _forget_time(self) -> None:
+        self._saved_at, self._steps = time.monotonic(), 0

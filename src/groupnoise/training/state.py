@@ -1,0 +1,279 @@
+"""TrainingState: everything that decides how a training resumes, as JSON and arrays."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.optim import Optimizer
+
+from groupnoise.core.arrays import torch_generator
+from groupnoise.core.model import MatchingModel
+from groupnoise.training.optimizer import RowAdam, make_optimizers
+from groupnoise.training.plan import History, TrainingPlan
+
+
+class BestWeights:
+    """The weights of the epoch with the best validation value; the first wins ties."""
+
+    def __init__(self) -> None:
+        self.value = -math.inf
+        self.epoch: int | None = None
+        self.weights: dict[str, Tensor] | None = None
+
+    def offer(self, value: float, epoch: int, model: MatchingModel) -> None:
+        """Keep the weights of the model if no earlier epoch was as good."""
+        if self.epoch is None or value > self.value:
+            self.value, self.epoch = value, epoch
+            self.weights = {name: tensor.clone() for name, tensor in tensors_of(model).items()}
+
+    def epochs_since(self, epoch: int) -> int:
+        """Return how many epochs ago the best one was."""
+        return 0 if self.epoch is None else epoch - self.epoch
+
+    def restore(self, model: MatchingModel) -> None:
+        """Put the best weights into the model, if there were any."""
+        if self.weights is not None:
+            load_tensors(model, self.weights)
+
+
+def tensors_of(model: MatchingModel) -> dict[str, Tensor]:
+    """Return all that a model keeps, detached, each by one name even if two modules share it."""
+    kept = model.state_dict()
+    named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    return {name: tensor.detach() for name, tensor in named.items() if name in kept}
+
+
+def load_tensors(model: MatchingModel, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what :func:`tensors_of` returned."""
+    for name, tensor in tensors_of(model).items():
+        tensor.copy_(tensors[name])
+
+
+@dataclass
+class TrainingState:
+    """A training between two steps.
+
+    Attributes
+    ----------
+    model : MatchingModel
+        What is trained.
+    optimizers : list of Optimizer
+        Their moments belong to the state.
+    order : numpy Generator
+        Decides the order of the groups.
+    draw : torch.Generator
+        Decides every sampled candidate.
+    history : History
+        Records of the finished epochs.
+    best : BestWeights
+        Weights of the best of them.
+    epoch : int
+        How many epochs are finished.
+    step : int
+        How many steps of the epoch under way are finished.
+    loss_sum : float
+        Their losses, summed over groups.
+    seconds : float
+        The time they took.
+    order_at_epoch : dict
+        State of `order` when the epoch under way began: with `step` it is the place in the data.
+    global_draw : Tensor
+        State of torch's global generator when the training began; only an encoder of the user's
+        own draws from it.
+    """
+
+    model: MatchingModel
+    optimizers: list[Optimizer]
+    order: np.random.Generator
+    draw: torch.Generator
+    history: History = field(default_factory=History)
+    best: BestWeights = field(default_factory=BestWeights)
+    epoch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    seconds: float = 0.0
+    order_at_epoch: dict[str, Any] = field(default_factory=dict)
+    global_draw: Tensor = field(default_factory=torch.get_rng_state)
+
+    @classmethod
+    def begin(
+        cls,
+        model: MatchingModel,
+        plan: TrainingPlan,
+        generator: np.random.Generator,
+        history: History | None = None,
+    ) -> TrainingState:
+        """Return the state before the first step."""
+        draw = torch_generator(generator)
+        optimizers = make_optimizers(
+            model, learning_rate=plan.learning_rate, weight_decay=plan.weight_decay
+        )
+        state = cls(model, optimizers, generator, draw, History() if history is None else history)
+        state.begin_epoch(0)
+        return state
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Stand before the first step of the next epoch, after `epoch` finished ones."""
+        self.epoch, self.step = epoch, 0
+        self.loss_sum, self.seconds = 0.0, 0.0
+        self.order_at_epoch = copy.deepcopy(dict(self.order.bit_generator.state))
+
+    def is_over(self, plan: TrainingPlan) -> bool:
+        """Whether all epochs are done, or too many passed without a better one."""
+        if self.epoch >= plan.max_epochs:
+            return True
+        return plan.patience is not None and self.best.epochs_since(self.epoch) >= plan.patience
+
+    def catch_up(self) -> None:
+        """Bring rows that were not looked up to date, before the tables are read whole."""
+        for optimizer in self.optimizers:
+            if isinstance(optimizer, RowAdam):
+                optimizer.catch_up()
+
+    @property
+    def learning_rate(self) -> float:
+        """The step size of the optimisers."""
+        return float(self.optimizers[0].param_groups[0]["lr"])
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+
+
+WEIGHTS, BEST, MOMENTS, GENERATORS = "model.", "best.", "optimizer.", "generator."
+GLOBAL = "global"
+
+
+def pack_state(state: TrainingState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return what JSON can hold of a state, and its tensors as arrays."""
+    tensors = {WEIGHTS + name: tensor for name, tensor in tensors_of(state.model).items()}
+    for name, tensor in (state.best.weights or {}).items():
+        tensors[BEST + name] = tensor
+    numbers: dict[str, Any] = {}
+    for place, name, value in _moments(state):
+        if isinstance(value, Tensor):
+            tensors[f"{MOMENTS}{place}.{name}"] = value
+        else:
+            numbers.setdefault(place, {})[name] = value
+    for name, generator in _generators(state):
+        tensors[GENERATORS + name] = generator.get_state()
+    if not torch.equal(torch.get_rng_state(), state.global_draw):
+        tensors[GENERATORS + GLOBAL] = torch.get_rng_state()
+    packed = {
+        "epoch": state.epoch,
+        "step": state.step,
+        "loss_sum": state.loss_sum,
+        "seconds": state.seconds,
+        "learning_rate": state.learning_rate,
+        "moments": numbers,
+        "order": _to_json(state.order_at_epoch),
+        "history": state.history.records,
+        "best": {"epoch": state.best.epoch, "value": state.best.value}
+        if state.best.epoch is not None
+        else None,
+    }
+    return packed, {name: tensor.detach().numpy() for name, tensor in tensors.items()}
+
+
+def unpack_state(
+    state: TrainingState, packed: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Set a freshly begun state to what :func:`pack_state` returned.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError, RuntimeError
+        If something is missing or of another shape.
+    """
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    load_tensors(state.model, _below(WEIGHTS, tensors))
+    _restore_moments(state, packed["moments"], _below(MOMENTS, tensors))
+    drawn = _below(GENERATORS, tensors)
+    for name, generator in _generators(state):
+        generator.set_state(drawn[name])
+    if GLOBAL in drawn:
+        torch.set_rng_state(drawn[GLOBAL])
+    state.order.bit_generator.state = _from_json(packed["order"])
+    state.begin_epoch(packed["epoch"])
+    state.step, state.loss_sum = packed["step"], packed["loss_sum"]
+    state.seconds = packed["seconds"]
+    state.learning_rate = packed["learning_rate"]
+    state.history.records[:] = packed["history"]
+    if packed["best"] is not None:
+        state.best.epoch, state.best.value = packed["best"]["epoch"], packed["best"]["value"]
+        state.best.weights = _below(BEST, tensors)
+
+
+def first_not_finite(arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """Return the name of a trained tensor that holds NaN or infinity, if any does."""
+    for name, array in arrays.items():
+        # A sum is not finite if a part is not; the other way it could only overflow.
+        if name.startswith(WEIGHTS) and not math.isfinite(array.sum(dtype=np.float64)):
+            return name.removeprefix(WEIGHTS)
+    return None
+
+
+def _moments(state: TrainingState) -> Iterator[tuple[str, str, Any]]:
+    """Yield (optimiser and parameter, name, value) of all that the optimisers remember."""
+    for number, optimizer in enumerate(state.optimizers):
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        for place, parameter in enumerate(parameters):
+            for name, value in optimizer.state.get(parameter, {}).items():
+                yield f"{number}.{place}", name, value
+
+
+def _restore_moments(
+    state: TrainingState, numbers: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> None:
+    # Optimizer.load_state_dict would cast every moment to the type of its parameter.
+    for number, optimizer in enumerate(state.optimizers):
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        for place, parameter in enumerate(parameters):
+            key = f"{number}.{place}"
+            kept = _below(f"{key}.", tensors)
+            moments = {**numbers.get(key, {}), **{name: t.clone() for name, t in kept.items()}}
+            if moments:
+                optimizer.state[parameter] = moments
+
+
+def _generators(state: TrainingState) -> Iterator[tuple[str, torch.Generator]]:
+    yield "draw", state.draw
+    for path, module in state.model.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, torch.Generator):
+                yield f"{path}.{name}", value
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def _to_json(value: Any) -> Any:
+    """Return the state of a numpy generator with its arrays as lists."""
+    if isinstance(value, Mapping):
+        return {name: _to_json(part) for name, part in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"dtype": value.dtype.str, "values": value.tolist()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _from_json(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) == {"dtype", "values"}:
+        return np.array(value["values"], dtype=value["dtype"])
+    return {name: _from_json(part) for name, part in value.items()}

@@ -1,0 +1,261 @@
+"""The training loop: batches in, trained weights out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from groupnoise.core.arrays import IntArray, ProgressCallback
+from groupnoise.core.batching import batch_rows, collate, pooled_batch_rows
+from groupnoise.core.groups import Groups
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.objective import GroupObjective
+from groupnoise.core.pair_matching import Matcher
+from groupnoise.exceptions import GroupNoiseError, TrainingError
+from groupnoise.training.checkpoints import Checkpoints
+from groupnoise.training.plan import History, TrainingPlan
+from groupnoise.training.saver import Saver, identity_of, training_alone
+from groupnoise.training.state import TrainingState
+from groupnoise.training.workers import OneWorker, Workers
+
+
+def train(
+    model: MatchingModel,
+    groups: Groups,
+    *,
+    pair: Matcher,
+    objective: GroupObjective,
+    plan: TrainingPlan,
+    generator: np.random.Generator,
+    allowed: Tensor | None = None,
+    group_weights: Tensor | None = None,
+    validate: Callable[[], float] | None = None,
+    on_epoch: ProgressCallback | None = None,
+    history: History | None = None,
+    workers: Workers | None = None,
+    checkpoints: Checkpoints | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> History:
+    """Train a model in place and leave it with its best or its last weights.
+
+    Parameters
+    ----------
+    model : MatchingModel
+        What is trained.
+    groups : Groups
+        Training groups; targets are ids.
+    pair, objective : Matcher, GroupObjective
+        The loss.
+    plan : TrainingPlan
+        Epochs, batch size, learning rate and when to stop.
+    generator : numpy Generator
+        Decides the order of the groups and every sampled candidate.
+    allowed : bool Tensor of shape (n_groups, n_targets), optional
+        Targets each group may have, for the absent-class term.
+    group_weights : Tensor of shape (n_groups,), optional
+        Multiply the losses of the groups; all count alike by default.
+    validate : callable, optional
+        Called after each epoch; larger is better. The weights of the best epoch are restored,
+        unless the plan keeps the last.
+    on_epoch : callable, optional
+        Called with the record of each epoch, by the first worker alone.
+    history : History, optional
+        Where the records go; it is filled even if the training fails.
+    workers : Workers, optional
+        The processes that share this training; by default this one trains alone.
+    checkpoints : Checkpoints, optional
+        Where the training saves itself, and goes on from.
+    settings : mapping of str to object, optional
+        What beside the arguments above must be unchanged for a saved training to go on, such as
+        the names of the targets.
+
+    Returns
+    -------
+    History
+        One record per epoch: loss, seconds, learning rate and the validation value.
+
+    Raises
+    ------
+    TrainingError
+        If the loss or the validation value is no longer a number. The model is left with the
+        best weights so far; without validation with those of the last save, or else as it was
+        before the batch the message names.
+    CheckpointError
+        If the training cannot be saved, the saved one is damaged or another, or another process
+        trains into the same folder.
+    TrainingStopped
+        If `checkpoints` was asked to stop; the training is saved.
+    """
+    workers = workers or OneWorker()
+    state = TrainingState.begin(model, plan, generator, history)
+    with training_alone(checkpoints, workers):
+        saver = None
+        if checkpoints is not None:
+            parts = {
+                **(settings or {}),
+                "objective": objective,
+                "pair matching": pair,
+                "validation": validate is not None,
+            }
+            arrays = (groups.objects, groups.offsets, groups.targets)
+            data = (*arrays, allowed, group_weights, model.target_inputs)
+            saver = Saver(checkpoints, identity_of(state, plan, parts, data), workers)
+            saver.restore(state)
+        training = _Training(
+            groups,
+            pair,
+            objective,
+            plan,
+            allowed,
+            group_weights,
+            validate,
+            on_epoch,
+            workers,
+            saver,
+        )
+        training.run(state)
+    return state.history
+
+
+@dataclass(frozen=True)
+class _Training:
+    """What stays the same from the first step to the last; what changes is the state."""
+
+    groups: Groups
+    pair: Matcher
+    objective: GroupObjective
+    plan: TrainingPlan
+    allowed: Tensor | None
+    group_weights: Tensor | None
+    validate: Callable[[], float] | None
+    on_epoch: ProgressCallback | None
+    workers: Workers
+    saver: Saver | None
+
+    def run(self, state: TrainingState) -> None:
+        """Go on from a state to the end."""
+        try:
+            if not state.is_over(self.plan):
+                self._run_epochs(state)
+        except GroupNoiseError as error:
+            if isinstance(error, TrainingError) and state.best.epoch is None and self.saver:
+                # A gradient may have spoilt the weights before the loss shows it.
+                self.saver.go_back(state)
+            state.best.restore(state.model)
+            raise
+        finally:
+            state.model.eval()
+            state.history.best_epoch = state.best.epoch
+        if self.plan.keep == "best":
+            state.best.restore(state.model)
+
+    def _run_epochs(self, state: TrainingState) -> None:
+        while not state.is_over(self.plan):
+            self._finish_epoch(state)
+            self._close_epoch(state)
+        if self.saver is not None:
+            self.saver.save(state)
+
+    def _finish_epoch(self, state: TrainingState) -> None:
+        """Make the steps that are left of the epoch under way."""
+        state.model.train()
+        for rows in islice(self._batches(state), state.step, None):
+            started = time.perf_counter()
+            state.learning_rate = self.plan.rate_at(self._progress(state))
+            loss = self.workers.loss(self._per_group(state, rows), rows)
+            wishes = (0.0, 0.0) if self.saver is None else self.saver.wishes()
+            value, stop, due = self.workers.sum(loss.item(), *wishes)
+            self._refuse_explosion(value, state, rows)
+            self._descend(state, loss)
+            state.loss_sum += value * len(rows)
+            state.step += 1
+            state.seconds += time.perf_counter() - started
+            if self.saver is not None:
+                self.saver.after_step(state, stop=stop > 0, due=due > 0)
+        state.catch_up()
+
+    def _batches(self, state: TrainingState) -> Iterator[IntArray]:
+        """Yield the rows of every batch of an epoch."""
+        size, pool = self.plan.batch_size, self.plan.shuffle_pool
+        if pool is None:
+            return batch_rows(self.groups.sizes, size, state.order)
+        return pooled_batch_rows(self.groups.offsets, size, state.order, pool)
+
+    def _per_group(self, state: TrainingState, rows: IntArray) -> Tensor:
+        """Return the losses of this worker's groups of the batch `rows`, shape (own groups,)."""
+        batch = collate(self.groups, self.workers.rows(rows), rows)
+        matching = self.pair(state.model, batch, state.draw)
+        allowed = None if self.allowed is None else self.allowed[batch.rows]
+        output = self.objective(matching, allowed=allowed, progress=self._progress(state))
+        if self.group_weights is None:
+            return output.per_group
+        return output.per_group * self.group_weights[batch.rows]
+
+    def _descend(self, state: TrainingState, loss: Tensor) -> None:
+        for optimizer in state.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.workers.sync(state.model)
+        for optimizer in state.optimizers:
+            optimizer.step()
+
+    def _close_epoch(self, state: TrainingState) -> None:
+        """Validate, record the epoch and stand at the beginning of the next."""
+        state.model.eval()
+        epoch = state.epoch + 1
+        record = {
+            "epoch": epoch,
+            "n_epochs": self.plan.max_epochs,
+            "loss": state.loss_sum / len(self.groups),
+            "learning_rate": state.learning_rate,
+            "seconds": state.seconds,
+        }
+        if self.validate is not None:
+            record["validation"] = self._validated(self.validate, epoch)
+            state.best.offer(record["validation"], epoch, state.model)
+        state.history.append(record)
+        state.begin_epoch(epoch)
+        if self.on_epoch is not None and self.workers.rank == 0:
+            self.on_epoch(record)
+
+    def _validated(self, validate: Callable[[], float], epoch: int) -> float:
+        """Return the first worker's value; all are asked, as it may need what they hold."""
+        with torch.no_grad():
+            value = float(validate())
+        (value,) = self.workers.sum(value if self.workers.rank == 0 else 0.0)
+        if not math.isfinite(value):
+            # NaN is neither better nor worse, so neither `keep` nor `patience` could act on it.
+            raise TrainingError(
+                f"validate returned {value} after epoch {epoch}; it must return a finite number, "
+                "larger is better."
+            )
+        return value
+
+    def _progress(self, state: TrainingState) -> float:
+        """Return the share of the training that is done, 1 in its last step."""
+        n_steps = self.plan.max_epochs * self._steps_per_epoch
+        return self._steps_done(state) / max(1, n_steps - 1)
+
+    def _steps_done(self, state: TrainingState) -> int:
+        return state.epoch * self._steps_per_epoch + state.step
+
+    @property
+    def _steps_per_epoch(self) -> int:
+        return math.ceil(len(self.groups) / self.plan.batch_size)
+
+    def _refuse_explosion(self, value: float, state: TrainingState, rows: IntArray) -> None:
+        if not math.isfinite(value):
+            raise TrainingError(
+                f"the loss became {value} in epoch {state.epoch + 1}, step "
+                f"{self._steps_done(state) + 1}, in the batch that holds group {rows[0]}. Lower "
+                f"learning_rate ({self.plan.learning_rate}) or look for extreme features in these "
+                "groups."
+            )

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+
+from groupnoise.bags.forms import read_bag_labels, read_bags
+from groupnoise.core import Groups
+from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
+
+ROWS = np.arange(8.0).reshape(4, 2)
+
+
+@pytest.mark.parametrize(
+    "bags",
+    [
+        [ROWS[:2], ROWS[2:]],
+        [ROWS[:2].tolist(), ROWS[2:].tolist()],
+        ROWS.reshape(2, 2, 2),
+        Groups(ROWS, [0, 2, 4]),
+    ],
+    ids=["arrays", "lists", "dense", "groups"],
+)
+def test_every_form_gives_the_same_bags(bags):
+    found = read_bags(bags)
+    np.testing.assert_array_equal(found.objects, ROWS)
+    np.testing.assert_array_equal(found.offsets, [0, 2, 4])
+
+
+def test_flat_rows_are_gathered_by_their_group_ids():
+    found = read_bags(ROWS, groups=["b", "a", "b", "a"])
+    np.testing.assert_array_equal(found.objects, ROWS[[0, 2, 1, 3]])
+    np.testing.assert_array_equal(found.sizes, [2, 2])
+
+
+def test_bags_may_differ_in_size():
+    assert read_bags([ROWS[:1], ROWS[1:]]).sizes.tolist() == [1, 3]
+
+
+def test_an_object_array_of_bags_is_a_list_of_them():
+    bags = np.empty(2, dtype=object)
+    bags[:] = [ROWS[:1], ROWS[1:]]
+    found = read_bags(bags)
+    np.testing.assert_array_equal(found.objects, ROWS)
+    assert found.objects.dtype == ROWS.dtype
+    assert found.sizes.tolist() == [1, 3]
+
+
+def test_flat_rows_alone_are_bags_of_one():
+    assert read_bags(ROWS).sizes.tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("bags", "groups", "message"),
+    [
+        (np.zeros((2, 2, 2)), [0, 1], "groups= goes with flat rows"),
+        (Groups(ROWS, [0, 4]), [0, 0, 0, 0], "groups= goes with flat rows"),
+        (ROWS, [0, 1], "4 rows came with group ids"),
+        ([], None, "0 bags"),
+        (np.zeros((0, 2)), None, "0 rows"),
+        ([ROWS, np.zeros((2, 3))], None, "share one width"),
+        (np.full((2, 2, 2), np.nan), None, "NaN"),
+        ([ROWS, [["a", "b"]]], None, "numeric"),
+    ],
+)
+def test_bad_bags_are_refused_in_one_sentence(bags, groups, message):
+    with pytest.raises(DataError, match=message):
+        read_bags(bags, groups)
+
+
+def test_an_empty_bag_is_named():
+    with pytest.raises(EmptyGroupError, match="first at row 1"):
+        read_bags([ROWS, np.zeros((0, 2)), ROWS])
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        ([{"a", "b"}, set(), {"b"}], [[1, 1], [0, 0], [0, 1]]),
+        (np.array([[1, 1], [0, 0], [0, 1]]), [[1, 1], [0, 0], [0, 1]]),
+        (["a", "b", "a"], [[1, 0], [0, 1], [1, 0]]),
+    ],
+    ids=["sets", "matrix", "plain"],
+)
+def test_bag_labels_come_plain_as_sets_or_as_a_matrix(y, expected):
+    indicator, _ = read_bag_labels(y, n_bags=3)
+    np.testing.assert_array_equal(indicator, np.array(expected, dtype=bool))
+
+
+def test_labels_repeated_on_every_row_of_a_bag_count_once():
+    indicator, _ = read_bag_labels([1, 0, 1, 0], n_bags=2, groups=["b", "a", "b", "a"])
+    np.testing.assert_array_equal(indicator, [[False, True], [True, False]])
+
+
+def test_rows_of_a_bag_with_different_labels_are_named():
+    with pytest.raises(DataError, match="bag 'b' has rows with different labels, first at row 2"):
+        read_bag_labels([1, 0, 0, 0], n_bags=2, groups=["b", "a", "b", "a"])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0, 1], "3 bags came with 2 labels"),
+        ([1, 1, 1], "only one class"),
+        ([set(), set(), set()], "no label in any row"),
+        ([0, 1, np.nan], "NaN"),
+    ],
+)
+def test_bad_bag_labels_are_refused_in_one_sentence(y, message):
+    with pytest.raises(DataError, match=message):
+        read_bag_labels(y, n_bags=3)
+
+
+def test_a_bag_label_outside_the_classes_is_named():
+    with pytest.raises(UnknownTargetError, match="holds 9 in row 1"):
+        read_bag_labels([0, 9], n_bags=2, classes=[0, 1])

@@ -1,0 +1,121 @@
+"""Feature scaling: learned from training rows, and the same for rows seen later."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import PowerTransformer
+
+from groupnoise.core.scaling import SCALINGS, Scaler, yeo_johnson
+from groupnoise.exceptions import DataError
+
+ROWS = np.random.default_rng(0).normal(3.0, [1.0, 10.0, 100.0], size=(50, 3))
+
+
+def test_standard_centres_and_spreads_every_feature():
+    scaled = Scaler("standard").fit(ROWS)(ROWS)
+    np.testing.assert_allclose(scaled.mean(axis=0), 0.0, atol=1e-5)
+    np.testing.assert_allclose(scaled.std(axis=0), 1.0, atol=1e-5)
+
+
+def test_l2_gives_every_row_one_length_and_keeps_its_direction():
+    scaled = Scaler("l2").fit(ROWS)(ROWS)
+    np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), np.sqrt(3), rtol=1e-5)
+    cosine = (scaled * ROWS).sum(axis=1) / np.sqrt(3) / np.linalg.norm(ROWS, axis=1)
+    np.testing.assert_allclose(cosine, 1.0, rtol=1e-5)
+
+
+def test_l2_leaves_a_row_of_zeros_alone():
+    assert Scaler("l2").fit(ROWS)(np.zeros((1, 3))).tolist() == [[0.0, 0.0, 0.0]]
+
+
+def test_a_constant_feature_becomes_zero():
+    rows = np.column_stack([np.full(5, 7.0), np.arange(5.0)])
+    assert (Scaler("standard").fit(rows)(rows)[:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+@pytest.mark.parametrize("value", [1e200, -1e39])
+def test_a_value_beyond_single_precision_is_refused_by_its_place(kind, value):
+    rows = ROWS.copy()
+    rows[4, 2] = value
+    with pytest.raises(DataError, match=r"row 4, column 2 of the features holds (1e\+200|-1e\+39)"):
+        Scaler(kind).fit(rows)
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_a_later_value_beyond_single_precision_is_refused_like_one_in_training(kind):
+    scaler = Scaler(kind).fit(ROWS)
+    rows = ROWS[:5].copy()
+    rows[3, 1] = 1e200
+    with pytest.raises(DataError, match=r"row 3, column 1 of the features holds 1e\+200"):
+        scaler(rows)
+
+
+def test_a_value_that_is_too_large_only_once_scaled_is_refused_too():
+    scaler = Scaler("standard").fit(ROWS * 1e-6)
+    with pytest.raises(DataError, match=r"row 1, column 0 of the features holds 1e\+38"):
+        scaler(np.array([[0.0, 0.0, 0.0], [1e38, 0.0, 0.0]]))
+
+
+LONG_TAILS = np.random.default_rng(1).lognormal(0.0, [0.5, 1.5], size=(400, 2))
+
+
+def test_power_makes_long_tails_symmetric():
+    scaled = Scaler("power").fit(LONG_TAILS)(LONG_TAILS)
+    np.testing.assert_allclose(scaled.mean(axis=0), 0.0, atol=1e-5)
+    np.testing.assert_allclose(scaled.std(axis=0), 1.0, atol=1e-5)
+    assert (np.abs((scaled**3).mean(axis=0)) < 0.5).all()
+    assert ((Scaler("standard").fit(LONG_TAILS)(LONG_TAILS) ** 3).mean(axis=0) > 1.0).all()
+
+
+def test_power_agrees_with_scikit_learn():
+    expected = PowerTransformer().fit_transform(LONG_TAILS)
+    np.testing.assert_allclose(Scaler("power").fit(LONG_TAILS)(LONG_TAILS), expected, atol=1e-4)
+
+
+def test_power_keeps_the_order_of_a_feature():
+    scaler = Scaler("power").fit(LONG_TAILS)
+    ordered = scaler(np.sort(LONG_TAILS, axis=0))
+    assert (np.diff(ordered, axis=0) >= 0).all()
+
+
+def test_power_does_not_explode_beyond_the_training_range():
+    scaler = Scaler("power").fit(LONG_TAILS)
+    ends = scaler(np.stack([LONG_TAILS.min(axis=0), LONG_TAILS.max(axis=0)]))
+    beyond = scaler(np.array([[-1e9, -1e9], [1e9, 1e9]]))
+    np.testing.assert_array_equal(beyond, ends)
+
+
+def test_power_of_constant_and_binary_features_is_finite():
+    rows = np.column_stack([np.full(30, 7.0), np.arange(30) % 2, np.eye(30)[0]])
+    scaled = Scaler("power").fit(rows)(rows)
+    assert np.isfinite(scaled).all()
+    np.testing.assert_allclose(scaled[:, 0], 0.0, atol=1e-9)
+
+
+def test_power_tells_values_apart_however_far_from_zero():
+    rows = np.column_stack([1e4 + LONG_TAILS[:, 0], 1.6e9 + 1e7 * LONG_TAILS[:, 0]])
+    scaled = Scaler("power").fit(rows)(rows)
+    np.testing.assert_allclose(scaled.std(axis=0), 1.0, rtol=1e-3)
+    assert [len(np.unique(feature)) for feature in scaled.T] == [len(rows)] * 2
+
+
+def test_yeo_johnson_agrees_with_its_definition():
+    def plain(value: float, exponent: float) -> float:
+        if value >= 0:
+            return math.log1p(value) if exponent == 0 else ((1 + value) ** exponent - 1) / exponent
+        mirrored = 2 - exponent
+        return -math.log1p(-value) if mirrored == 0 else -((1 - value) ** mirrored - 1) / mirrored
+
+    values = np.array([-3.0, -0.5, 0.0, 0.5, 3.0])
+    for exponent in (-1.5, 0.0, 0.7, 1.0, 2.0, 3.0):
+        expected = [plain(value, exponent) for value in values]
+        np.testing.assert_allclose(yeo_johnson(values, np.array([exponent])), expected, rtol=1e-9)
+
+
+def test_what_is_stored_scales_alike():
+    for kind in ("standard", "l2", "power", "none"):
+        scaler = Scaler(kind).fit(LONG_TAILS)
+        restored = Scaler.from_arrays(kind, scaler.arrays())
+        np.testing.assert_array_equal(restored(LONG_TAILS), scaler(LONG_TAILS))

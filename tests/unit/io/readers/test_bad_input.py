@@ -1,0 +1,340 @@
+"""What users do to files: every fault ends in one sentence with file, line and remedy."""
+
+import gzip
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.io import savemat
+
+from groupnoise.bags import read_bags
+from groupnoise.candidates import read_candidates
+from groupnoise.clicks import convert_clicks, read_clicks
+from groupnoise.exceptions import DataError, MissingDataError, ParameterError
+
+
+def read_whole(path, folder):
+    return read_clicks(path)
+
+
+def read_streamed(path, folder):
+    return convert_clicks(path, folder / "out", rows_at_once=50)
+
+
+both_ways = pytest.mark.parametrize("read", [read_whole, read_streamed])
+
+
+def file_of(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def assert_refused(path, read, *parts):
+    """The error is one line, names the file, and holds every part; nothing is left behind."""
+    before = set(path.parent.iterdir())
+    with pytest.raises(DataError) as caught:
+        read(path, path.parent)
+    sentence = str(caught.value)
+    assert path.name in sentence
+    assert "\n" not in sentence
+    for part in parts:
+        assert part in sentence
+    assert set(path.parent.iterdir()) == before
+
+
+@both_ways
+def test_a_missing_column(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "customer,item\n1,2\n")
+    assert_refused(
+        path,
+        read,
+        "no column that looks like the user",
+        "groupnoise data convert FILE DIR --setting rs --user COLUMN",
+        "'customer', 'item'",
+    )
+
+
+def test_a_column_named_by_option_that_is_not_there(tmp_path):
+    path = file_of(tmp_path, "log.csv", "user,item\n1,2\n")
+    with pytest.raises(DataError, match=r"no column 'when' to be the time; its columns are 'user'"):
+        read_clicks(path, time="when")
+    with pytest.raises(DataError, match=r"no column 'g\*' to be the features"):
+        read_bags(file_of(tmp_path, "b.csv", "bag,label,f\n1,1,1\n"), features="g*")
+
+
+def test_mixed_types_in_a_feature_column(tmp_path):
+    path = file_of(tmp_path, "bags.csv", "bag,label,f\n1,a,0.5\n1,a,1.5\n2,b,n/a\n3,b,?\n")
+    assert_refused(
+        path, lambda p, _: read_bags(p), "line 4", "column 'f' holds 'n/a', which is not a number",
+        "2 such cells", "correct or drop",
+    )  # fmt: skip
+
+
+@both_ways
+def test_mixed_types_in_the_time_column(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item,time\n1,2,100\n1,3,soon\n")
+    assert_refused(path, read, "line 3", "column 'time' holds 'soon'")
+
+
+@both_ways
+def test_dates_that_may_be_read_two_ways(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item,time\n1,2,01/05/2024\n1,3,02/03/2024\n")
+    assert_refused(path, read, "may be day/month/year or month/day/year", "'01/05/2024'", "ISO")
+
+
+@both_ways
+def test_dates_in_two_orders(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item,time\n1,2,13/05/2024\n1,3,02/28/2024\n")
+    assert_refused(path, read, "line 3", "'02/28/2024'", "YYYY-MM-DD")
+
+
+def test_decimal_commas(tmp_path):
+    path = file_of(tmp_path, "bags.csv", "bag;label;f\n1;a;0,5\n1;a;1,5\n")
+    assert_refused(path, lambda p, _: read_bags(p), "line 2", "'0,5'", "decimals with a point")
+    path = file_of(tmp_path, "bags.csv", "bag;label;f\n1;a;0.5\n1;a;1,5\n")
+    assert_refused(path, lambda p, _: read_bags(p), "line 3", "'1,5'", "decimals with a point")
+
+
+@both_ways
+def test_a_spreadsheet_is_to_be_saved_as_csv(tmp_path, read):
+    path = file_of(tmp_path, "log.xlsx", b"PK")
+    assert_refused(path, read, "is a spreadsheet; save it as CSV")
+
+
+@both_ways
+def test_a_blank_id(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item\n1,a\n1,  \n")
+    assert_refused(path, read, "line 3", "is blank")
+
+
+def test_several_columns_without_name_that_hold_something(tmp_path):
+    path = file_of(tmp_path, "a.csv", "x,candidates,,,\n1,a,2,,3\n2,b,2,,3\n")
+    assert_refused(path, lambda p, _: read_candidates(p), "line 1: 2 columns have no name")
+
+
+def test_features_that_are_not_finite(tmp_path):
+    path = file_of(tmp_path, "bags.csv", "bag,label,f\n1,a,0.5\n1,a,nan\n")
+    assert_refused(path, lambda p, _: read_bags(p), "line 3", "not finite", "impute or drop")
+
+
+@both_ways
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.txt", "log.jsonl"])
+def test_broken_utf8(tmp_path, read, name):
+    rows = {
+        "csv": (b"user,item\n", b"1,caf\xe9\n", b"1,tea\n"),
+        "txt": (b"", b"1 caf\xe9\n", b"1 tea\n"),
+        "jsonl": (b"", b'{"user":1,"item":"caf\xe9"}\n', b'{"user":1,"item":"tea"}\n'),
+    }
+    head, bad, good = rows[name.split(".")[1]]
+    content = head + good * 3 + bad + good
+    line = content[: content.index(bad)].count(b"\n") + 1
+    path = file_of(tmp_path, name, gzip.compress(content) if name.endswith("gz") else content)
+    assert_refused(path, read, f"line {line}: byte 0xe9 is not UTF-8", "iconv")
+
+
+@both_ways
+def test_utf16_text(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item\n1,2\n".encode("utf-16"))
+    assert_refused(path, read, "line 1", "UTF-16")
+
+
+@both_ways
+@pytest.mark.parametrize("name", ["log.csv.gz", "log.txt.gz"])
+def test_a_truncated_gzip(tmp_path, read, name):
+    generator = np.random.default_rng(0)
+    sep = "," if "csv" in name else " "
+    rows = "".join(f"{u}{sep}{i}\n" for u, i in generator.integers(0, 999, (50_000, 2)))
+    whole = gzip.compress(("user,item\n" + rows if "csv" in name else rows).encode())
+    path = file_of(tmp_path, name, whole[: len(whole) * 3 // 4])
+    assert_refused(path, read, "not a whole gzip file", "fetch it again")
+    path = file_of(tmp_path, name, b"not gzip at all")
+    assert_refused(path, read, "not a whole gzip file")
+
+
+@both_ways
+@pytest.mark.parametrize("name", ["log.parquet", "log.arrow"])
+@pytest.mark.parametrize("kept", [0.0, 0.4, 0.9])
+def test_a_truncated_parquet_or_arrow_file(tmp_path, read, name, kept):
+    frame = pl.DataFrame({"user": range(5000), "item": range(5000)})
+    path = tmp_path / name
+    frame.write_parquet(path) if name.endswith("parquet") else frame.write_ipc(path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * kept)])
+    assert_refused(path, read, "is empty" if kept == 0 else "cut off or damaged")
+
+
+@pytest.mark.parametrize("kept", [0.01, 0.5, 0.97])
+def test_truncated_mat_and_npz_files(tmp_path, kept):
+    arrays = {
+        "data": np.random.default_rng(0).random((200, 5)),
+        "partial_target": np.ones((200, 2)),
+    }
+    savemat(tmp_path / "a.mat", arrays)
+    np.savez(tmp_path / "a.npz", **arrays)
+    for path in (tmp_path / "a.mat", tmp_path / "a.npz"):
+        content = path.read_bytes()
+        path.write_bytes(content[: int(len(content) * kept)])
+        assert_refused(path, lambda p, _: read_candidates(p), "cut off or damaged")
+
+
+def test_pickled_objects_are_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", data=np.array([{"a": 1}], dtype=object))
+    assert_refused(tmp_path / "a.npz", lambda p, _: read_candidates(p), "pickled objects")
+
+
+def test_a_matlab_7_3_file_says_how_to_save_it(tmp_path):
+    header = b"MATLAB 7.3 MAT-file".ljust(124) + bytes([0x00, 0x02]) + b"IM"
+    path = file_of(tmp_path, "a.mat", header + b"\x89HDF\r\n\x1a\n" + bytes(500))
+    assert_refused(path, lambda p, _: read_candidates(p), "MATLAB 7.3", "-v7")
+
+
+@both_ways
+@pytest.mark.parametrize("name", ["log.csv", "log.txt", "log.jsonl", "log.parquet"])
+@pytest.mark.parametrize("content", ["", " \n\n"])
+def test_an_empty_file(tmp_path, read, name, content):
+    path = file_of(tmp_path, name, content)
+    if name.endswith("parquet") and content:
+        assert_refused(path, read, "cut off or damaged" if read is read_streamed else "is empty")
+    else:
+        assert_refused(path, read, "is empty")
+
+
+@both_ways
+def test_a_header_without_rows(tmp_path, read):
+    assert_refused(file_of(tmp_path, "log.csv", "user,item\n"), read, "at least one is needed")
+
+
+@both_ways
+def test_a_line_with_too_many_cells(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item\n1,2\n1,2,3\n")
+    assert_refused(path, read, "line 3: 3 cells where the first line has 2", "quote")
+
+
+@both_ways
+def test_a_quotation_mark_that_is_never_closed(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", 'user,item\n1,"2\n3,4\n')
+    assert_refused(path, read, "quotation mark")
+
+
+@both_ways
+def test_a_line_that_ends_too_early(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item\n1,2\n\n3\n")
+    assert_refused(path, read, "line 4: column 'item' is empty", "fill it or drop")
+
+
+def test_a_word_that_stands_alone(tmp_path):
+    path = file_of(tmp_path, "log.txt", "1 2\n\n3\n")
+    assert_refused(path, read_whole, "line 3: '3' stands alone")
+
+
+@both_ways
+def test_two_columns_of_one_name(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item,user\n1,2,3\n")
+    assert_refused(path, read, "line 1: two columns are called 'user'")
+
+
+@both_ways
+def test_json_that_is_broken_or_no_object(tmp_path, read):
+    path = file_of(tmp_path, "log.jsonl", '{"user":1,"item":2}\n\n{"user":1,\n')
+    assert_refused(path, read, "line 3: not valid JSON")
+    path = file_of(tmp_path, "log.jsonl", '{"user":1,"item":2}\n[1, 2]\n')
+    assert_refused(path, read, "line 2: a JSON object is needed")
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("cell", "kind", "reason"),
+    [
+        (float("nan"), pl.Float64, "fill it or drop that row"),
+        (float("inf"), pl.Float64, "fill it or drop that row"),
+        (2.0**63, pl.Float64, "write the ids as whole numbers or text"),
+        (2.0**53, pl.Float64, "write the ids as whole numbers or text"),
+        (2.0**24, pl.Float32, "write the ids as whole numbers or text"),
+        (1.5, pl.Float64, "ids must be text or whole numbers"),
+    ],
+)
+def test_ids_that_are_numbers_with_a_fraction(tmp_path, read, cell, kind, reason):
+    items = pl.Series([1.0, cell, 2.0], dtype=kind)
+    pl.DataFrame({"user": [1, 1, 1], "item": items}).write_parquet(tmp_path / "log.parquet")
+    assert_refused(tmp_path / "log.parquet", read, "row 1: column 'item' holds", reason)
+
+
+@both_ways
+def test_negative_ratings(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item,rating\n1,2,5\n1,3,-1\n")
+    assert_refused(path, read, "line 3: the rating is negative (-1)", "--min-rating")
+
+
+@both_ways
+def test_unsorted_time_is_put_in_order(tmp_path, read):
+    path = file_of(tmp_path, "log.csv", "user,item,time\n1,30,3\n1,10,1\n2,9,9\n1,20,2\n")
+    clicks = read(path, tmp_path)
+    assert clicks.item_ids[clicks.histories[0]].tolist() == [10, 20, 30]
+
+
+def test_files_of_one_folder_that_do_not_fit_together(tmp_path):
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    file_of(folder, "a.csv", "user,item\n1,2\n")
+    file_of(folder, "b.csv", "user,product\n1,2\n")
+    for read in (read_whole, read_streamed):
+        with pytest.raises(DataError, match="files read together must share theirs"):
+            read(folder, tmp_path)
+    file_of(folder, "c.jsonl", "{}\n")
+    with pytest.raises(DataError, match=r"several formats \(csv, jsonl\)"):
+        read_clicks(folder)
+
+
+def test_paths_that_lead_nowhere(tmp_path):
+    with pytest.raises(MissingDataError, match=r"there is no file .*nothing.csv; check the path"):
+        read_clicks(tmp_path / "nothing.csv")
+    with pytest.raises(DataError, match=r"data.xyz has no suffix that says its format"):
+        read_clicks(file_of(tmp_path, "data.xyz", "1 2"))
+    with pytest.raises(DataError, match="neither a path nor a data frame"):
+        read_clicks(42)
+    with pytest.raises(ParameterError, match="format must be one of"):
+        read_clicks(tmp_path, format="excel")
+    with pytest.raises(DataError, match="cannot be opened"):
+        read_clicks("nowhere://bucket/log.csv")
+
+
+def test_a_folder_and_a_file_without_read_permission():
+    if os.name != "posix":
+        pytest.skip("permissions of this kind are POSIX")
+    # Root may read everything: the child gives up its rights once it has loaded the library.
+    script = (
+        "import os, sys\n"
+        "from groupnoise.clicks import read_clicks\n"
+        "from groupnoise.exceptions import DataError\n"
+        "import polars\n"
+        "if os.getuid() == 0:\n"
+        "    os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "for path in sys.argv[1:]:\n"
+        "    try:\n"
+        "        read_clicks(path)\n"
+        "    except DataError as error:\n"
+        "        print(error)\n"
+    )
+    with tempfile.TemporaryDirectory() as base:
+        Path(base).chmod(0o755)
+        folder, file = Path(base) / "closed", Path(base) / "closed.csv"
+        folder.mkdir()
+        file_of(folder, "a.csv", "user,item\n1,2\n")
+        file.write_text("user,item\n1,2\n")
+        folder.chmod(0o000)
+        file.chmod(0o000)
+        try:
+            answer = subprocess.run(
+                [sys.executable, "-c", script, str(folder), str(file)],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+        finally:
+            folder.chmod(0o700)
+    remedy = "may not be read by this user; change its permissions or copy it."
+    assert answer.stdout.splitlines() == [f"{folder} {remedy}", f"{file} {remedy}"]

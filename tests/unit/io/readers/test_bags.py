@@ -1,0 +1,188 @@
+"""Bags read from tables, arrays and AMIL files."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from groupnoise.bags import load_digit_bags, read_bags
+from groupnoise.exceptions import DataError
+
+ROWS = """bag,f1,f2,label,truth
+b,1,2,cat,cat
+a,3,4,dog,
+b,5,6,cat,background
+a,7,8,dog,dog
+"""
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_rows_of_a_bag_need_not_be_adjacent(tmp_path):
+    bags = read_bags(write(tmp_path / "bags.csv", ROWS))
+    assert bags.name == "bags"
+    assert bags.bags[0].tolist() == [[1, 2], [5, 6]]
+    assert bags.bags[1].tolist() == [[3, 4], [7, 8]]
+    assert bags.class_names == ["cat", "dog"]
+    assert bags.labels.tolist() == [[True, False], [False, True]]
+    assert bags.instance_labels.tolist() == [0, -1, -1, 1]
+    assert bags.bag_ids.tolist() == ["b", "a"]
+    assert bags.source_rows.tolist() == [0, 2, 1, 3]
+
+
+def test_every_guess_is_reported(tmp_path):
+    told = []
+    text = "bag,note,f1,f2,label\n1,hello,1,2,0\n2,you,3,4,1\n"
+    read_bags(write(tmp_path / "bags.csv", text), report=told.append)
+    assert told == [
+        "took column 'bag' as the group",
+        "took column 'label' as the label",
+        "took 2 numeric columns as features, 'f1' to 'f2'",
+        "left out column 'note', which is not numeric",
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "arrow", "jsonl"])
+def test_every_table_format_gives_the_same_bags(tmp_path, suffix):
+    frame = pl.DataFrame(
+        {"bag": ["x", "x", "y"], "f1": [1.5, 2.5, 3.5], "f2": [0.0, 1.0, 2.0], "label": [1, 1, 7]}
+    )
+    path = tmp_path / f"data.{suffix}"
+    writers = {
+        "csv": lambda: frame.write_csv(path),
+        "tsv": lambda: frame.write_csv(path, separator="\t"),
+        "parquet": lambda: frame.write_parquet(path),
+        "arrow": lambda: frame.write_ipc(path),
+        "jsonl": lambda: frame.write_ndjson(path),
+    }
+    writers[suffix]()
+    bags = read_bags(path)
+    assert bags.bags.objects.tolist() == [[1.5, 0], [2.5, 1], [3.5, 2]]
+    assert bags.bags.sizes.tolist() == [2, 1]
+    assert bags.class_names == ["1", "7"]
+
+
+def test_frames_of_pandas_and_polars_are_taken():
+    pandas = pytest.importorskip("pandas")
+    columns = {"bag": [1, 1, 2], "f": [0.5, 1.5, 2.5], "label": ["a", "a", "b"]}
+    for frame in (
+        pl.DataFrame(columns), pl.LazyFrame(columns), pandas.DataFrame(columns), columns
+    ):  # fmt: skip
+        bags = read_bags(frame)
+        assert bags.bags.sizes.tolist() == [2, 1]
+        assert bags.labels.tolist() == [[True, False], [False, True]]
+
+
+def test_bags_may_have_several_labels_in_one_cell_or_indicator_columns(tmp_path):
+    joined = "bag,f,label\n1,0.5,cat;dog\n1,1,cat;dog\n2,2,bird\n"
+    bags = read_bags(write(tmp_path / "joined.csv", joined))
+    assert bags.class_names == ["bird", "cat", "dog"]
+    assert bags.labels.tolist() == [[False, True, True], [True, False, False]]
+    columns = "bag,f,is_cat,is_dog\n1,0.5,1,1\n2,2,0,1\n"
+    bags = read_bags(write(tmp_path / "columns.csv", columns), label="is_*")
+    assert bags.class_names == ["cat", "dog"]
+    assert bags.labels.tolist() == [[True, True], [False, True]]
+
+
+def test_features_may_be_lists_or_named_by_pattern(tmp_path):
+    rows = [{"bag": b, "label": b, "features": [b, b + 0.5], "score": 9} for b in (0, 1)]
+    path = write(tmp_path / "bags.jsonl", "\n".join(map(json.dumps, rows)))
+    assert read_bags(path).bags.objects.tolist() == [[0, 0.5], [1, 1.5]]
+    text = write(tmp_path / "bags.csv", "bag,x1,x2,z,label\n1,1,2,3,0\n")
+    assert read_bags(text, features="x*").bags.objects.tolist() == [[1, 2]]
+    assert read_bags(text, features=["z", "x1"]).bags.objects.tolist() == [[3, 1]]
+
+
+def test_rows_of_a_bag_with_different_labels_are_refused(tmp_path):
+    path = write(tmp_path / "bags.csv", "bag,f,label\nb7,1,cat\nb7,2,dog\n")
+    with pytest.raises(DataError, match=r"bags.csv, line 3: bag 'b7' has rows with different"):
+        read_bags(path)
+
+
+def test_npz_arrays_with_one_label_per_bag_or_per_row(tmp_path):
+    digits = load_digit_bags()
+    classes = digits.labels.argmax(axis=1)
+    for labels in (classes, classes[digits.bags.group_of_object]):
+        np.savez(
+            tmp_path / "digits.npz",
+            X=digits.bags.objects,
+            bag=digits.bags.group_of_object,
+            bag_label=labels,
+            instance_label=digits.instance_labels,
+        )
+        again = read_bags(tmp_path / "digits.npz")
+        assert np.array_equal(again.bags.objects, digits.bags.objects)
+        assert np.array_equal(
+            again.labels.argmax(axis=1), np.unique(classes, return_inverse=True)[1]
+        )
+        assert np.array_equal(again.instance_labels, digits.instance_labels)
+
+
+def test_label_per_bag_follows_sorted_ids_when_bags_come_in_another_order(tmp_path):
+    np.savez(tmp_path / "b.npz", X=np.eye(3), bag=[5, 2, 5], bag_label=["two", "five"])
+    bags = read_bags(tmp_path / "b.npz")
+    assert [bags.class_names[c] for c in bags.labels.argmax(axis=1)] == ["five", "two"]
+
+
+def test_labels_that_fit_neither_bags_nor_rows_are_refused(tmp_path):
+    np.savez(tmp_path / "b.npz", X=np.eye(3), bag=[0, 0, 1], bag_label=[1, 2, 3, 4])
+    with pytest.raises(DataError, match="fit neither its 2 bags nor its 3 rows"):
+        read_bags(tmp_path / "b.npz")
+
+
+def test_a_matrix_of_labels_other_than_0_and_1_is_refused(tmp_path):
+    signs = np.array([[1, -1], [-1, 1]])
+    np.savez(tmp_path / "b.npz", X=np.eye(3), bag=[0, 0, 1], bag_label=signs)
+    with pytest.raises(DataError, match=r"b\.npz: a matrix of labels may hold only 0 and 1"):
+        read_bags(tmp_path / "b.npz")
+
+
+def test_an_amil_folder_is_recognised(tmp_path):
+    for number, name in enumerate(["apple", "book"]):
+        (tmp_path / f"{name}.names").write_text("0,1.\nf1: continuous.\nf2: continuous.\n")
+        (tmp_path / f"{name}.data").write_text(f"{name}_1,0,1,2,0.\n{name}_1,1,3,{number},1.\n")
+    told = []
+    bags = read_bags(tmp_path, report=told.append)
+    assert bags.class_names == ["apple", "book"]
+    assert bags.instance_labels.tolist() == [-1, 0, -1, 1]
+    assert "AMIL" in told[0]
+
+
+def test_features_keep_the_names_of_their_columns_unless_there_are_none(tmp_path):
+    assert read_bags(write(tmp_path / "bags.csv", ROWS)).feature_names == ("f1", "f2")
+    lists = pl.DataFrame({"bag": [1, 2], "features": [[1.0, 2], [3, 4]], "label": ["a", "b"]})
+    assert read_bags(lists).feature_names is None
+    bare = write(tmp_path / "bare.csv", "1,0.5,a\n2,1.5,b\n")
+    named = {"group": "column_1", "label": "column_3", "header": False}
+    assert read_bags(bare, **named).feature_names is None
+
+
+def test_the_columns_of_a_model_are_taken_in_its_order_and_are_never_labels(tmp_path):
+    text = "bag,note,target,f2,label,f1\n1,,5,2,a,1\n2,9,6,4,b,3\n"
+    bags = read_bags(write(tmp_path / "bags.csv", text), feature_names=["f1", "f2", "target"])
+    assert bags.bags.objects.tolist() == [[1, 2, 5], [3, 4, 6]]
+    assert bags.class_names == ["a", "b"]
+    with pytest.raises(DataError, match=r"bags.csv lacks 1 of the 2 columns .* from: 'f3'"):
+        read_bags(tmp_path / "bags.csv", feature_names=["f1", "f3"])
+
+
+def test_lists_and_arrays_have_no_names_to_match(tmp_path):
+    lists = pl.DataFrame({"bag": [1, 2], "features": [[1.0, 2], [3, 4]], "label": ["a", "b"]})
+    assert read_bags(lists, feature_names=["f1", "f2"]).bags.objects.tolist() == [[1, 2], [3, 4]]
+    np.savez(tmp_path / "a.npz", X=np.eye(2), bag=[0, 1], bag_label=[0, 1])
+    assert len(read_bags(tmp_path / "a.npz", feature_names=["f1", "f2"]).bags) == 2
+
+
+def test_bags_to_be_answered_about_need_no_labels(tmp_path):
+    path = write(tmp_path / "a.csv", "bag,f,label\n1,0.5,\n1,1,x\n2,2,y\n")
+    bags = read_bags(path, labels_needed=False)
+    assert bags.bags.objects.tolist() == [[0.5], [1], [2]]
+    assert (bags.labels.shape, bags.class_names) == ((2, 0), [])
+    path = write(tmp_path / "b.csv", "bag,f\n1,0.5\n2,2\n")
+    assert read_bags(path, labels_needed=False).bag_ids.tolist() == [1, 2]
+    np.savez(tmp_path / "c.npz", X=np.eye(2), bag=[0, 1])
+    assert len(read_bags(tmp_path / "c.npz", labels_needed=False).bags) == 2

@@ -1,0 +1,73 @@
+"""What a recall request is refused for, and in which words."""
+
+import json
+
+import pytest
+
+from groupnoise.recall.http import Limits
+from groupnoise.recall.http.errors import Refusal
+from groupnoise.recall.http.requests import parse_recall_request
+
+JSON = "application/json"
+
+
+def refusal_of(body, content_type=JSON, **limits):
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    with pytest.raises(Refusal) as refused:
+        parse_recall_request(content, content_type, Limits(**limits))
+    assert refused.value.status == 422
+    return refused.value
+
+
+@pytest.mark.parametrize("content_type", [JSON, "Application/JSON; charset=utf-8", "a/b+json"])
+def test_json_by_any_of_its_names_is_read(content_type):
+    request = parse_recall_request(b'{"histories": [["tea", 5]]}', content_type, Limits())
+    assert request.histories == [["tea", 5]]
+    assert request.top == 10
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/x-www-form-urlencoded"])
+def test_another_content_type_names_the_header_to_send(content_type):
+    refusal = refusal_of({"histories": [[]]}, content_type)
+    assert "`Content-Type: application/json`" in refusal.message
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"histories": [[NaN]]}', b"[" * 5000])
+def test_what_is_no_json_is_said_to_be_none(body):
+    message = refusal_of(body).message
+    assert message.startswith("the body is not JSON: ")
+    assert "line 1 column" in message
+
+
+@pytest.mark.parametrize("escape", [r"\ud800", r"\udc00", r"\ud800\ud800"])
+@pytest.mark.parametrize("body", ['{"histories": [["%s"]]}', '{"histories": [[]], "%s": 1}'])
+def test_half_a_character_is_refused(body, escape):
+    assert "is not JSON" in refusal_of((body % escape).encode()).message
+
+
+def test_an_unknown_field_is_named_and_cut_to_a_readable_length():
+    assert refusal_of({"tops": 3}).message.startswith("tops: ")
+    assert len(refusal_of({"x" * 10_000: 3}).message) < 100
+
+
+def test_the_first_of_many_mistakes_is_told():
+    assert refusal_of({"histories": [["tea"], ["tea", None, None]]}).message.startswith(
+        "histories.1.1"
+    )
+    assert refusal_of([]).message.startswith("the body: ")
+
+
+def test_reasons_are_limited_by_clicks_times_items():
+    body = {"histories": [["tea"] * 3, ["cup"] * 2], "top": 4}
+    assert parse_recall_request(json.dumps(body).encode(), JSON, Limits(explain=19)).top == 4
+    body["explain"] = True
+    assert parse_recall_request(json.dumps(body).encode(), JSON, Limits(explain=20)).explain
+    refusal = refusal_of(body, explain=19)
+    assert (refusal.code, refusal.limit) == ("explain_limit", 19)
+    assert "20 with explain" in refusal.message
+
+
+def test_sizes_are_checked_before_what_is_inside():
+    assert refusal_of({"histories": [[None] * 9]}, history_length=8).code == "history_length_limit"
+    assert refusal_of({"histories": [None] * 9}, histories=8).code == "histories_limit"
+    assert refusal_of({"allow": [None] * 9}, filter_items=8).limit == 8

@@ -1,0 +1,40 @@
+"""What the service does with the work of a request."""
+
+import asyncio
+import threading
+
+import pytest
+
+from groupnoise.recall import RecallModel
+from groupnoise.recall.http import ServiceSettings
+from groupnoise.recall.http.requests import RecallRequest
+from groupnoise.recall.http.service import RecallService
+from serving_support import write_shop
+
+
+def test_reasons_nobody_waits_for_are_not_worked_out(tmp_path, monkeypatch):
+    begun, go_on, explained = threading.Event(), threading.Event(), []
+    explain = RecallModel.explain
+
+    def slow_explain(self, history, positions, *, method):
+        explained.append(history)
+        begun.set()
+        go_on.wait(10)
+        return explain(self, history, positions, method=method)
+
+    monkeypatch.setattr(RecallModel, "explain", slow_explain)
+    service = RecallService(ServiceSettings(artifact=write_shop(tmp_path)))
+
+    async def give_up():
+        request = RecallRequest(histories=[["tea"]] * 5, explain=True)
+        asked = asyncio.create_task(service.recall(request))
+        await asyncio.to_thread(begun.wait, 10)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        go_on.set()
+        await asyncio.get_running_loop().shutdown_default_executor()
+        service.queue.close()
+
+    asyncio.run(give_up())
+    assert len(explained) == 1

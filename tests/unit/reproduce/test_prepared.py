@@ -1,0 +1,84 @@
+"""Rivals on scaled features, alone and as a committee."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from groupnoise.bags import load_digit_bags
+from groupnoise.bags.baselines import MILRClassifier
+from groupnoise.candidates import load_digit_candidates
+from groupnoise.candidates.baselines import CCClassifier, PLKNNClassifier
+from groupnoise.reproduce.prepared import Committee, ScaledClassifier
+from groupnoise.reproduce.run import Method, run_method
+from groupnoise.reproduce.trials import CandidateTrial
+
+
+@pytest.fixture(scope="module")
+def digits():
+    data = load_digit_candidates(part="validation", random_state=0)
+    return data.features, data.candidates.astype(int)
+
+
+def make_cc(random_state, scaling="standard"):
+    return ScaledClassifier(CCClassifier(max_epochs=2, random_state=random_state), scaling)
+
+
+def test_it_is_the_classifier_on_scaled_features(digits):
+    features, candidates = digits
+    deviation = features.std(axis=0)
+    scaled = (features - features.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
+    alone = PLKNNClassifier().fit(scaled.astype(np.float32), candidates)
+    prepared = ScaledClassifier(PLKNNClassifier()).fit(features, candidates)
+    expected = alone.predict(scaled.astype(np.float32))
+    assert np.array_equal(prepared.predict(features), expected)
+    assert prepared.keep == "last"
+
+
+def test_members_differ_and_their_probabilities_are_averaged(digits):
+    features, candidates = digits
+    members = [make_cc(seed, "l2").fit(features, candidates) for seed in range(3)]
+    each = [member.predict_proba(features) for member in members]
+    assert not np.allclose(each[0], each[1])
+    committee = Committee(members)
+    np.testing.assert_allclose(committee.predict_proba(features), np.mean(each, axis=0))
+    assert np.array_equal(committee.predict(features), np.mean(each, axis=0).argmax(axis=1))
+
+
+def test_a_method_without_members_of_its_own_becomes_a_committee(digits):
+    draw = partial(load_digit_candidates, random_state=0)
+    parts = [draw(part=part) for part in ("train", "validation", "test")]
+    trial = CandidateTrial("digits", 0, *parts)
+    results, best = run_method(
+        trial, Method("cc", make_cc, {"scaling": ["l2"], "n_members": [3]}, is_committee=True)
+    )
+    assert len(best.members) == results[0].n_fits == 3
+    assert results[0].chosen_settings == {"scaling": "l2", "n_members": 3}
+
+
+def test_validation_is_asked_after_every_epoch_with_scaled_answers(digits):
+    features, candidates = digits
+    asked = []
+
+    def validate(estimator):
+        asked.append(estimator.predict(features))
+        return 0.0
+
+    prepared = make_cc(0).fit(features, candidates, validate=validate)
+    assert len(asked) == 2
+    assert prepared.keep == "best"
+
+
+def test_bags_are_scaled_too():
+    data = load_digit_bags(40, random_state=0)
+    prepared = ScaledClassifier(MILRClassifier(n_starts=1, random_state=0))
+    prepared.fit(data.bags, data.labels.astype(int))
+    assert prepared.predict(data.bags.objects).shape == (len(data.bags.objects),)
+
+
+def test_a_row_is_resolved_among_its_own_candidates(digits):
+    features, candidates = digits
+    prepared = make_cc(0).fit(features, candidates)
+    for classifier in (prepared, Committee([prepared])):
+        resolved = classifier.disambiguate(features, candidates)
+        assert candidates[np.arange(len(resolved)), resolved].all()
