@@ -18,7 +18,7 @@ NAMES = {
     "item-cf-last": "item-CF, last click",
 }
 ALL_SETS = "all sets"
-MOST_COLUMNS = 8
+MAX_COLUMNS = 8
 
 
 def reproduction_table(
@@ -59,7 +59,7 @@ def reproduction_table(
             cells.append(f"{ranks[method]:.2f}" if method in ranks else "")
         if any(cells):
             table.append([NAMES.get(method, method), *cells])
-    if len(columns) > MOST_COLUMNS:  # levels of noise: they go down the page, methods across it
+    if len(columns) > MAX_COLUMNS:  # levels of noise: they go down the page, methods across it
         table = [list(column) for column in zip(*table, strict=True)]
     lines = ["| " + " | ".join(cells) + " |" for cells in table]
     lines.insert(1, "|" + "---|" * len(table[0]))
@@ -137,7 +137,7 @@ def _hit_and_ndcg(figures: dict[str, float]) -> list[str]:
 
 
 def normalisation_search_table(result: dict[str, Any]) -> str:
-    """Return what the second normalisation is worth: a line per data set and kind of candidates."""
+    """Return what the second normalization is worth: a line per data set and kind of candidates."""
     places: dict[str, dict[str, str]] = {}
     for row in result["rows"]:
         drawn = row["drawn"]

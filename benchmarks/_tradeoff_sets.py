@@ -26,8 +26,8 @@ from groupnoise.io import (
 )
 
 FRACTIONS = (0.6, 0.2, 0.2)
-MOST_ROWS = 2500
-MOST_ITEMS, MOST_USERS, MOST_WINDOWS = 2000, 3000, 1500
+MAX_ROWS = 2500
+MAX_ITEMS, MAX_USERS, MAX_WINDOWS = 2000, 3000, 1500
 
 Settings = dict[str, Any]
 Figures = dict[str, Any]
@@ -185,7 +185,7 @@ class ClickParts:
 
     def judge(self, model: MaxMatchingRecommender) -> Figures:
         held_out = self.split.validation.groups
-        criteria = history_criteria(model, held_out.subset(slice(0, MOST_WINDOWS)))
+        criteria = history_criteria(model, held_out.subset(slice(0, MAX_WINDOWS)))
         return {
             **criteria._asdict(),
             "oracle": self._ndcg(model, self.split.validation),
@@ -219,22 +219,22 @@ class ClickParts:
 
 def _cut_rows(n_rows: int, seed: int) -> list[Any]:
     """Cut rows in three, and keep a part of each where there are many."""
-    share = min(1.0, MOST_ROWS / n_rows)
+    share = min(1.0, MAX_ROWS / n_rows)
     parts = split_rows(n_rows, FRACTIONS, random_state=seed)
     return [rows[: round(share * len(rows))] for rows in parts]
 
 
 def _smaller_log(data: ClickDataset, generator: np.random.Generator) -> ClickDataset:
     """Return clicks on the most popular items, of users with at least four of them."""
-    if len(data.histories) <= MOST_USERS:
+    if len(data.histories) <= MAX_USERS:
         return data
     counts = np.bincount(data.histories.objects, minlength=data.n_items)
-    items = np.sort(np.argsort(-counts, kind="stable")[:MOST_ITEMS])
+    items = np.sort(np.argsort(-counts, kind="stable")[:MAX_ITEMS])
     number = np.full(data.n_items, -1)
     number[items] = np.arange(len(items))
     histories = [number[clicks][number[clicks] >= 0] for clicks in data.histories]
     histories = [clicks for clicks in histories if len(clicks) >= 4]
-    users = generator.permutation(len(histories))[:MOST_USERS]
+    users = generator.permutation(len(histories))[:MAX_USERS]
     return replace(
         data,
         histories=Groups.from_lists([histories[user] for user in users]),

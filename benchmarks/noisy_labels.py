@@ -92,8 +92,10 @@ def trial(data: Labelled, name: str, noise: tuple[str, float], seed: int, part: 
 
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     held_out = cross_val_predict(network(), rows, noisy, cv=folds, method="predict_proba")
-    rival = CleanLearning(network(), seed=seed, find_label_issues_kwargs={"n_jobs": 1})
-    rival.fit(rows, noisy, label_issues=rival.find_label_issues(labels=noisy, pred_probs=held_out))
+    baseline = CleanLearning(network(), seed=seed, find_label_issues_kwargs={"n_jobs": 1})
+    baseline.fit(
+        rows, noisy, label_issues=baseline.find_label_issues(labels=noisy, pred_probs=held_out)
+    )
     started = time.perf_counter()
     ours = NoisyLabelClassifier(**NETWORK, random_state=seed).fit(rows, noisy)
     seconds = time.perf_counter() - started
@@ -109,7 +111,7 @@ def trial(data: Labelled, name: str, noise: tuple[str, float], seed: int, part: 
     return {
         "accuracy": {
             "plain": accuracy(network().fit(rows, noisy)),
-            "cleanlab CleanLearning": accuracy(rival),
+            "cleanlab CleanLearning": accuracy(baseline),
             "NoisyLabelClassifier": accuracy(ours),
         },
         "auroc": {method: roc_auc_score(wrong, -score) for method, score in quality.items()},

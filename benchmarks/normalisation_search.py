@@ -1,4 +1,4 @@
-"""One normalisation or both, under real and drawn candidates: accuracy on validation rows.
+"""One normalization or both, under real and drawn candidates: accuracy on validation rows.
 
     python benchmarks/normalisation_search.py
     python benchmarks/normalisation_search.py --datasets birdsong --seeds 0:8

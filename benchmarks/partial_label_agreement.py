@@ -1,4 +1,4 @@
-"""Put the partial-label rivals beside the figures published for them.
+"""Put the partial-label baselines beside the figures published for them.
 
     python benchmarks/partial_label_agreement.py
     python benchmarks/partial_label_agreement.py --methods pl-svm clpl --datasets lost

@@ -1,4 +1,4 @@
-"""Put the rival recommenders beside the figures published for them.
+"""Put the baseline recommenders beside the figures published for them.
 
     python benchmarks/recommender_agreement.py counting
     python benchmarks/recommender_agreement.py networks --datasets amazon-video-games
@@ -37,7 +37,7 @@ VIDEO, BEAUTY, TOYS = (
     "amazon-toys-and-games-5core",
 )
 NEGATIVE_SEED = 0
-LEAST_CLICKS = 7
+MIN_CLICKS = 7
 """Users with fewer clicks are no part of the authors' protocol."""
 
 COUNTING = {
@@ -83,7 +83,7 @@ def run_counting(options: argparse.Namespace) -> None:
     figures = {}
     for name in options.datasets or COUNTING_EXPECTED:
         dataset = load_clicks(name)
-        users = np.flatnonzero(dataset.histories.sizes >= LEAST_CLICKS)
+        users = np.flatnonzero(dataset.histories.sizes >= MIN_CLICKS)
         tested = dataset.histories.subset(users)
         training = without_last(tested)
         windows = split_clicks(dataset.histories, "authors").test.groups
@@ -113,7 +113,7 @@ def run_networks(options: argparse.Namespace) -> None:
     }
     for name in options.datasets or NETWORK_EXPECTED:
         dataset = load_clicks(name)
-        users = np.flatnonzero(dataset.histories.sizes >= LEAST_CLICKS)
+        users = np.flatnonzero(dataset.histories.sizes >= MIN_CLICKS)
         tested = dataset.histories.subset(users)
         split = split_clicks(dataset.histories, "authors")
         for method, model in models.items():

@@ -1,4 +1,4 @@
-"""Time the rival recommenders on Amazon Video Games, the counting ones against `implicit`.
+"""Time the baseline recommenders on Amazon Video Games, the counting ones against `implicit`.
 
     python benchmarks/recommender_speed.py
 
@@ -75,8 +75,8 @@ def compare_with_implicit(histories: Groups, n_items: int) -> dict[str, Any] | s
         ),
     }
     figures = {}
-    for name, (ours, rival) in pairs.items():
-        seconds, rival_seconds = best_of_each(ours, rival)
+    for name, (ours, baseline) in pairs.items():
+        seconds, rival_seconds = best_of_each(ours, baseline)
         ratio = seconds / rival_seconds
         figures[name] = {
             "seconds": round(seconds, 3),
@@ -88,10 +88,10 @@ def compare_with_implicit(histories: Groups, n_items: int) -> dict[str, Any] | s
     return figures
 
 
-def best_of_each(ours: Callable[[], Any], rival: Callable[[], Any]) -> tuple[float, float]:
+def best_of_each(ours: Callable[[], Any], baseline: Callable[[], Any]) -> tuple[float, float]:
     best = [np.inf, np.inf]
     for _ in range(REPEATS):
-        for place, fit in enumerate((ours, rival)):
+        for place, fit in enumerate((ours, baseline)):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # implicit reports a conversion of its own
                 started = time.perf_counter()

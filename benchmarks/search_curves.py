@@ -26,7 +26,7 @@ def main() -> None:
     figure, (bags, clicks, ages) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
     draw_epochs(bags, rows_of("bag_search_hja-birdsong"))
     draw_negatives(clicks, rows_of("recall_search"))
-    draw_spreads(ages, rows_of("label_spread_validation"))
+    draw_spreads(ages, rows_of("ordinal_smoothing_validation"))
     figure.savefig(PICTURE, metadata={"Date": None})
     print(PICTURE.name)
 
@@ -68,9 +68,9 @@ def draw_negatives(axes: Any, rows: list[dict[str, Any]]) -> None:
 
 def draw_spreads(axes: Any, rows: list[dict[str, Any]]) -> None:
     """Draw accuracy on FG-NET against how far answers are averaged over ages."""
-    draw_temperatures(axes, rows, "label_spread", "accuracy standard error")
+    draw_temperatures(axes, rows, "ordinal_smoothing", "accuracy standard error")
     axes.axhline(0.075, color="grey", linewidth=0.8, linestyle="--")
-    axes.set(xlabel="label_spread, years", title="FG-NET, accuracy (dashed: wanted)")
+    axes.set(xlabel="ordinal_smoothing, years", title="FG-NET, accuracy (dashed: wanted)")
     axes.legend()
 
 

@@ -28,7 +28,7 @@ from groupnoise.recall import RecallOptions, open_artifact, recall_file, write_a
 
 N_ITEMS, DIMENSION, TOP, CLICKS = 100_000, 64, 100, 5
 BARE_BLOCK = 256
-MOST_BARE = 8192
+MAX_BARE = 8192
 SEED = 0
 
 
@@ -43,7 +43,7 @@ def write_catalogue(folder: Path, n_items: int) -> Any:
         target_bias=None,
         popularity=np.arange(n_items),
         titles=[f"item number {number}" for number in range(n_items)],
-        scoring={"log_normaliser": np.zeros(n_items)},
+        scoring={"log_normalizer": np.zeros(n_items)},
     )
     return table
 
@@ -70,7 +70,7 @@ def batch_rates(folder: Path, n_histories: int, methods: list[str], rounds: int)
     table = write_catalogue(folder / "artifact", N_ITEMS)
     clicks = write_histories(folder / "histories.parquet", n_histories)
     model = open_artifact(folder / "artifact")
-    n_bare = min(max(BARE_BLOCK, n_histories // 4), MOST_BARE)  # its rate does not change after
+    n_bare = min(max(BARE_BLOCK, n_histories // 4), MAX_BARE)  # its rate does not change after
     results = {}
     for method in methods:
         clocked, ours, bare = [], [], []

@@ -3,8 +3,8 @@
     groupnoise fit amazon-video-games --output runs/video -p max_epochs=8
     python benchmarks/serving_search.py --model runs/video
 
-Rivals take turns in one process on the same queries. Everything runs on one thread and is timed by
-processor time, so that other work on the machine does not count; a figure is the median over the
+Baselines take turns in one process on the same queries. Everything runs on one thread and is timed
+by processor time, so that other work on the machine does not count; a figure is the median over the
 rounds and a ratio the median of the ratios of neighbouring runs.
 """
 

@@ -62,7 +62,7 @@ def write_neighbour_shop(folder: Path) -> Path:
 
 
 def write_random(folder: Path, n_items: int, *, dimension: int = 16, seed: int = 0) -> Path:
-    """Write random vectors under integer ids; quick, because the normaliser is given."""
+    """Write random vectors under integer ids; quick, because the normalizer is given."""
     generator = np.random.default_rng(seed)
     vectors = generator.standard_normal((n_items, dimension), dtype=np.float32)
     write_artifact(
@@ -72,7 +72,7 @@ def write_random(folder: Path, n_items: int, *, dimension: int = 16, seed: int =
         target_vectors=vectors,
         target_bias=None,
         popularity=np.arange(n_items),
-        scoring={"log_normaliser": np.zeros(n_items)},
+        scoring={"log_normalizer": np.zeros(n_items)},
         card={"seed": seed},
     )
     return folder

@@ -1,7 +1,7 @@
 """The exact softmax at size: one million targets, forward and backward, in bounded memory.
 
 The whole objective is run (pair matching over all targets, group weighting, selection) on one
-shared table. Its rate counts the products of the normaliser: one forward, and three backward, of
+shared table. Its rate counts the products of the normalizer: one forward, and three backward, of
 which one computes the logits again instead of keeping them. It is held against the rate of torch's
 own product of two square matrices, measured before and after in the same process.
 
@@ -31,7 +31,7 @@ from groupnoise.core import (
     MatchingModel,
     PairMatching,
     collate,
-    log_normaliser,
+    log_normalizer,
     make_selection,
     make_weighting,
 )
@@ -82,7 +82,7 @@ def difference_from_dense() -> float:
         torch.randn(n, 8, generator=generator, dtype=torch.float64).requires_grad_()
         for n in (3000, 2000)  # several chunks
     ]
-    chunked = log_normaliser(*leaves)
+    chunked = log_normalizer(*leaves)
     dense = (leaves[0] @ leaves[1].t()).logsumexp(-1)
     pairs = zip(
         [chunked, *torch.autograd.grad(chunked.sum(), leaves)],

@@ -1,6 +1,6 @@
 """Time of a training step: ours against the same objective arranged as the authors' code does it.
 
-That arrangement gives every group negatives of its own, normalises every object over them, holds
+That arrangement gives every group negatives of its own, normalizes every object over them, holds
 objects against the contexts of the negatives, and updates the whole table with dense Adam. Both
 run in one process, turn by turn, after a warm-up; figures are medians.
 
@@ -70,8 +70,8 @@ def plain_step(groups: Groups, selection: str) -> Callable[[int], None]:
         log_pair = (vectors @ candidates.transpose(1, 2) * scale).log_softmax(-1)[..., 0]
         own = context_score(vectors, vectors)
         others = context_score(table(torch.randint(N_ITEMS, (BATCH, N_NEGATIVES))), vectors)
-        rivals = others.unsqueeze(1).expand(-1, SIZE, -1)
-        log_weight = torch.cat([own.unsqueeze(-1), rivals], -1).log_softmax(-1)[..., 0]
+        baselines = others.unsqueeze(1).expand(-1, SIZE, -1)
+        log_weight = torch.cat([own.unsqueeze(-1), baselines], -1).log_softmax(-1)[..., 0]
         scores = log_pair + log_weight
         score = scores.max(-1).values if selection == "max" else scores.logsumexp(-1)
         optimizer.zero_grad()

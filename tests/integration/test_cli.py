@@ -117,7 +117,7 @@ def test_data_of_another_setting_is_refused(models):
 
 
 def test_a_rival_is_fitted_by_name_and_loaded_by_kind(tmp_path):
-    model = tmp_path / "rival"
+    model = tmp_path / "baseline"
     groupnoise("fit", "digit-candidates", "-o", model, "--method", "pl-knn", "-q")
     assert "PLKNNClassifier" in groupnoise("info", model).stdout
     metrics = json.loads(groupnoise("evaluate", model, "digit-candidates", "--json").stdout)

@@ -39,7 +39,7 @@ def trained(tmp_path_factory):
     recommender = CooccurrenceRecommender().fit([list("abcab")] * 12)
     recommender.save(folder / "rs")
     write_recommender(
-        recommender, folder / "artifact", titles=None, categories=None, card={"name": "rival"}
+        recommender, folder / "artifact", titles=None, categories=None, card={"name": "baseline"}
     )
     labels = [["a", "b"], ["a"], ["b"]] * 10
     features = [[row % 2, row % 3] for row in range(30)]

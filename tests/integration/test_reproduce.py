@@ -37,7 +37,7 @@ encoder = "linear"
 max_epochs = 3
 n_members = 1
 
-[rival.pl-knn]
+[baseline.pl-knn]
 
 [published.digit-candidates.paper]
 accuracy = 0.5
@@ -106,7 +106,7 @@ def test_a_killed_run_goes_on_where_it_was(recipe, tmp_path):
         (("learning_rate", "learnin_rate"), "did you mean 'learning_rate'"),
         (("criteria", "criterea"), "did you mean 'criteria'"),
         (('"oracle"', '"orakle"'), "did you mean 'oracle'"),
-        (("[rival.pl-knn]", "[rival.pl-nkk]"), "pl-nkk"),
+        (("[baseline.pl-knn]", "[baseline.pl-nkk]"), "pl-nkk"),
         (('setting = "pll"', 'setting = "llp"'), "mil, pll or rs"),
         (('setting = "pll"', "setting ="), "TOML"),
     ],
@@ -138,7 +138,7 @@ max_epochs = 2
 [ours]
 max_epochs = 2
 
-[rival.milr]
+[baseline.milr]
 n_starts = 1
 """
 

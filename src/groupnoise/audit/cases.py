@@ -11,7 +11,7 @@ from groupnoise.audit.attachments import Attachments
 from groupnoise.audit.issues import GroupIssues, IssueKind
 
 N_CASES = 20
-MOST_OBJECTS = 14
+MAX_OBJECTS = 14
 CLICKS_BEFORE, CLICKS_AFTER = 5, 3
 
 
@@ -20,7 +20,7 @@ class CaseObject:
     """One object of a case: how it is shown and what the audit says of it."""
 
     name: str
-    share: float
+    responsibility: float
     noise: float
     pictures: list[str] = field(default_factory=list)
     is_chosen: bool = False
@@ -74,7 +74,7 @@ def _bag_case(
     objects = [
         CaseObject(
             name=shown.text(place) or f"instance {place - first}",
-            share=float(issues.objects["share"][place]),
+            responsibility=float(issues.objects["responsibility"][place]),
             noise=float(issues.objects["noise"][place]),
             pictures=shown.pictures(place),
             is_chosen=place == chosen,
@@ -105,7 +105,7 @@ def _candidate_case(
     objects = [
         CaseObject(
             name=names[label],
-            share=float(issues.objects["share"][first + place]),
+            responsibility=float(issues.objects["responsibility"][first + place]),
             noise=float(issues.objects["noise"][first + place]),
             is_chosen=label == group["object"],
             is_flagged=is_object and label == found["object"],
@@ -118,10 +118,10 @@ def _candidate_case(
         source=row,
         label=names[found["object"]],
         verdict=verdict,
-        objects=objects[:MOST_OBJECTS],
+        objects=objects[:MAX_OBJECTS],
         pictures=shown.pictures(row),
         text=shown.text(row),
-        n_hidden=max(0, len(objects) - MOST_OBJECTS),
+        n_hidden=max(0, len(objects) - MAX_OBJECTS),
     )
 
 
@@ -139,7 +139,7 @@ def _click_case(
     objects = [
         CaseObject(
             name=_title(dataset, shown, int(dataset.histories.objects[click])),
-            share=float(issues.objects["share"][click]),
+            responsibility=float(issues.objects["responsibility"][click]),
             noise=float(issues.objects["noise"][click]),
             pictures=shown.pictures(int(dataset.histories.objects[click])),
             is_chosen=click == chosen,
@@ -169,6 +169,6 @@ def _title(dataset: Any, shown: Attachments, item: int) -> str:
 
 
 def _nearby(places: Any, chosen: int) -> Any:
-    """Return at most MOST_OBJECTS places, the chosen one among them."""
-    start = min(max(0, chosen - MOST_OBJECTS // 2), max(0, len(places) - MOST_OBJECTS))
-    return places[start : start + MOST_OBJECTS].tolist()
+    """Return at most MAX_OBJECTS places, the chosen one among them."""
+    start = min(max(0, chosen - MAX_OBJECTS // 2), max(0, len(places) - MAX_OBJECTS))
+    return places[start : start + MAX_OBJECTS].tolist()

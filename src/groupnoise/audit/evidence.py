@@ -33,7 +33,7 @@ class Posterior(NamedTuple):
 
     Attributes
     ----------
-    share : ndarray of shape (n_objects,)
+    responsibility : ndarray of shape (n_objects,)
         The probability of each object to be the one that matches; sums to one over a group.
     chosen : int64 ndarray of shape (n_groups,)
         Row of the most probable object of each group, among all objects; first wins ties.
@@ -42,7 +42,7 @@ class Posterior(NamedTuple):
         one), and the entropy of the shares in nats.
     """
 
-    share: FloatArray
+    responsibility: FloatArray
     chosen: IntArray
     probability: FloatArray
     margin: FloatArray
@@ -65,7 +65,7 @@ def posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
     Examples
     --------
     >>> found = posterior(np.log([1.0, 3.0, 5.0]), np.array([0, 2, 3]))
-    >>> found.share.tolist(), found.chosen.tolist(), found.margin.tolist()
+    >>> found.responsibility.tolist(), found.chosen.tolist(), found.margin.tolist()
     ([0.25, 0.75, 1.0], [1, 2], [0.5, 1.0])
     """
     starts, sizes = offsets[:-1], np.diff(offsets)
@@ -97,17 +97,17 @@ class Tally:
     """
 
     def __init__(self, n_objects: int) -> None:
-        self._share = np.zeros(n_objects)
+        self._responsibility = np.zeros(n_objects)
         self._times_chosen = np.zeros(n_objects, dtype=np.int64)
 
     def add(self, objects: IntArray, found: Posterior) -> None:
         """Count groups that hold these objects, groups one after the other."""
-        np.maximum.at(self._share, objects, found.share)
+        np.maximum.at(self._responsibility, objects, found.responsibility)
         np.add.at(self._times_chosen, objects[found.chosen], 1)
 
     def columns(self) -> Columns:
         """Return the largest share of each object and how often it was chosen."""
-        return {"share": self._share, "times_chosen": self._times_chosen}
+        return {"responsibility": self._responsibility, "times_chosen": self._times_chosen}
 
 
 def choice_columns(found: Posterior, starts: IntArray, log_weight: FloatArray) -> Columns:

@@ -17,7 +17,7 @@ from groupnoise.clicks.catalogue import Catalogue
 from groupnoise.core.arrays import IntArray, ProgressCallback, RandomState, generator_from
 from groupnoise.core.checks import check_count, check_features
 from groupnoise.core.groups import Groups, ragged_rows
-from groupnoise.core.label_sets import read_candidates, refuse_unequal_rows
+from groupnoise.core.label_sets import check_equal_rows, read_candidates
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
 
@@ -123,7 +123,7 @@ def _from_arguments(setting: str, groups: Any, targets: Any) -> AuditSource:
         return BagSource(BagDataset("bags", bags, labels, _names(classes)))
     features = check_features("X", groups)
     candidates, classes = read_candidates(targets)
-    refuse_unequal_rows(features, candidates)
+    check_equal_rows(features, candidates)
     return CandidateSource(PartialLabelDataset("rows", features, candidates, _names(classes)))
 
 

@@ -238,8 +238,8 @@ class GroupIssues:
         the target looks wrong, and `suggested` the target that would fit better, -1 for none.
     objects : mapping of str to ndarray of shape (n_objects,)
         One row per instance, candidate label or click: `source`, `place` in it, `object`, the
-        largest `share` it has in a group, `times_chosen`, and `noise`, the chance that it does
-        not belong.
+        largest `responsibility` it has in a group, `times_chosen`, and `noise`, the chance that it
+        does not belong.
     names : mapping of str to ndarray
         For "source", "target" and "object", the name of each number; columns without names hold
         places. Instances of bags read from a table are named by its rows, from 0.

@@ -16,11 +16,11 @@ from groupnoise.io.files import write_text
 from groupnoise.pages.render import render_page
 
 N_BINS = 20
-MOST_ROWS = 200
+MAX_ROWS = 200
 """Rows of a list that the page holds; the tables beside it hold all."""
 SHOWN_COLUMNS = {
     "groups": ("source", "position", "target", "object", "probability", "margin", "suggested"),
-    "objects": ("source", "place", "object", "share", "times_chosen"),
+    "objects": ("source", "place", "object", "responsibility", "times_chosen"),
     "never_chosen": ("source", "object", "occurrences"),
 }
 SETTING_WORDS = {
@@ -118,7 +118,7 @@ def write_audit_page(
 def _issue_list(
     kind: IssueKind, issues: GroupIssues, dataset: Any, shown: Attachments
 ) -> IssueList:
-    table = issues.list_of(kind.name, MOST_ROWS)
+    table = issues.list_of(kind.name, MAX_ROWS)
     header = [name for name in SHOWN_COLUMNS[kind.table] if name in table]
     cells = zip(*(table[name].tolist() for name in [*header, kind.score]), strict=True)
     rows = [([_cell(each) for each in row], " ".join(map(_cell, row)), row[-1]) for row in cells]

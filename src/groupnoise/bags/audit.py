@@ -70,8 +70,8 @@ class BagSource:
             found = posterior(selected.scores, selected.offsets)
             fit = fits[objects, np.repeat(label, sizes)]  # P(label | instance)
             credibility = np.maximum.reduceat(fit, selected.offsets[:-1])
-            rival, suggested = _best_absent(fits, bags.offsets[:-1], labels)
-            np.minimum.at(noise, objects, 1.0 - fit * found.share)
+            baseline, suggested = _best_absent(fits, bags.offsets[:-1], labels)
+            np.minimum.at(noise, objects, 1.0 - fit * found.responsibility)
             tally.add(objects, found)
             groups = {
                 "source": rows[bag],
@@ -80,7 +80,7 @@ class BagSource:
                 "object": instance[objects[found.chosen]],
                 **choice_columns(found, selected.offsets[:-1], selected.log_weight),
                 "doubt": 1.0 - credibility,
-                "suspicion": rival[bag] * (1.0 - credibility),
+                "suspicion": baseline[bag] * (1.0 - credibility),
                 "suggested": suggested[bag],
             }
         instances: Columns = {

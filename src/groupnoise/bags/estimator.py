@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from groupnoise.bags.calibration import BagCalibration
-from groupnoise.bags.forms import holds_bags, read_bag_labels, read_bags, refuse_unlabelled
+from groupnoise.bags.forms import check_labelled, holds_bags, read_bag_labels, read_bags
 from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback, RandomState
 from groupnoise.core.batching import GroupBatch, batch_rows, collate
 from groupnoise.core.candidates import FullCandidates
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.feature_names import (
-    refuse_other_columns,
+    check_same_columns,
     remember_columns,
     rows_to_predict,
     tables_of_bags,
@@ -71,7 +71,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         Scaling of the features, learned from the training bags.
     normalize : {"both", "targets"}
         Over classes ("targets"), as the paper's Eq. 4 reads; or the mean of that and of the
-        normalisation over the instances of a batch, which keeps a common kind of instance from
+        normalization over the instances of a batch, which keeps a common kind of instance from
         standing for every class.
     background : bool
         Whether instances may match a background target that no bag is asked for.
@@ -91,8 +91,8 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
     max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
         See :class:`groupnoise.training.TrainingPlan`.
     n_members : int
-        How many models are trained from different first weights; their probabilities are
-        averaged. An encoder of your own has one set of first weights, so it takes one member.
+        How many models are trained from different initial weights; their probabilities are
+        averaged. An encoder of your own has one set of initial weights, so it takes one member.
     mixed_precision : bool
         Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
     on_epoch : callable, optional
@@ -237,7 +237,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         check_count("dim", self.dim)
         instances = read_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
-        refuse_unlabelled(labels)
+        check_labelled(labels)
         self._settle_trade_off(BagTrials(instances, labels, self.classes_))
         remember_columns(self, tables_of_bags(bags, instances.objects))
         self.calibration_temperature_ = 1.0
@@ -339,7 +339,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         """Return bags to answer about, of the columns seen in `fit`."""
         check_is_fitted(self, "model_")
         instances = read_bags(bags, groups)
-        refuse_other_columns(self, tables_of_bags(bags, instances.objects))
+        check_same_columns(self, tables_of_bags(bags, instances.objects))
         return instances
 
     def bag_scores(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:

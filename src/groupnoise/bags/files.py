@@ -15,15 +15,15 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
+    check_decimal_commas,
     is_mostly_numeric,
     number_ids,
     read_features,
     read_id_cells,
-    refuse_decimal_commas,
 )
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
-from groupnoise.io.datasets import BagDataset, refuse_missing_features
+from groupnoise.io.datasets import BagDataset, check_no_missing_features
 from groupnoise.io.memberships import read_memberships, read_truth
 from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.sources import Report, say_nothing
@@ -166,7 +166,7 @@ def features_of_table(
     if feature_names is not None and features is None:
         of_lists = any(table.frame.schema[name].is_nested() for name in set(columns) - taken)
         if not of_lists or not set(columns).isdisjoint(feature_names):
-            refuse_missing_features(table.origin, feature_names, columns)
+            check_no_missing_features(table.origin, feature_names, columns)
             features = list(feature_names)
     chosen = feature_columns(table, features, taken, report)
     matrix = read_features(table, chosen)
@@ -190,7 +190,7 @@ def feature_columns(
         return of_lists[:1]
     numeric = [column for column in free if is_mostly_numeric(table, column)]
     if not numeric:
-        refuse_decimal_commas(table, free)
+        check_decimal_commas(table, free)
         raise DataError(
             f"{table.origin} has no numeric column left to be a feature; name them with `features` "
             "in Python, or run `groupnoise data convert FILE DIR --setting mil (or pll) "

@@ -109,7 +109,7 @@ def read_bag_labels(
     return indicator, found
 
 
-def refuse_unlabelled(indicator: BoolArray) -> None:
+def check_labelled(indicator: BoolArray) -> None:
     """Refuse bags without any label, which a classifier cannot learn from."""
     unlabelled = np.flatnonzero(~indicator.any(axis=1))
     if len(unlabelled):

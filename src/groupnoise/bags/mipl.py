@@ -13,14 +13,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise.bags.forms import read_bag_labels, read_bags, refuse_unlabelled
+from groupnoise.bags.forms import check_labelled, read_bag_labels, read_bags
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback, RandomState
 from groupnoise.core.batching import GroupBatch, batch_rows, collate
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.feature_names import (
+    check_same_columns,
     column_state,
-    refuse_other_columns,
     remember_columns,
     restore_columns,
     tables_of_bags,
@@ -96,8 +96,8 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
     max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
         See :class:`groupnoise.training.TrainingPlan`.
     n_members : int
-        How many models are trained from different first weights; their probabilities are
-        averaged. An encoder of your own has one set of first weights, so it takes one member.
+        How many models are trained from different initial weights; their probabilities are
+        averaged. An encoder of your own has one set of initial weights, so it takes one member.
     mixed_precision : bool
         Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
     on_epoch : callable, optional
@@ -238,7 +238,7 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         check_positive("pooling", self.pooling)
         instances = read_bags(bags, groups)
         candidates, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
-        refuse_unlabelled(candidates)
+        check_labelled(candidates)
         remember_columns(self, tables_of_bags(bags, instances.objects))
         self.scaler_ = Scaler(self.scaling).fit(instances.objects)
         self._train_members(
@@ -287,7 +287,7 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
     def _batches(self, bags: Any, groups: ArrayLike | None) -> Iterator[GroupBatch]:
         check_is_fitted(self, "model_")
         instances = read_bags(bags, groups)
-        refuse_other_columns(self, tables_of_bags(bags, instances.objects))
+        check_same_columns(self, tables_of_bags(bags, instances.objects))
         scaled = self._scaled(instances)
         for rows in batch_rows(scaled.sizes, EVALUATION_BATCH, None):
             yield collate(scaled, rows)
@@ -360,7 +360,7 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
 
     def _read_candidates(self, candidates: Any, n_bags: int, groups: Any) -> BoolArray:
         indicator, _ = read_bag_labels(candidates, n_bags, self.classes_, groups=groups)
-        refuse_unlabelled(indicator)
+        check_labelled(indicator)
         return indicator
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

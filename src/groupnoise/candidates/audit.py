@@ -61,7 +61,7 @@ class CandidateSource:
         row, label = np.nonzero(candidates)
         credibility = np.minimum((fits * candidates).sum(axis=1), 1.0)
         outside = np.where(candidates, 0.0, fits)
-        rival = outside.max(axis=1)
+        baseline = outside.max(axis=1)
         is_chosen = np.zeros(len(label), dtype=np.int64)
         is_chosen[found.chosen] = 1
         return Evidence(
@@ -72,15 +72,15 @@ class CandidateSource:
                 "object": label[found.chosen],
                 **choice_columns(found, selected.offsets[:-1], log_weight),
                 "doubt": 1.0 - credibility,
-                "suspicion": rival,
-                "suggested": np.where(rival > 0, outside.argmax(axis=1), -1),
+                "suspicion": baseline,
+                "suggested": np.where(baseline > 0, outside.argmax(axis=1), -1),
             },
             {
                 "source": rows[row],
                 "place": np.arange(len(label))
                 - np.repeat(selected.offsets[:-1], self.object_counts[rows]),
                 "object": label,
-                "share": found.share,
+                "responsibility": found.responsibility,
                 "times_chosen": is_chosen,
                 "noise": 1.0 - fits[row, label],
             },

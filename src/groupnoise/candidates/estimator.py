@@ -29,7 +29,7 @@ from groupnoise.core.checks import (
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.feature_names import remember_columns, rows_to_predict
 from groupnoise.core.groups import Groups
-from groupnoise.core.label_sets import answered_right, read_candidates, refuse_unequal_rows
+from groupnoise.core.label_sets import answered_right, check_equal_rows, read_candidates
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.pair_matching import Matcher, Matching, PairMatching, PriorMatching
 from groupnoise.core.prior_weights import (
@@ -81,7 +81,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         the paper's Eq. 4 reads when labels are the objects; or the mean of both, which keeps a
         label from winning only because it is a candidate of many rows.
     candidates : {"in_batch", "full", "sampled"}
-        The instances normalised over under "targets" and "both".
+        The instances normalized over under "targets" and "both".
     n_negatives : int
         How many instances "sampled" draws.
     selection, temperature, top_k
@@ -94,12 +94,12 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         How much the rows of each class count; a row counts as the mean of its candidates.
     max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
         See :class:`groupnoise.training.TrainingPlan`.
-    label_spread : float
+    ordinal_smoothing : float
         For labels in an order, such as ages: over how many neighbours in `classes_` answers are
         averaged, as the deviation of a Gaussian. 0 takes labels as names.
     n_members : int
-        How many models are trained from different first weights; their probabilities are
-        averaged. An encoder of your own has one set of first weights, so it takes one member.
+        How many models are trained from different initial weights; their probabilities are
+        averaged. An encoder of your own has one set of initial weights, so it takes one member.
     mixed_precision : bool
         Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
     on_epoch : callable, optional
@@ -163,7 +163,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         schedule: str = "cosine",
         patience: int | None = None,
         keep: str = "last",
-        label_spread: float = 0.0,
+        ordinal_smoothing: float = 0.0,
         n_members: int = 1,
         mixed_precision: bool = False,
         on_epoch: ProgressCallback | None = None,
@@ -192,7 +192,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         self.schedule = schedule
         self.patience = patience
         self.keep = keep
-        self.label_spread = label_spread
+        self.ordinal_smoothing = ordinal_smoothing
         self.n_members = n_members
         self.mixed_precision = mixed_precision
         self.on_epoch = on_epoch
@@ -246,10 +246,10 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         """
         check_dropout(self.dropout)
         check_count("dim", self.dim)
-        check_positive("label_spread", self.label_spread, allow_zero=True)
+        check_positive("ordinal_smoothing", self.ordinal_smoothing, allow_zero=True)
         rows = check_features("X", X)
         indicator, self.classes_ = read_candidates(y)
-        refuse_unequal_rows(rows, indicator)
+        check_equal_rows(rows, indicator)
         trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
         self._settle_trade_off(trials)
         remember_columns(self, [X])
@@ -353,7 +353,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
         """Return log P(label | row), shape (n_rows, n_classes)."""
         members = [log_pair.log_softmax(-1) for log_pair in self._log_pair(X)]
-        return spread_over_neighbours(mean_probability(members), self.label_spread).numpy()
+        return spread_over_neighbours(mean_probability(members), self.ordinal_smoothing).numpy()
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return P(label | row), shape (n_rows, n_classes); rows sum to one."""
@@ -369,7 +369,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         """Return the best of the candidate labels of each row, shape (n_rows,)."""
         log_proba = self.predict_log_proba(X)
         indicator, _ = read_candidates(candidates, self.classes_)
-        refuse_unequal_rows(log_proba, indicator)
+        check_equal_rows(log_proba, indicator)
         best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[best]
         return labels
@@ -378,7 +378,7 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         """Return which candidate each row matches, and how all of its candidates score."""
         log_pairs = self._log_pair(X)
         indicator, _ = read_candidates(candidates, self.classes_)
-        refuse_unequal_rows(log_pairs[0], indicator)
+        check_equal_rows(log_pairs[0], indicator)
         objective, mask, outputs = self._objective(), torch.from_numpy(indicator), []
         with torch.no_grad():
             tables = [m.encode_objects(torch.arange(len(self.classes_))) for m in self._models()]
@@ -404,11 +404,11 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         return float(np.average(right, weights=weights))
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        arrays = {**self.scaler_.arrays(), "log_normaliser": self.log_normaliser_}
+        arrays = {**self.scaler_.arrays(), "log_normalizer": self.log_normaliser_}
         return self._classifier_state(), arrays
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._restore_classifier(fitted)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
-        self.log_normaliser_ = arrays["log_normaliser"]
+        self.log_normaliser_ = arrays["log_normalizer"]
         self._rebuild_members(lambda draw: self._build_model(draw, None), arrays)

@@ -120,10 +120,10 @@ def _candidates_from_table(
         memberships, class_names = read_memberships(
             table, candidate_columns, separator=label_separator, report=report
         )
-        _refuse_rows_without_candidates(memberships, table.place)
+        _check_rows_have_candidates(memberships, table.place)
         if truth_column is not None:
             right = read_truth(table, truth_column, class_names)
-            _refuse_truth_outside(right, memberships, class_names, table.place)
+            _check_truth_inside(right, memberships, class_names, table.place)
     else:
         memberships, class_names = _candidates_where_given(
             table, candidate_columns, label_separator, report
@@ -201,10 +201,10 @@ def _candidates_from_arrays(
 
     if not labels_needed:
         return PartialLabelDataset(name, matrix, memberships, class_names)
-    _refuse_rows_without_candidates(memberships, place)
+    _check_rows_have_candidates(memberships, place)
     right = _array_truth(data, truth, len(matrix), class_names, report)
     if right is not None:
-        _refuse_truth_outside(right, memberships, class_names, place)
+        _check_truth_inside(right, memberships, class_names, place)
     return PartialLabelDataset(name, matrix, memberships, class_names, truth=right)
 
 
@@ -228,7 +228,7 @@ def _array_truth(
     return class_index(array.ravel(), class_names, data.path)
 
 
-def _refuse_rows_without_candidates(memberships: BoolArray, place: Any) -> None:
+def _check_rows_have_candidates(memberships: BoolArray, place: Any) -> None:
     empty = np.flatnonzero(~memberships.any(axis=1))
     if len(empty):
         raise EmptyGroupError(
@@ -237,7 +237,7 @@ def _refuse_rows_without_candidates(memberships: BoolArray, place: Any) -> None:
         )
 
 
-def _refuse_truth_outside(
+def _check_truth_inside(
     truth: IntArray, memberships: BoolArray, class_names: Sequence[str], place: Any
 ) -> None:
     is_outside = (truth >= 0) & ~memberships[np.arange(len(truth)), np.maximum(truth, 0)]

@@ -128,7 +128,7 @@ def _with_noise(evidence: FloatArray, given: IntArray) -> Belief:
 
 def combine(first: FloatArray, second: FloatArray) -> FloatArray:
     """Multiply two kinds of evidence about the same rows, each (n_rows, n_classes)."""
-    return normalised((first + FLOOR) * (second + FLOOR))
+    return normalized((first + FLOOR) * (second + FLOOR))
 
 
 def estimate_noise(probabilities: FloatArray, labels: IntArray) -> FloatArray:
@@ -156,7 +156,7 @@ def estimate_noise(probabilities: FloatArray, labels: IntArray) -> FloatArray:
     imagined = np.eye(n_classes) / 2 + 1.0 / n_classes
     noise = _confident_noise(probabilities, labels)
     for _ in range(N_NOISE_STEPS):
-        noise = normalised(posterior(probabilities, labels, noise).T @ given + imagined)
+        noise = normalized(posterior(probabilities, labels, noise).T @ given + imagined)
     return noise
 
 
@@ -176,7 +176,7 @@ def _confident_noise(probabilities: FloatArray, labels: IntArray) -> FloatArray:
     joint = np.eye(n_classes) + 1.0 / n_classes
     np.add.at(joint, (believed[counted], labels[counted]), 1.0)
     joint *= given / joint.sum(axis=0)
-    return normalised(joint + np.finfo(float).tiny)
+    return normalized(joint + np.finfo(float).tiny)
 
 
 def posterior(probabilities: FloatArray, labels: IntArray, noise: FloatArray) -> FloatArray:
@@ -191,10 +191,10 @@ def posterior(probabilities: FloatArray, labels: IntArray, noise: FloatArray) ->
     noise : float ndarray of shape (n_classes, n_classes)
         P(given label | true label).
     """
-    return normalised((probabilities + DOUBT) * noise.T[labels])
+    return normalized((probabilities + DOUBT) * noise.T[labels])
 
 
-def normalised(weights: FloatArray) -> FloatArray:
+def normalized(weights: FloatArray) -> FloatArray:
     """Return rows scaled to sum to one."""
     result: FloatArray = weights / weights.sum(axis=1, keepdims=True)
     return result
@@ -280,7 +280,7 @@ def find_label_issues(
         if len(rows) != len(given):
             raise DataError(f"X has {len(rows)} rows, but there are {len(given)} labels.")
         neighbours = nearest_rows(Scaler("standard").fit(rows)(rows), n_neighbors)
-    belief = believe(given, np.eye(len(known))[given], normalised(table), neighbours)
+    belief = believe(given, np.eye(len(known))[given], normalized(table), neighbours)
     return judge_labels(belief, given, known)
 
 

@@ -31,7 +31,7 @@ from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.workers import Workers
 
-LEAST_TRUST = 1e-4
+MIN_TRUST = 1e-4
 """The least weight of a candidate: what evidence dismisses may still be learned."""
 
 
@@ -208,7 +208,7 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
         super().fit(
             X,  # not the rows read from it: a data frame names its columns
             _label_sets(self._candidates_of(belief.probabilities, given), classes),
-            candidate_weights=belief.probabilities + LEAST_TRUST,
+            candidate_weights=belief.probabilities + MIN_TRUST,
             validate=validate,
             workers=workers,
             checkpoint=checkpoint,
@@ -250,7 +250,7 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
             model.fit(
                 rows[training],
                 _label_sets(candidates[training], classes),
-                candidate_weights=(belief[training] + LEAST_TRUST)[:, seen],
+                candidate_weights=(belief[training] + MIN_TRUST)[:, seen],
             )
             probabilities[:, seen] = model.predict_proba(rows[held])
             return probabilities

@@ -82,7 +82,7 @@ def audit(
     from groupnoise.cli.sources import find_data, find_model_and_data
     from groupnoise.core.checks import check_choice, check_count
     from groupnoise.io.data_folder import write_groups
-    from groupnoise.io.files import refuse_own_input, refuse_unwritable_folder
+    from groupnoise.io.files import check_not_own_input, check_writable_folder
     from groupnoise.reproduce.facts import spell_command
 
     check_choice("--format", table_format, TABLE_FORMATS)
@@ -94,10 +94,10 @@ def audit(
         raise ParameterError(f"{clean} exists already; add --overwrite or give another name.")
     for folder in (output, clean):
         if folder is not None:
-            refuse_unwritable_folder(folder)
-    refuse_own_input(output, data)
+            check_writable_folder(folder)
+    check_not_own_input(output, data)
     n_folds = DEFAULT_FOLDS if folds is None and model is None else folds
-    _refuse_two_sources_of_parameters(model, param)
+    _check_one_source_of_parameters(model, param)
     if model is not None and n_folds is None:
         estimator, dataset = find_model_and_data(model, data, setting, data_dir)
     else:
@@ -123,7 +123,7 @@ def audit(
     _show(issues, how, output, clean)
 
 
-def _refuse_two_sources_of_parameters(model: Path | None, param: list[str] | None) -> None:
+def _check_one_source_of_parameters(model: Path | None, param: list[str] | None) -> None:
     if model is not None and param:
         raise ParameterError("--param goes with fitting; the model of --model has its own.")
 

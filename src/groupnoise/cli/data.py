@@ -24,7 +24,7 @@ from groupnoise.io.registry import DatasetEntry
 if TYPE_CHECKING:
     from groupnoise.io.registry import DatasetEntry
 
-MOST_BARS = 30
+MAX_BARS = 30
 BAR_WIDTH = 40
 
 
@@ -65,10 +65,10 @@ def _bars(histogram: Histogram) -> Table:
     table.add_column()
     highest = max(*histogram.counts, 1)
     bars = list(zip(histogram.labels, histogram.counts, strict=True))
-    for label, count in bars[:MOST_BARS]:
+    for label, count in bars[:MAX_BARS]:
         table.add_row(escape(label), format_fact(count), "█" * round(BAR_WIDTH * count / highest))
-    if len(bars) > MOST_BARS:
-        table.add_row("...", f"{len(bars) - MOST_BARS} more", "")
+    if len(bars) > MAX_BARS:
+        table.add_row("...", f"{len(bars) - MAX_BARS} more", "")
     return table
 
 
@@ -153,11 +153,11 @@ def describe_command(
     """Show what a data set holds and what is odd about it."""
     from groupnoise.io.describe_page import write_description
     from groupnoise.io.description import describe
-    from groupnoise.io.files import refuse_own_input, refuse_unwritable_file
+    from groupnoise.io.files import check_not_own_input, check_writable_file
 
     if html is not None:
-        refuse_own_input(html, name)
-        refuse_unwritable_file(html)
+        check_not_own_input(html, name)
+        check_writable_file(html)
     dataset, entry = find_data(name, setting, data_dir)
     description = describe(dataset)
     if html is not None:

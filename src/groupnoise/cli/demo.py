@@ -89,11 +89,11 @@ def demo(
     if output.is_file():
         raise ParameterError(f"--output must be a folder; {output} is a file.")
 
-    from groupnoise.io.files import refuse_unwritable_file, refuse_unwritable_folder, write_json
+    from groupnoise.io.files import check_writable_file, check_writable_folder, write_json
 
-    refuse_unwritable_folder(output)
+    check_writable_folder(output)
     if json_path is not None:
-        refuse_unwritable_file(json_path)
+        check_writable_file(json_path)
     rows = run_and_report(chosen_seeds, wanted, quick=quick, output=output, jobs=jobs)
     if json_path is not None:
         write_json(json_path, rows)

@@ -75,12 +75,12 @@ def export(
     ] = 200,
 ) -> None:
     """Write a recall model as a folder that loads in an instant and never runs code."""
-    from groupnoise.io.files import refuse_own_input, refuse_unwritable_folder
+    from groupnoise.io.files import check_not_own_input, check_writable_folder
     from groupnoise.recall.approximate import IndexSpec
     from groupnoise.recall.artifact import add_index, open_artifact
 
-    refuse_own_input(output, model)
-    refuse_unwritable_folder(output)
+    check_not_own_input(output, model)
+    check_writable_folder(output)
     spec = None if index is None else IndexSpec(kind=index, least_recall=least_recall)
     fitted = _load(model)
     titles, categories = None, None
@@ -177,7 +177,7 @@ def _read_card(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        card = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        card = json.loads(path.read_text(encoding="utf-8"), parse_constant=_check_not_constant)
         # Python reads more than it can send: 1e999 becomes infinite, "\ud800" half a character.
         json.dumps(card, allow_nan=False, ensure_ascii=False).encode()
     except (OSError, ValueError, RecursionError) as error:
@@ -187,5 +187,5 @@ def _read_card(path: Path | None) -> dict[str, Any]:
     return card
 
 
-def _refuse_constant(name: str) -> None:
+def _check_not_constant(name: str) -> None:
     raise ValueError(f"JSON has no {name}")

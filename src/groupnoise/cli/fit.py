@@ -192,14 +192,14 @@ def fit(
     from groupnoise.cli.out_of_core import cut_on_disk, explaining_lack_of_memory, open_log
     from groupnoise.cli.sources import find_data, setting_of
     from groupnoise.core.checks import check_fraction
-    from groupnoise.io.files import refuse_own_input, refuse_unwritable_folder
+    from groupnoise.io.files import check_not_own_input, check_writable_folder
     from groupnoise.training.distributed.environment import is_worker
     from groupnoise.training.saver import training_alone
 
     check_fraction("--validation", validation)
-    refuse_own_input(output, data)
+    check_not_own_input(output, data)
     if not is_worker():  # workers would remove each other's trial files
-        refuse_unwritable_folder(output)
+        check_writable_folder(output)
     start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)
     checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume)
     if out_of_core is not None and method != "max-matching":
@@ -282,11 +282,13 @@ def _train(
         named["validate"] = validate
     if checkpoints is not None:
         if "checkpoint" not in accepted:
-            raise ParameterError("--checkpoint goes with max-matching; rivals train in one go.")
+            raise ParameterError("--checkpoint goes with max-matching; baselines train in one go.")
         named["checkpoint"] = checkpoints
     if team.count > 1:
         if "workers" not in accepted:
-            raise ParameterError("--workers goes with max-matching; rivals train in one process.")
+            raise ParameterError(
+                "--workers goes with max-matching; baselines train in one process."
+            )
         named["workers"] = team
     if "on_epoch" in accepted:
         named["on_epoch"] = show

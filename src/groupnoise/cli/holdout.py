@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Validate = Callable[[Any], float]
 N_NEGATIVES = 100
 """What `rank_targets` draws for each row under "sampled"."""
-MOST_HELD_OUT = 10_000
+MAX_HELD_OUT = 10_000
 """Users that score an epoch of a training from disk; their standard error is below half a point."""
 SHORTEST_HELD_OUT = 3
 """Clicks of a history whose last can be held out: two are left to train on."""
@@ -115,7 +115,7 @@ def _some_long_histories(histories: Groups, share: float, seed: int) -> IntArray
             f"no history has the {SHORTEST_HELD_OUT} clicks it takes to hold its last one out"
             f"{remedy}."
         )
-    n_held = min(MOST_HELD_OUT, max(1, round(share * len(long_enough))))
+    n_held = min(MAX_HELD_OUT, max(1, round(share * len(long_enough))))
     drawn: IntArray = np.random.default_rng(seed).choice(long_enough, n_held, replace=False)
     return np.sort(drawn)
 
@@ -129,7 +129,7 @@ def hold_out_some(
     cuts the windows; and they are few, however many users there are.
     """
     histories = dataset.histories
-    n_held = min(MOST_HELD_OUT, round(share * len(histories)))
+    n_held = min(MAX_HELD_OUT, round(share * len(histories)))
     users = np.random.default_rng(seed).choice(len(histories), n_held, replace=False)
     users = np.sort(users)
     users = users[histories.offsets[users + 1] - histories.offsets[users] >= SHORTEST_HELD_OUT]

@@ -49,7 +49,7 @@ def info(
 
 
 def _part(model: Path, manifest: dict[str, Any], name: str, kind: type) -> Any:
-    """Return a part of a manifest, empty where rivals leave it out, refused if of another type."""
+    """Return a part of a manifest, empty where baselines leave it out, of the right type."""
     from groupnoise.exceptions import ModelFileError
 
     may_lack = name in ("history", "trade_off", "parameters")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import require
 from groupnoise.exceptions import ParameterError
-from groupnoise.io.files import atomic_path, refuse_own_input, refuse_unwritable_file
+from groupnoise.io.files import atomic_path, check_not_own_input, check_writable_file
 
 if TYPE_CHECKING:
     from groupnoise.clicks.catalogue import IndexedHistories
@@ -47,8 +47,8 @@ def predict(
 
     if output.suffix not in FORMATS:
         raise ParameterError(f"--output must end in {', '.join(FORMATS)}; got {output.name!r}.")
-    refuse_own_input(output, data)
-    refuse_unwritable_file(output)
+    check_not_own_input(output, data)
+    check_writable_file(output)
     fitted, dataset = find_model_and_data(model, data, setting, data_dir, needs_labels=False)
     rows = list(_answers(fitted, dataset, top))
     write_rows(output, rows)

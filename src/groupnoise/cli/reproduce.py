@@ -130,8 +130,8 @@ def reproduce(
         typer.Option(help="Searched first for data sets."),
     ] = None,
 ) -> None:
-    """Run an experiment of the paper with all rivals, and report it beside the printed figures."""
-    from groupnoise.io.files import refuse_unwritable_file, refuse_unwritable_folder, write_json
+    """Run an experiment of the paper with all baselines, reported beside the printed figures."""
+    from groupnoise.io.files import check_writable_file, check_writable_folder, write_json
     from groupnoise.reproduce.recipe_files import read_recipe
     from groupnoise.reproduce.running import TimeTable
 
@@ -141,9 +141,9 @@ def reproduce(
         raise ParameterError(f"--jobs must be a whole number of at least 1; got {jobs}.")
     if data_dir is not None and not data_dir.is_dir():
         raise ParameterError(f"--data-dir must be a folder; {data_dir} is none.")
-    refuse_unwritable_folder(output)
+    check_writable_folder(output)
     if json_path is not None:
-        refuse_unwritable_file(json_path)
+        check_writable_file(json_path)
     if trials is not None:
         seeds = f"0:{trials}"
     folder = recipes or _own_recipes()

@@ -63,13 +63,13 @@ def find_model_and_data(
     fitted = load_model(model)
     if setting is not None:
         check_choice("--setting", setting, SETTINGS)
-        _refuse_foreign(fitted, setting, model)
+        _check_setting(fitted, setting, model)
     has_names = hasattr(fitted, "feature_names_in_")
     options: dict[str, Any] = {} if setting == "rs" else {"labels_needed": needs_labels}
     if has_names:
         options["feature_names"] = fitted.feature_names_in_.tolist()
     dataset, _ = find_data(name, setting, data_dir, **options)
-    _refuse_foreign(fitted, setting_of(dataset), model)
+    _check_setting(fitted, setting_of(dataset), model)
     if has_names:
         dataset = select_features(dataset, options["feature_names"])
         # The names have served: rows go on as plain arrays, whose lack of them would be warned of.
@@ -77,7 +77,7 @@ def find_model_and_data(
     return fitted, dataset
 
 
-def _refuse_foreign(fitted: Any, setting: str, model: Path) -> None:
+def _check_setting(fitted: Any, setting: str, model: Path) -> None:
     """Refuse data of another setting than the model was trained for."""
     if hasattr(fitted, "recommend"):
         own = "rs"

@@ -75,7 +75,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         What a recommendation is made from: all clicks of the group (the paper's MM+), or the
         last one (MM).
     candidates : {"sampled", "full", "in_batch"}
-        What pair matching normalises over.
+        What pair matching normalizes over.
     n_negatives : int
         How many items "sampled" draws for a batch.
     corrected : bool

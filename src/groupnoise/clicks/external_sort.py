@@ -218,8 +218,8 @@ def _as_run(rows: ClickRows, plan: LogPlan) -> pl.DataFrame:
             columns[part] = columns[part].cast(pl.String)
         elif columns[part].dtype == pl.String:
             raise MixedIdsError(name)
-    if rows.moments is not None:
-        columns["time"] = rows.moments
+    if rows.timestamps is not None:
+        columns["time"] = rows.timestamps
     return pl.DataFrame(columns).sort("user", maintain_order=True)
 
 
@@ -337,12 +337,12 @@ def _packed_key(clicks: pl.DataFrame) -> IntArray | None:
         return None
     if not (clicks["user"].dtype.is_integer() and clicks["time"].dtype.is_integer()):
         return None
-    users, moments = clicks["user"].to_numpy(), clicks["time"].to_numpy()
-    first_user, first_moment = int(users.min()), int(moments.min())
-    span = int(moments.max()) - first_moment + 1
+    users, timestamps = clicks["user"].to_numpy(), clicks["time"].to_numpy()
+    first_user, first_timestamp = int(users.min()), int(timestamps.min())
+    span = int(timestamps.max()) - first_timestamp + 1
     if (int(users.max()) - first_user + 1) * span >= 2**63:
         return None
-    key: IntArray = (users - first_user) * span + (moments - first_moment)
+    key: IntArray = (users - first_user) * span + (timestamps - first_timestamp)
     return key
 
 

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
-from groupnoise.core.log_normalizer import log_normaliser
+from groupnoise.core.log_normalizer import log_normalizer
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.similarity import masked_logsumexp
@@ -41,7 +41,7 @@ class ItemVectors(NamedTuple):
     bias: NDArray[np.float32]
 
 
-LEAST_EXPONENT = -80.0
+MIN_EXPONENT = -80.0
 """exp of anything below comes near the smallest number of single precision."""
 
 
@@ -140,9 +140,9 @@ class ItemSlices(NamedTuple):
     Attributes
     ----------
     clicks : Tensor of shape (n_distinct, dim + 2)
-        Vectors of the distinct clicks, a one for the bias, and the normaliser taken off.
+        Vectors of the distinct clicks, a one for the bias, and the normalizer taken off.
     items : Tensor of shape (n_items, dim + 2)
-        Vectors of all items, their bias, and a one for the normaliser.
+        Vectors of all items, their bias, and a one for the normalizer.
     slot : int64 Tensor of shape (groups, size)
         Which row of `clicks` each click is.
     weight : Tensor of shape (groups, size)
@@ -183,13 +183,13 @@ def item_slices(
     vectors = model.encode_objects(distinct)
     everything = torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)
-    level = log_normaliser(vectors, targets, bias)
+    level = log_normalizer(vectors, targets, bias)
     log_trust = _log_trust(objective, vectors[slot], mask).masked_fill(~mask, -torch.inf)
     # By Cauchy and Schwarz no logit is larger than this, on either side of zero.
     largest = vectors.norm(dim=-1).amax() * targets.norm(dim=-1).amax()
     offset = targets.new_zeros(len(targets)) if bias is None else bias
     smallest = log_trust[mask].amin() - level.amax() - largest + offset.amin()
-    if smallest < LEAST_EXPONENT:
+    if smallest < MIN_EXPONENT:
         return None
     one = vectors.new_ones(1)
     return ItemSlices(
@@ -220,7 +220,7 @@ def score_items(
     distinct, slot = torch.unique(clicks, return_inverse=True)
     vectors = model.encode_objects(distinct)
     everything = torch.arange(model.n_targets)
-    level = log_normaliser(vectors, model.encode_targets(everything), model.target_bias(everything))
+    level = log_normalizer(vectors, model.encode_targets(everything), model.target_bias(everything))
     features = vectors[slot]
     log_weight = _log_trust(objective, features, mask) - level[slot]
     targets = model.encode_targets(items.flatten()).view(*items.shape, -1)
@@ -261,7 +261,7 @@ def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) 
         place[found.offsets[:-1] + found.chosen] - offsets[:-1],
         spread(found.scores, -np.inf),
         spread(found.log_weight, -np.inf),
-        spread(found.share, 0.0),
+        spread(found.responsibility, 0.0),
         offsets,
     )
 

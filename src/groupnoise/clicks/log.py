@@ -14,12 +14,12 @@ from groupnoise.core.checks import check_positive
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
+    check_no_empty_cells,
     number_ids,
     read_id_cells,
-    read_moments,
     read_numbers,
+    read_timestamps,
     reads_month_first,
-    refuse_empty_cells,
 )
 from groupnoise.io.columns import ClickColumns, find_click_columns
 from groupnoise.io.data_folder import open_if_stored
@@ -38,7 +38,7 @@ class ClickRows:
     ----------
     users, items : polars.Series
         Ids, Int64 or String.
-    moments : polars.Series, optional
+    timestamps : polars.Series, optional
         When each click happened; None if the source does not say.
     n_below_rating : int
         How many rows were left out because of their rating.
@@ -46,7 +46,7 @@ class ClickRows:
 
     users: pl.Series
     items: pl.Series
-    moments: pl.Series | None
+    timestamps: pl.Series | None
     n_below_rating: int
 
 
@@ -59,17 +59,17 @@ def click_rows(
     month_first: bool = False,
 ) -> ClickRows:
     """Return the clicks of a table; rows rated too low are left out and counted."""
-    moments = None
+    timestamps = None
     table, n_below = _drop_low_ratings(table, columns.rating, min_rating)
     table = _one_row_per_click(table, columns)
     if columns.time is not None:
-        moments = pl.Series(
-            read_moments(table, columns.time, are_dates=times_are_dates, month_first=month_first)
+        timestamps = pl.Series(
+            read_timestamps(table, columns.time, are_dates=times_are_dates, month_first=month_first)
         )
     return ClickRows(
         users=read_id_cells(table, columns.user),
         items=read_id_cells(table, columns.item),
-        moments=moments,
+        timestamps=timestamps,
         n_below_rating=n_below,
     )
 
@@ -104,7 +104,7 @@ def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
     cells = table.frame[columns.item]
     if not isinstance(cells.dtype, (pl.List, pl.Array)):
         return table
-    refuse_empty_cells(table, columns.item, cells)
+    check_no_empty_cells(table, columns.item, cells)
     is_repeated = read_id_cells(table, columns.user).is_duplicated()
     if is_repeated.any():
         row = int(is_repeated.arg_true()[1])
@@ -186,9 +186,9 @@ def read_clicks(
     if len(rows.users) == 0:
         reason = "" if min_rating is None else f" rated {min_rating:g} or more"
         raise DataError(f"{table.origin} has no click{reason}; at least one is needed.")
-    clicks, moments = _histories_of(rows, name or table.name)
+    clicks, timestamps = _histories_of(rows, name or table.name)
     if session_gap is not None:
-        clicks = _cut_sessions(clicks, moments, session_gap)
+        clicks = _cut_sessions(clicks, timestamps, session_gap)
     clicks.notes.update(
         rows_read=len(table), rows_below_min_rating=rows.n_below_rating, guesses=guesses.sentences
     )
@@ -202,9 +202,9 @@ def _histories_of(rows: ClickRows, name: str) -> tuple[ClickDataset, NDArray[Any
     """Return the histories, and the time of each of their clicks."""
     user_ids, users = number_ids(rows.users)
     item_ids, items = number_ids(rows.items)
-    moments = None if rows.moments is None else rows.moments.to_numpy()
+    timestamps = None if rows.timestamps is None else rows.timestamps.to_numpy()
     by_user = np.argsort(users, kind="stable")
-    order = by_user if moments is None else np.lexsort((moments, users))
+    order = by_user if timestamps is None else np.lexsort((timestamps, users))
     sizes = np.bincount(users, minlength=len(user_ids))
     clicks = ClickDataset(
         name=name,
@@ -213,23 +213,23 @@ def _histories_of(rows: ClickRows, name: str) -> tuple[ClickDataset, NDArray[Any
         user_ids=user_ids,
         notes={"clicks_out_of_time_order": int((order != by_user).sum())},
     )
-    return clicks, None if moments is None else moments[order]
+    return clicks, None if timestamps is None else timestamps[order]
 
 
 def _cut_sessions(
-    clicks: ClickDataset, moments: NDArray[Any] | None, session_gap: float
+    clicks: ClickDataset, timestamps: NDArray[Any] | None, session_gap: float
 ) -> ClickDataset:
     check_positive("session_gap", session_gap)
-    if moments is None:
+    if timestamps is None:
         raise DataError(
             f"{clicks.name} has no column that looks like the time, which sessions need; name it "
             "with `time` (--time)."
         )
-    begins = np.concatenate([[True], np.diff(moments) > session_gap])
+    begins = np.concatenate([[True], np.diff(timestamps) > session_gap])
     begins[clicks.histories.offsets[:-1]] = True
     starts = np.flatnonzero(begins)
     return replace(
         clicks,
-        histories=Groups(clicks.histories.objects, np.append(starts, len(moments))),
+        histories=Groups(clicks.histories.objects, np.append(starts, len(timestamps))),
         user_ids=clicks.user_ids[clicks.histories.group_of_object[starts]],
     )

@@ -1,7 +1,7 @@
 """Initial item vectors from a click log: items that lead to the same items start out alike.
 
 Most items of a catalogue are clicked a handful of times: too few for vectors that start at random
-to find their place before they fit the noise. The leading eigenvectors of the normalised matrix of
+to find their place before they fit the noise. The leading eigenvectors of the normalized matrix of
 items clicked together place every item by its neighbours, their neighbours and so on.
 """
 
@@ -97,7 +97,7 @@ def spectral_start(
     vectors *= np.minimum(START_NORM / np.maximum(norms, 1e-12), 1.0)
     table = np.zeros((n_items, dim), dtype=np.float32)
     table[:, :n_vectors] = vectors
-    # P(y | x) is the normalised count times the root of degree(y) / degree(x).
+    # P(y | x) is the normalized count times the root of degree(y) / degree(x).
     return SpectralStart(table, 0.5 * np.log(degree).astype(np.float32))
 
 

@@ -76,7 +76,7 @@ def split_clicks(
         is_tested = histories.sizes[windows.users] >= least_clicks
         in_validation, in_test = is_tested & (from_the_end == 2), is_tested & (from_the_end == 1)
     in_training = ~in_validation & ~in_test
-    _refuse_an_empty_part(protocol, in_training, in_test)
+    _check_parts_not_empty(protocol, in_training, in_test)
     return WindowSplit(
         train=take_windows(windows, in_training),
         validation=take_windows(windows, in_validation),
@@ -100,7 +100,7 @@ def _two_random_windows(
     return in_validation & is_tested, in_test & is_tested
 
 
-def _refuse_an_empty_part(protocol: str, in_training: BoolArray, in_test: BoolArray) -> None:
+def _check_parts_not_empty(protocol: str, in_training: BoolArray, in_test: BoolArray) -> None:
     for part, rows in {"test": in_test, "training": in_training}.items():
         if not rows.any():
             raise DataError(

@@ -139,12 +139,13 @@ def _session_bounds(
             "how='session' needs the click `times` and the `gap` between sessions."
         )
     check_positive("gap", gap)
-    moments = np.asarray(times)
-    if moments.shape != (histories.n_objects,):
+    timestamps = np.asarray(times)
+    if timestamps.shape != (histories.n_objects,):
         raise DataError(
-            f"{histories.n_objects} clicks came with times of shape {moments.shape}; one per click."
+            f"{histories.n_objects} clicks came with times of shape {timestamps.shape}; "
+            "give one per click."
         )
-    pauses = np.diff(moments)
+    pauses = np.diff(timestamps)
     begins = np.concatenate([[True], pauses > gap])
     begins[histories.offsets[:-1]] = True
     goes_back = np.flatnonzero(~begins[1:] & (pauses < 0))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from groupnoise.core.groups import Groups
     from groupnoise.core.joint_matching import JointMatching
-    from groupnoise.core.log_normalizer import log_normaliser
+    from groupnoise.core.log_normalizer import log_normalizer
     from groupnoise.core.loss import GroupLoss
     from groupnoise.core.metrics import (
         Reliability,
@@ -102,7 +102,7 @@ __getattr__, __dir__ = lazy_names(
         "covering_rate": "groupnoise.core.metrics",
         "expected_calibration_error": "groupnoise.core.metrics",
         "hit_at_k": "groupnoise.core.metrics",
-        "log_normaliser": "groupnoise.core.log_normalizer",
+        "log_normalizer": "groupnoise.core.log_normalizer",
         "make_selection": "groupnoise.core.objective",
         "make_weighting": "groupnoise.core.objective",
         "masked_logsumexp": "groupnoise.core.similarity",
@@ -158,7 +158,7 @@ __all__ = [
     "covering_rate",
     "expected_calibration_error",
     "hit_at_k",
-    "log_normaliser",
+    "log_normalizer",
     "make_selection",
     "make_weighting",
     "masked_logsumexp",

@@ -1,4 +1,4 @@
-"""The set that pair matching normalises over: all, a shared sample, or the rest of the batch."""
+"""The set that pair matching normalizes over: all, a shared sample, or the rest of the batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Candidates:
     Attributes
     ----------
     ids : int64 Tensor of shape (n_candidates,)
-        Targets (or objects) to normalise over.
+        Targets (or objects) to normalize over.
     log_expected_count : Tensor of shape (n_candidates,), optional
         Subtracted from the logits, so that a sample estimates the whole (logQ); None leaves
         them as they are.

@@ -111,7 +111,7 @@ class EncodedBatch(NamedTuple):
     wanted_offset : Tensor of shape (groups,)
         Added to the logits of the group's target.
     candidates : Tensor of shape (n_candidates, dim)
-        g of the set that is normalised over.
+        g of the set that is normalized over.
     offset : Tensor of shape (n_candidates,)
         Added to the logits of the candidates.
     """

@@ -16,14 +16,14 @@ from groupnoise.exceptions import DataError
 def rows_to_predict(estimator: Any, X: Any) -> FloatArray:
     """Return checked rows of the width and the column names seen in `fit`."""
     rows = check_features("X", X)
-    refuse_other_columns(estimator, [X])
+    check_same_columns(estimator, [X])
     return rows
 
 
 def remember_columns(estimator: Any, tables: Sequence[Any]) -> None:
     """Set `n_features_in_` and, for data frames, `feature_names_in_`; all tables must agree."""
     validate_data(estimator, tables[0], "no_validation", reset=True, skip_check_array=True)
-    refuse_other_columns(estimator, tables[1:])
+    check_same_columns(estimator, tables[1:])
 
 
 def name_columns(estimator: Any, names: Sequence[str]) -> None:
@@ -31,7 +31,7 @@ def name_columns(estimator: Any, names: Sequence[str]) -> None:
     estimator.feature_names_in_ = np.asarray(names, dtype=object)
 
 
-def refuse_other_columns(estimator: Any, tables: Sequence[Any]) -> None:
+def check_same_columns(estimator: Any, tables: Sequence[Any]) -> None:
     """Refuse tables of another width, or data frames whose columns have other names or order."""
     for table in tables:
         try:

@@ -65,7 +65,7 @@ class Groups:
         ]
         if not parts:
             raise DataError("0 groups were given; at least one is needed.")
-        _refuse_empty(np.array([len(part) for part in parts]))
+        _check_not_empty(np.array([len(part) for part in parts]))
         widths = {part.shape[1:] for part in parts}
         if len(widths) > 1:
             row = next(i for i, part in enumerate(parts) if part.shape[1:] != parts[0].shape[1:])
@@ -85,7 +85,7 @@ class Groups:
         n_groups, size = dense.shape[:2]
         if n_groups == 0:
             raise DataError("0 groups were given; at least one is needed.")
-        _refuse_empty(np.full(n_groups, size))
+        _check_not_empty(np.full(n_groups, size))
         offsets = np.arange(n_groups + 1) * size
         return cls(dense.reshape(n_groups * size, *dense.shape[2:]), offsets, _as_targets(targets))
 
@@ -294,7 +294,7 @@ def _as_rows(name: str, values: ArrayLike) -> NDArray[Any]:
     return rows
 
 
-def _refuse_empty(sizes: NDArray[np.integer[Any]]) -> None:
+def _check_not_empty(sizes: NDArray[np.integer[Any]]) -> None:
     empty = np.flatnonzero(sizes == 0)
     if len(empty):
         raise EmptyGroupError(
@@ -327,5 +327,5 @@ def _checked_offsets(offsets: ArrayLike, n_objects: int) -> IntArray:
                 f"entry {row} ({values[row]})."
             )
         if not sizes.all():
-            _refuse_empty(np.diff(values))
+            _check_not_empty(np.diff(values))
     return values

@@ -69,7 +69,7 @@ def read_label_sets(
     if len(indicator) == 0:
         raise DataError(f"{name} has 0 rows; at least one is needed.")
     if classes is None:
-        _refuse_single_class(indicator, found, name)
+        _check_two_classes(indicator, found, name)
     return indicator, found
 
 
@@ -80,7 +80,7 @@ def holds_plain_labels(values: Any) -> bool:
     return not any(isinstance(row, _COLLECTIONS) for row in values)
 
 
-def _refuse_single_class(indicator: BoolArray, classes: NDArray[Any], name: str) -> None:
+def _check_two_classes(indicator: BoolArray, classes: NDArray[Any], name: str) -> None:
     seen = classes[indicator.any(axis=0)]
     if len(seen) == 0:
         raise DataError(f"{name} holds no label in any row; every row is empty.")
@@ -304,15 +304,15 @@ def answered_right(predicted: NDArray[Any], y: Any, classes: NDArray[Any]) -> Bo
     """
     if holds_plain_labels(y):
         truth = np.asarray(y)
-        refuse_unequal_rows(predicted, truth)
+        check_equal_rows(predicted, truth)
         return np.asarray(predicted == truth, dtype=bool)
     candidates, _ = read_candidates(y, classes)
-    refuse_unequal_rows(predicted, candidates)
+    check_equal_rows(predicted, candidates)
     answers, _ = read_candidates(predicted, classes)
     return np.asarray((candidates & answers).any(axis=1))
 
 
-def refuse_unequal_rows(rows: Any, indicator: NDArray[Any]) -> None:
+def check_equal_rows(rows: Any, indicator: NDArray[Any]) -> None:
     """Raise if candidates were given for another number of rows than there are."""
     if len(rows) != len(indicator):
         raise DataError(

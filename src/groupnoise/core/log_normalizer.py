@@ -1,6 +1,6 @@
 """log of the softmax denominator of Eq. 4, in chunks and with a backward pass of its own.
 
-The normaliser of a query is log sum_c exp(query . candidate_c + offset_c). Its gradient needs only
+The normalizer of a query is log sum_c exp(query . candidate_c + offset_c). Its gradient needs only
 the log-sum-exp itself, so with many candidates nothing else is kept: the backward pass computes
 the probabilities again, chunk by chunk, and memory grows with the chunk instead of |Y|. Queries
 whose upstream gradient is zero are skipped: under max selection that is all but the chosen ones,
@@ -23,7 +23,7 @@ CHUNK_ELEMENTS = 1 << 19
 """Beyond that, logits held at a time (2 MB): large enough for BLAS, small enough for the cache."""
 
 
-def log_normaliser(
+def log_normalizer(
     queries: Tensor,
     candidates: Tensor,
     offset: Tensor | None = None,
@@ -34,9 +34,9 @@ def log_normaliser(
     Parameters
     ----------
     queries : Tensor of shape (n_queries, dim)
-        Vectors to be normalised.
+        Vectors to be normalized.
     candidates : Tensor of shape (n_candidates, dim)
-        Vectors of the set that is normalised over.
+        Vectors of the set that is normalized over.
     offset : Tensor of shape (n_candidates,), optional
         Added to the logits of each candidate: its bias, or a correction for sampling.
     excluded : pair of int64 Tensors of shape (n_pairs,), optional

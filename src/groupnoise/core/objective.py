@@ -28,19 +28,19 @@ class LossOutput(NamedTuple):
         log P(target | object) + strength * log P(object | group) + log recency; zero at padding.
     log_weight : Tensor of shape (groups, size)
         log P(object | group); zero without a weighting.
-    share : Tensor of shape (groups, size)
+    responsibility : Tensor of shape (groups, size)
         The part each object has in its group's score.
     """
 
     per_group: Tensor
     scores: Tensor
     log_weight: Tensor
-    share: Tensor
+    responsibility: Tensor
 
     @property
     def chosen(self) -> Tensor:
         """The place of the object with the largest share, shape (groups,); first wins ties."""
-        return self.share.argmax(-1)
+        return self.responsibility.argmax(-1)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from groupnoise.core.encoded_batch import (
     encode_batch,
     products_of_members,
 )
-from groupnoise.core.log_normalizer import log_normaliser
+from groupnoise.core.log_normalizer import log_normalizer
 from groupnoise.core.model import MatchingModel
 from groupnoise.exceptions import ParameterError
 
@@ -64,12 +64,12 @@ class Matcher(Protocol):
 
 @dataclass(frozen=True)
 class PairMatching:
-    """log P(target | object), normalised over targets (the paper), over objects, or both ways.
+    """log P(target | object), normalized over targets (the paper), over objects, or both ways.
 
     Parameters
     ----------
     source : CandidateSource
-        Draws the candidates: targets, or object ids when normalising over objects alone.
+        Draws the candidates: targets, or object ids when normalizing over objects alone.
     normalize : {"targets", "objects", "both"}
         Eq. 4 divides by the sum over targets. Over objects it is the ordinary classifier when
         objects are labels. "both" is the mean of the two log probabilities: an object that is in
@@ -154,7 +154,7 @@ class PairMatching:
                 'normalize="objects" takes all objects or those of the batch as candidates; '
                 'a sample and its correction belong to normalize="targets".'
             )
-        level = log_normaliser(targets, model.encode_objects(drawn.ids))  # (groups,)
+        level = log_normalizer(targets, model.encode_objects(drawn.ids))  # (groups,)
         # The bias of a target is the same for every object and cancels.
         return dot - level.unsqueeze(-1)
 
@@ -189,10 +189,10 @@ def _over_targets(
     """Return log P(target | object) at every place, shape (groups, size)."""
     logit = dot + encoded.wanted_offset.unsqueeze(-1)
     if drawn.holds_wanted:
-        level = log_normaliser(encoded.vectors, encoded.candidates, encoded.offset)
+        level = log_normalizer(encoded.vectors, encoded.candidates, encoded.offset)
         return logit - objects.at_places(level)
     queries, query, excluded = _queries(encoded.vectors, objects.slot, targets, drawn.ids)
-    others = log_normaliser(queries, encoded.candidates, encoded.offset, excluded)
+    others = log_normalizer(queries, encoded.candidates, encoded.offset, excluded)
     others = others.index_select(0, query.flatten()).view_as(logit)
     # The wanted target against the rest: logit - log(exp(logit) + exp(others)).
     return F.logsigmoid(logit - others)

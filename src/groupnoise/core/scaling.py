@@ -40,7 +40,7 @@ class Scaler:
 
     def fit(self, rows: NDArray[Any]) -> Scaler:
         """Learn powers, centre and spread from rows of shape (n_rows, n_features)."""
-        _refuse_beyond_float32(rows)
+        _check_within_float32(rows)
         n_features = rows.shape[1]
         self.centre, self.spread = np.zeros(n_features), np.ones(n_features)
         if self.kind == "power":
@@ -60,7 +60,7 @@ class Scaler:
 
         A value whose scaled one does not fit is refused, since any answer to it would be nan.
         """
-        _refuse_beyond_float32(rows)
+        _check_within_float32(rows)
         if self.kind == "none":
             return rows.astype(np.float32, copy=False)
         if self.power is not None:
@@ -73,7 +73,7 @@ class Scaler:
         with np.errstate(over="ignore"):
             single = scaled.astype(np.float32)
         if not np.isfinite(single).all():
-            _refuse_place(rows, *np.argwhere(~np.isfinite(single))[0])
+            _check_place(rows, *np.argwhere(~np.isfinite(single))[0])
         return single
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -93,15 +93,15 @@ class Scaler:
         return scaler
 
 
-def _refuse_beyond_float32(rows: NDArray[Any]) -> None:
+def _check_within_float32(rows: NDArray[Any]) -> None:
     """Refuse a value that would be infinite once scaled, or drown all others of its feature."""
     largest = np.finfo(np.float32).max
     is_double = rows.dtype.kind == "f" and rows.dtype.itemsize > 4
     if is_double and rows.size and (rows.max() > largest or rows.min() < -largest):
-        _refuse_place(rows, *np.argwhere(np.abs(rows) > largest)[0])
+        _check_place(rows, *np.argwhere(np.abs(rows) > largest)[0])
 
 
-def _refuse_place(rows: NDArray[Any], row: int, column: int) -> None:
+def _check_place(rows: NDArray[Any], row: int, column: int) -> None:
     raise DataError(
         f"row {row}, column {column} of the features holds {rows[row, column]:g}, which does "
         "not fit single precision; correct it, or divide this feature by a constant."

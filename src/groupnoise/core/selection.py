@@ -20,7 +20,7 @@ class Selected(NamedTuple):
     """The score of each group, shape (groups,), and the shares, shape (groups, size)."""
 
     log_score: Tensor
-    share: Tensor
+    responsibility: Tensor
 
 
 class Selection(Protocol):

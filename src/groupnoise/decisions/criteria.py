@@ -13,7 +13,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.metrics import approximated_accuracy, covering_rate, hit_at_k, ndcg_at_k
 from groupnoise.exceptions import DataError
 
-LEAST_CHANCE = 1e-12
+MIN_CHANCE = 1e-12
 TOP = 10
 SCORES_AT_ONCE = 1 << 25
 """Scores of windows held at a time: 128 MB in single precision."""
@@ -126,4 +126,4 @@ def _log_sums(scores: FloatArray) -> FloatArray:
 
 
 def _mean_log(chances: FloatArray) -> float:
-    return float(np.mean(np.log(np.maximum(chances, LEAST_CHANCE))))
+    return float(np.mean(np.log(np.maximum(chances, MIN_CHANCE))))

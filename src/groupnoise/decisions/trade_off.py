@@ -27,8 +27,8 @@ TEMPERATURES = ((1.0, 0.5), (1.0, 1.0), (1.0, 0.2))
 TOLERANCE = 0.0025
 """A stronger weighting has to earn this much covering rate."""
 HELD_OUT = 0.2
-MOST_TRIAL_GROUPS = 20_000
-MOST_HELD_OUT_GROUPS = 2_000
+MAX_TRIAL_GROUPS = 20_000
+MAX_HELD_OUT_GROUPS = 2_000
 FEWEST_GROUPS = 10
 RUNS = 50
 """Click windows are held out in runs of neighbours, since neighbours share their clicks."""
@@ -112,7 +112,7 @@ def choose_trade_off(estimator: Any, data: TrialData, generator: np.random.Gener
             "Give weighting_strength and temperature as numbers."
         )
     held = data.hold_out(generator)
-    kept = generator.permutation(np.setdiff1d(np.arange(len(data)), held))[:MOST_TRIAL_GROUPS]
+    kept = generator.permutation(np.setdiff1d(np.arange(len(data)), held))[:MAX_TRIAL_GROUPS]
     kept.sort()
     seed = int(generator.integers(2**31))
     trials = []
@@ -202,7 +202,7 @@ class WindowTrials:
         n_held = max(1, round(HELD_OUT * len(runs)))
         taken = generator.permutation(len(runs))[:n_held]
         held = np.concatenate([runs[number] for number in taken])
-        return np.sort(generator.permutation(held)[:MOST_HELD_OUT_GROUPS])
+        return np.sort(generator.permutation(held)[:MAX_HELD_OUT_GROUPS])
 
     def judge(self, trial: Any, kept: IntArray, held: IntArray) -> GroupCriteria:
         """Fit on some windows and judge by others."""
@@ -212,7 +212,7 @@ class WindowTrials:
 
 def _hold_out_rows(indicator: BoolArray, generator: np.random.Generator) -> IntArray:
     """Draw rows to hold out, leaving at least one row of every label to learn from."""
-    n_held = min(max(1, round(HELD_OUT * len(indicator))), MOST_HELD_OUT_GROUPS)
+    n_held = min(max(1, round(HELD_OUT * len(indicator))), MAX_HELD_OUT_GROUPS)
     held = np.sort(generator.permutation(len(indicator))[:n_held])
     n_left = indicator.sum(axis=0) - indicator[held].sum(axis=0)
     return held[~indicator[held][:, n_left == 0].any(axis=1)]

@@ -68,15 +68,15 @@ _LONGEST_ID = 1000
 def read_numbers(table: Table, column: str) -> FloatArray:
     """Return a column as finite numbers, shape (n_rows,)."""
     cells = _flat_column(table, column)
-    refuse_empty_cells(table, column, cells)
+    check_no_empty_cells(table, column, cells)
     text = cells.str.strip_chars() if cells.dtype == pl.String else cells
     numbers = text.cast(pl.Float64, strict=False)
     if numbers.null_count():
-        refuse_decimal_commas(table, [column])
-    _refuse_cells(
+        check_decimal_commas(table, [column])
+    _check_cells(
         table, column, cells, numbers.is_null(), "is not a number", "correct or drop that row"
     )
-    _refuse_cells(
+    _check_cells(
         table, column, cells, ~numbers.is_finite(), "is not finite", "impute or drop that row"
     )
     values: FloatArray = numbers.to_numpy()
@@ -89,7 +89,7 @@ def holds_dates(table: Table, column: str) -> bool:
     return bool(first.dtype == pl.String and first.cast(pl.Float64, strict=False).null_count())
 
 
-def read_moments(
+def read_timestamps(
     table: Table, column: str, *, are_dates: bool | None = None, month_first: bool = False
 ) -> NDArray[Any]:
     """Return a column of times, shape (n_rows,): numbers as they are, dates as seconds.
@@ -98,25 +98,25 @@ def read_moments(
     `month_first` is what `reads_month_first` says of the column.
     """
     cells = _flat_column(table, column)
-    refuse_empty_cells(table, column, cells)
+    check_no_empty_cells(table, column, cells)
     if are_dates is None:
         are_dates = holds_dates(table, column)
     if cells.dtype == pl.String and are_dates:
-        moments = _parse_dates(table, column, cells, month_first)
+        timestamps = _parse_dates(table, column, cells, month_first)
     elif cells.dtype.is_temporal():
-        moments = cells
+        timestamps = cells
     elif cells.dtype.is_integer():
         return np.asarray(cells.to_numpy(), dtype=np.int64)
     else:
         return read_numbers(table, column)
-    seconds: NDArray[Any] = moments.cast(pl.Datetime("us")).to_physical().to_numpy() / 1e6
+    seconds: NDArray[Any] = timestamps.cast(pl.Datetime("us")).to_physical().to_numpy() / 1e6
     return seconds
 
 
 def read_id_cells(table: Table, column: str) -> pl.Series:
     """Return a column of ids: Int64 if all cells are whole numbers, String otherwise."""
     cells = _flat_column(table, column)
-    refuse_empty_cells(table, column, cells)
+    check_no_empty_cells(table, column, cells)
     return as_id_cells(table, column, cells)
 
 
@@ -167,16 +167,16 @@ def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
         whole = cells.cast(pl.Int64)
         return whole
     if cells.dtype.is_float():
-        _refuse_cells(
+        _check_cells(
             table, column, cells, ~cells.is_finite(), "cannot be an id", "fill it or drop that row"
         )
         # From here on neighbouring whole numbers share one float, so two ids would become one.
         limit = 2**24 if cells.dtype == pl.Float32 else 2**53
-        _refuse_cells(
+        _check_cells(
             table, column, cells, cells.abs() >= limit, "is too large for a number with a fraction",
             "write the ids as whole numbers or text",
         )  # fmt: skip
-        _refuse_cells(
+        _check_cells(
             table, column, cells, ~(cells == cells.round(0)), "is not a whole number",
             "ids must be text or whole numbers",
         )  # fmt: skip
@@ -184,12 +184,12 @@ def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
         return whole
     # Blanks around an id come from the file's layout: 'a' and ' a' would be one item twice.
     text: pl.Series = cells.cast(pl.String).str.strip_chars()
-    _refuse_cells(table, column, cells, text == "", "is blank", "fill it or drop that row")
+    _check_cells(table, column, cells, text == "", "is blank", "fill it or drop that row")
     if text.str.contains(WHOLE_NUMBER).all():
         whole = text.cast(pl.Int64)
         return whole
     is_odd = (text.str.len_chars() > _LONGEST_ID) | text.str.contains("\x00", literal=True)
-    _refuse_cells(
+    _check_cells(
         table, column, text, is_odd, "cannot be an id",
         f"ids have at most {_LONGEST_ID} characters and no NUL; look for a quotation mark that "
         "is never closed",
@@ -225,18 +225,16 @@ def is_mostly_numeric(table: Table, column: str) -> bool:
     return n_filled > 0 and bool(2 * (len(cells) - numbers.null_count()) >= n_filled)
 
 
-def refuse_decimal_commas(table: Table, columns: Sequence[str]) -> None:
+def check_decimal_commas(table: Table, columns: Sequence[str]) -> None:
     """Refuse numbers such as 0,5 in columns of text, naming the first."""
     for column in columns:
         cells = table.frame[column]
         if cells.dtype == pl.String:
             is_bad = cells.str.contains(r"^\s*-?\d+,\d+\s*$")
-            _refuse_cells(
-                table, column, cells, is_bad, "has a comma", "write decimals with a point"
-            )
+            _check_cells(table, column, cells, is_bad, "has a comma", "write decimals with a point")
 
 
-def refuse_empty_cells(table: Table, column: str, cells: pl.Series) -> None:
+def check_no_empty_cells(table: Table, column: str, cells: pl.Series) -> None:
     """Refuse a column with empty cells, naming the first."""
     if cells.null_count():
         row = int(cells.is_null().arg_true()[0])
@@ -256,7 +254,7 @@ def _flat_column(table: Table, column: str) -> pl.Series:
     return cells
 
 
-def _refuse_cells(
+def _check_cells(
     table: Table, column: str, cells: pl.Series, is_bad: pl.Series, fault: str, remedy: str
 ) -> None:
     rows = is_bad.arg_true()
@@ -278,7 +276,7 @@ def _parse_dates(table: Table, column: str, cells: pl.Series, month_first: bool)
     except pl.exceptions.PolarsError:  # no date format fits even the first cells
         dates = pl.Series([None] * len(cells), dtype=pl.Datetime("us"))
     kind = "month/day/year" if month_first else "a date"
-    _refuse_cells(
+    _check_cells(
         table, column, cells, dates.is_null(), f"is neither a number nor {kind} like the others",
         "write all times as seconds or as YYYY-MM-DD HH:MM:SS",
     )  # fmt: skip
@@ -287,7 +285,7 @@ def _parse_dates(table: Table, column: str, cells: pl.Series, month_first: bool)
 
 def _rows_of_lists(table: Table, column: str) -> FloatArray:
     cells = table.frame[column]
-    refuse_empty_cells(table, column, cells)
+    check_no_empty_cells(table, column, cells)
     lists = cells.cast(pl.List(pl.Float64), strict=False)
     widths = lists.list.len().to_numpy()
     odd = np.flatnonzero(widths != widths[0])

@@ -177,12 +177,12 @@ def _unnamed_click_columns(head: pl.DataFrame) -> dict[str, str] | None:
     if head.width not in parts or head.height == 0:
         return None
     named = dict(zip(parts[head.width], head.columns, strict=True))
-    if head.width == 3 and _looks_like_a_moment(str(head[0, 2])):
+    if head.width == 3 and _looks_like_a_timestamp(str(head[0, 2])):
         named["time"] = named.pop("rating")
     return named
 
 
-def _looks_like_a_moment(cell: str) -> bool:
+def _looks_like_a_timestamp(cell: str) -> bool:
     """Tell seconds since 1970 and dates from ratings, which are small."""
     try:
         return float(cell) > 1e6

@@ -231,7 +231,7 @@ def select_features(dataset: Any, names: Sequence[str]) -> Any:
     own = dataset.feature_names
     if own is None or tuple(own) == tuple(names):
         return dataset
-    refuse_missing_features(dataset.name, names, own)
+    check_no_missing_features(dataset.name, names, own)
     columns = [own.index(name) for name in names]
     named = replace(dataset, feature_names=tuple(names))
     if isinstance(named, PartialLabelDataset):
@@ -239,7 +239,7 @@ def select_features(dataset: Any, names: Sequence[str]) -> Any:
     return replace(named, bags=Groups(named.bags.objects[:, columns], named.bags.offsets))
 
 
-def refuse_missing_features(origin: str, wanted: Sequence[str], there: Sequence[str]) -> None:
+def check_no_missing_features(origin: str, wanted: Sequence[str], there: Sequence[str]) -> None:
     """Refuse data without some of the features that a model learned from."""
     missing = [repr(name) for name in wanted if name not in there]
     if missing:

@@ -102,7 +102,7 @@ def open_delimited(
             report(f"{path} has no header line; its columns are numbered from column_1")
     if header:
         names = [name for name in first_cells if name or not unnamed_may_repeat]
-        _refuse_repeated_names(path, names)
+        _check_names_once(path, names)
     return replace(draft, has_header=header)
 
 
@@ -139,7 +139,7 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _refuse_repeated_names(path: str, names: list[str]) -> None:
+def _check_names_once(path: str, names: list[str]) -> None:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise DataError(

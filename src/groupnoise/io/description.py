@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from groupnoise.core.arrays import IntArray
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
 
-MOST_SINGLE_BARS = 24
+MAX_SINGLE_BARS = 24
 """Up to this many distinct sizes get a bar each; beyond, bins double in width."""
 
 
@@ -45,7 +45,7 @@ def histogram_of_sizes(title: str, sizes: ArrayLike) -> Histogram:
     """
     values = np.asarray(sizes)
     least, most = int(values.min()), int(values.max())
-    if most - least < MOST_SINGLE_BARS:
+    if most - least < MAX_SINGLE_BARS:
         counts = np.bincount(values - least, minlength=most - least + 1)
         labels = [str(value) for value in range(least, most + 1)]
         return Histogram(title, tuple(labels), tuple(counts.tolist()))
@@ -66,7 +66,7 @@ def histogram_of_classes(title: str, counts: ArrayLike, names: Sequence[str]) ->
     return Histogram(title, tuple(names), tuple(np.asarray(counts).tolist()))
 
 
-MOST_NAMED = 8
+MAX_NAMED = 8
 """A sentence names this many features or classes at most."""
 
 
@@ -87,8 +87,8 @@ def count_oddity(
     if names is None:
         return [sentence]
     odd = [name for name, odd in zip(names, is_odd, strict=True) if odd]
-    more = f" and {n_odd - MOST_NAMED} more" if n_odd > MOST_NAMED else ""
-    return [f"{sentence}: {', '.join(odd[:MOST_NAMED])}{more}"]
+    more = f" and {n_odd - MAX_NAMED} more" if n_odd > MAX_NAMED else ""
+    return [f"{sentence}: {', '.join(odd[:MAX_NAMED])}{more}"]
 
 
 def is_duplicate_row(features: NDArray[Any]) -> NDArray[np.bool_]:

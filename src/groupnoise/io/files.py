@@ -53,7 +53,7 @@ def explaining_writes(path: Path) -> Iterator[None]:
         raise refused from error
 
 
-def refuse_unwritable_folder(folder: Path) -> None:
+def check_writable_folder(folder: Path) -> None:
     """Refuse a folder that cannot be made or written in, before the long work; leave no trace."""
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is a file; give a folder to write to.")
@@ -74,17 +74,17 @@ def refuse_unwritable_folder(folder: Path) -> None:
                 place.rmdir()
 
 
-def refuse_unwritable_file(path: Path) -> None:
+def check_writable_file(path: Path) -> None:
     """Refuse a file that cannot be written, before the long work; leave no trace."""
     if path.is_dir():
         raise OutputError(f"{path} is a folder; give a file to write to.")
     try:
-        refuse_unwritable_folder(path.parent)
+        check_writable_folder(path.parent)
     except OutputError as error:
         raise OutputError(f"{path} cannot be written: {error}") from error
 
 
-def refuse_own_input(output: Path, source: Path | str) -> None:
+def check_not_own_input(output: Path, source: Path | str) -> None:
     """Refuse to write over what is read: a file or folder, or a file of a folder or a glob."""
     target = Path(output).resolve()
     for place in {str(source), *glob.glob(str(source), recursive=True)}:

@@ -14,10 +14,10 @@ from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
     as_id_cells,
+    check_no_empty_cells,
     ids_as_array,
     number_cells,
     read_numbers,
-    refuse_empty_cells,
 )
 from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report
@@ -156,7 +156,7 @@ def _single_labels(
 ) -> tuple[IntArray, pl.Series]:
     """Return one entry per label of a row: the row, and the label as an id cell."""
     cells = table.frame[column]
-    refuse_empty_cells(table, column, cells)
+    check_no_empty_cells(table, column, cells)
     if cells.dtype == pl.String and is_bracketed(cells):
         report(f"took the brackets in column {column!r} as those of lists")
         lists = read_lists(cells) if separator is None else None

@@ -1,6 +1,6 @@
 """Model folders: `manifest.json` and one safetensors file, written atomically, never executed.
 
-The manifest names the tensor file by its content, so replacing the manifest is the single moment
+The manifest names the tensor file by its content, so replacing the manifest is the single timestamp
 at which a new model becomes visible; a crash before it leaves the old model whole.
 """
 

@@ -36,13 +36,11 @@ def load_model(path: Path | str, *, encoder: nn.Module | None = None) -> Any:
     estimator
         As it was when it was saved.
     """
-    kind = read_manifest(path).get("kind")
+    kind = str(read_manifest(path).get("kind"))
+    own = {} if encoder is None else {"encoder": encoder}
     for home in map(importlib.import_module, _HOMES):
         if kind in home.__all__ and hasattr(getattr(home, kind), "load"):
-            estimator = getattr(home, kind)
-            return (
-                estimator.load(path) if encoder is None else estimator.load(path, encoder=encoder)
-            )
+            return getattr(home, kind).load(path, **own)
     raise ModelFileError(
         f"{path} holds a {kind!r}, which is no estimator or baseline of this version of groupnoise."
     )

@@ -109,8 +109,8 @@ def load_clicks(path: Path, items_path: Path | None = None) -> ClickDataset:
 def load_movietweetings(path: Path, movies_path: Path | None = None) -> ClickDataset:
     """Read `user::movie::rating::time` lines; clicks of a user are put in order of time."""
     table = np.array([line.split("::") for line in _read_text(path).splitlines()])
-    user, movie, _, moment = table.T
-    order = np.lexsort((moment.astype(np.int64), user.astype(np.int64)))
+    user, movie, _, timestamp = table.T
+    order = np.lexsort((timestamp.astype(np.int64), user.astype(np.int64)))
     clicks = _histories(path.stem, user[order].astype(np.int64), movie[order])
     if movies_path is None:
         return clicks

@@ -109,7 +109,7 @@ class ApproximateRanker:
         if method == "mm":
             clicks = np.array([history[-1] for history in histories], dtype=np.int64)
             positions, scores = self._index.search(vectors.query_rows(clicks), n)
-            return positions, scores - vectors.log_normaliser[clicks, None]
+            return positions, scores - vectors.log_normalizer[clicks, None]
         groups = [vectors.group_of(history) for history in histories]
         n_nominees = min(NOMINEES_PER_ITEM * n, len(vectors.targets))
         nominees, _ = self._index.search(vectors.query_rows(np.concatenate(groups)), n_nominees)

@@ -65,7 +65,7 @@ def write_artifact(
         What readers should know: name, data, metrics, date. Anything JSON can hold.
     scoring : mapping, optional
         `weighting_strength` (1), `similarity_scale` (1), `recency` (0: order does not count),
-        `window_size` (None: MM+ looks at every click) and `log_normaliser`, an ndarray of shape
+        `window_size` (None: MM+ looks at every click) and `log_normalizer`, an ndarray of shape
         (n_items,) computed here, in blocks, where it is absent or None.
     index : IndexSpec, optional
         Also build a faiss index; refused where its measured recall is below what the spec asks.
@@ -83,7 +83,7 @@ def write_artifact(
     ['cup', 'cup']
     """
     rules = dict(scoring or {})
-    given_normaliser = rules.pop("log_normaliser", None)
+    given_normaliser = rules.pop("log_normalizer", None)
     vectors = _matching_vectors(query_vectors, target_vectors, target_bias, rules)
     item_arrays, category_names = pack_items(
         ids=ids, popularity=popularity, titles=titles, categories=categories
@@ -93,10 +93,10 @@ def write_artifact(
         raise DataError(f"there are {len(item_arrays['ids'])} ids for {n_items} item vectors.")
     if given_normaliser is None:
         given_normaliser = log_normalisers(vectors.query_rows(np.arange(n_items)), vectors.targets)
-    normaliser = np.asarray(given_normaliser, dtype=np.float32)
-    if normaliser.shape != (n_items,):
-        raise DataError(f"log_normaliser must have shape ({n_items},); got {normaliser.shape}.")
-    arrays = {**item_arrays, "target_vectors": vectors.targets, "log_normaliser": normaliser}
+    normalizer = np.asarray(given_normaliser, dtype=np.float32)
+    if normalizer.shape != (n_items,):
+        raise DataError(f"log_normalizer must have shape ({n_items},); got {normalizer.shape}.")
+    arrays = {**item_arrays, "target_vectors": vectors.targets, "log_normalizer": normalizer}
     if vectors.queries is not vectors.targets:
         arrays["query_vectors"] = vectors.queries
     manifest: dict[str, Any] = {
@@ -238,7 +238,7 @@ def _matching_vectors(
     return MatchingVectors(
         targets=with_bias,
         queries=query_rows,
-        log_normaliser=np.zeros(n_items, dtype=np.float32),
+        log_normalizer=np.zeros(n_items, dtype=np.float32),
         weighting_strength=_strength(rules, "weighting_strength", 1.0),
         similarity_scale=_strength(rules, "similarity_scale", 1.0),
         recency=_strength(rules, "recency", 0.0),
@@ -309,7 +309,7 @@ def _stored_vectors(
     return MatchingVectors(
         targets=targets,
         queries=arrays.get("query_vectors", targets),
-        log_normaliser=arrays["log_normaliser"],
+        log_normalizer=arrays["log_normalizer"],
         weighting_strength=_strength(rules, "weighting_strength"),
         similarity_scale=_strength(rules, "similarity_scale"),
         recency=_strength(rules, "recency"),

@@ -147,8 +147,8 @@ def _check_vectors(arrays: Arrays, n_items: int, *, every_value: bool) -> int:
     width = int(targets.shape[1])
     if width < 2:
         raise ModelFileError("the stored target_vectors hold no column beside the bias.")
-    normaliser = stored_array(arrays, "log_normaliser", types=("f4",), shape=(n_items,))
-    check_numbers("log_normaliser", normaliser, largest=LARGEST_VALUE)
+    normalizer = stored_array(arrays, "log_normalizer", types=("f4",), shape=(n_items,))
+    check_numbers("log_normalizer", normalizer, largest=LARGEST_VALUE)
     vectors = {"target_vectors": targets}
     if "query_vectors" in arrays:
         vectors["query_vectors"] = stored_array(

@@ -19,7 +19,7 @@ import numpy as np
 
 from groupnoise.core.checks import check_count, require
 from groupnoise.exceptions import DataError
-from groupnoise.io.files import atomic_path, refuse_own_input, refuse_unwritable_file, write_json
+from groupnoise.io.files import atomic_path, check_not_own_input, check_writable_file, write_json
 from groupnoise.recall.history_files import HistoryBlock, count_histories, read_histories
 from groupnoise.recall.items import ItemTable
 from groupnoise.recall.model import Recalled, RecallModel
@@ -176,8 +176,8 @@ def recall_file(
     histories, output = Path(histories), Path(output)
     options = options or RecallOptions()
     check_format(output)
-    refuse_own_input(output, histories)
-    refuse_unwritable_file(output)
+    check_not_own_input(output, histories)
+    check_writable_file(output)
     n_threads = n_threads or os.cpu_count() or 1
     check_count("n_threads", n_threads)
     blocks = read_histories(histories, block_size=BLOCK_HISTORIES)

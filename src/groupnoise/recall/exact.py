@@ -19,8 +19,8 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.recall.scoring import Float32Array, MatchingVectors, log_sum_exp
 
 _BLOCK_ITEMS = 4096
-_MOST_SCORES = 1 << 25
-_MOST_PAIR_ROWS = 1024
+_MAX_SCORES = 1 << 25
+_MAX_PAIR_ROWS = 1024
 
 ScoreBlock = Callable[[slice, Float32Array, Float32Array], None]
 """Fills its last argument with the scores of some rows (a slice) for a block of items."""
@@ -53,7 +53,7 @@ class ExactSearch:
             np.matmul(rows[chunk], block.T, out=out)
 
         positions, scores = self._search(score, (len(clicks), 1), n, candidates)
-        return positions, scores - self._vectors.log_normaliser[clicks, None]
+        return positions, scores - self._vectors.log_normalizer[clicks, None]
 
     def by_all_clicks(
         self, histories: IntArray, n: int, *, candidates: IntArray | None = None
@@ -77,7 +77,7 @@ class ExactSearch:
         """Search chunk by chunk, so that the scores kept and one block's pairs stay bounded."""
         n_rows, size = shape
         n_items = len(self._vectors.targets) if candidates is None else len(candidates)
-        fit = min(_MOST_SCORES // max(n_items, _BLOCK_ITEMS), _MOST_PAIR_ROWS // size)
+        fit = min(_MAX_SCORES // max(n_items, _BLOCK_ITEMS), _MAX_PAIR_ROWS // size)
         step = max(1, fit)
         parts = []
         for begin in range(0, n_rows, step):

@@ -37,15 +37,15 @@ def find_time_column(names: Iterable[str]) -> str | None:
     return next((by_lower_name[name] for name in TIME_COLUMNS if name in by_lower_name), None)
 
 
-def read_moment(value: Any, place: str, column: str | None) -> float:
+def read_timestamp(value: Any, place: str, column: str | None) -> float:
     """Return a number as it is and an ISO date as seconds; name the `place` of anything else."""
-    moment = _seconds_of(value)
-    if moment is None or not math.isfinite(moment):
+    timestamp = _seconds_of(value)
+    if timestamp is None or not math.isfinite(timestamp):
         raise DataError(
             f"{place}: column {column!r} holds {value!r}, which says no time; write numbers or ISO "
             "dates such as 2024-01-31 10:00:00, or leave the column out of a log in time order."
         )
-    return moment
+    return timestamp
 
 
 def _seconds_of(value: Any) -> float | None:
@@ -152,13 +152,17 @@ def _parquet_clicks(path: Path, parquet: Any, names: list[str]) -> Iterator[Clic
     time = find_time_column(names)
     row = 0
     for batch in parquet.iter_batches(columns=["user", "item", *([time] if time else [])]):
-        moments = batch[time] if time else pyarrow.nulls(batch.num_rows)
-        if pyarrow.types.is_temporal(moments.type):  # as whole numbers of its own unit
-            is_wide = moments.type.bit_width == 64
-            moments = moments.view(pyarrow.int64() if is_wide else pyarrow.int32())
-        columns = (batch["user"].to_pylist(), batch["item"].to_pylist(), moments.to_pylist())
-        for user, item, moment in zip(*columns, strict=True):
-            yield user, item, read_moment(moment, f"{path}, row {row}", time) if time else None
+        timestamps = batch[time] if time else pyarrow.nulls(batch.num_rows)
+        if pyarrow.types.is_temporal(timestamps.type):  # as whole numbers of its own unit
+            is_wide = timestamps.type.bit_width == 64
+            timestamps = timestamps.view(pyarrow.int64() if is_wide else pyarrow.int32())
+        columns = (batch["user"].to_pylist(), batch["item"].to_pylist(), timestamps.to_pylist())
+        for user, item, timestamp in zip(*columns, strict=True):
+            yield (
+                user,
+                item,
+                read_timestamp(timestamp, f"{path}, row {row}", time) if time else None,
+            )
             row += 1
 
 
@@ -192,8 +196,8 @@ def _csv_clicks(path: Path) -> Iterator[Click]:
             if cells and len(cells) < width:
                 raise DataError(f"{place} has too few columns.")
             if cells:
-                moment = None if when is None else read_moment(cells[when], place, time)
-                yield cells[user].strip(), cells[item], moment
+                timestamp = None if when is None else read_timestamp(cells[when], place, time)
+                yield cells[user].strip(), cells[item], timestamp
 
 
 def _histories_of(path: Path, clicks: Iterable[Click]) -> Iterator[tuple[Any, list[Any]]]:
@@ -205,7 +209,7 @@ def _histories_of(path: Path, clicks: Iterable[Click]) -> Iterator[tuple[Any, li
     current: Any = None
     latest: float | None = None
     history: list[Any] = []
-    for number, (user, item, moment) in enumerate(clicks):
+    for number, (user, item, timestamp) in enumerate(clicks):
         if history and user != current:
             yield current, history
             finished.add(current)
@@ -215,12 +219,12 @@ def _histories_of(path: Path, clicks: Iterable[Click]) -> Iterator[tuple[Any, li
                 f"{path}: user {user!r} comes back in click {number + 1} after other users; sort "
                 "the log by user, then by time."
             )
-        if latest is not None and moment is not None and moment < latest:
+        if latest is not None and timestamp is not None and timestamp < latest:
             raise DataError(
                 f"{path}: click {number + 1} of user {user!r} is earlier than the one before it; "
                 "sort the log by user, then by time."
             )
-        current, latest = user, moment
+        current, latest = user, timestamp
         history.append(item)
     if history:
         yield current, history
@@ -255,7 +259,7 @@ def _json_clicks(path: Path, rows: Iterable[tuple[int, dict[str, Any]]]) -> Iter
                 f'{path} line {number} must be like {{"user": "u1", "item": "a"}}, as the first is.'
             )
         place = f"{path} line {number}"
-        yield user, item, None if time is None else read_moment(row.get(time), place, time)
+        yield user, item, None if time is None else read_timestamp(row.get(time), place, time)
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

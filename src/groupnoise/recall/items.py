@@ -15,7 +15,7 @@ from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_finite
 from groupnoise.exceptions import DataError
 
-MOST_MATCHES = 20_000
+MAX_MATCHES = 20_000
 """A word as common as this is ranked among its first matches only, which bounds a search."""
 _SPACE, _NEWLINE = ord(" "), ord("\n")
 
@@ -66,7 +66,7 @@ class TextColumn:
 
     def _starts_of(self, word: str) -> IntArray:
         matches = re.finditer(re.escape(word.encode("utf-8", "replace")), self._text)
-        starts = (match.start() for match in islice(matches, MOST_MATCHES))
+        starts = (match.start() for match in islice(matches, MAX_MATCHES))
         return np.fromiter(starts, dtype=np.int64)
 
 
@@ -90,7 +90,7 @@ def fold(text: str) -> str:
 
 ItemId = int | str
 LONGEST_ID = 128
-MOST_WORDS = 8
+MAX_WORDS = 8
 
 
 class ItemTable:
@@ -176,7 +176,7 @@ class ItemTable:
         """
         exact = self.positions_of([query])
         exact = exact[exact >= 0]
-        words = fold(query).split()[:MOST_WORDS]
+        words = fold(query).split()[:MAX_WORDS]
         if self._search_text is None or not words:
             return exact
         found, begins = self._search_text.rows_holding(words)

@@ -29,7 +29,7 @@ class MatchingVectors:
         g of every item; the last column is its bias, so that one product gives the score.
     queries : float32 ndarray of shape (n_items, dimension or dimension + 1)
         f of every item; may be `targets` itself, whose bias column is then passed over.
-    log_normaliser : float32 ndarray of shape (n_items,)
+    log_normalizer : float32 ndarray of shape (n_items,)
         log of the sum of exponentiated scores over the whole catalogue, per clicked item.
     weighting_strength : float
         How much the group weight counts in MM+ (lambda); 1 is the paper.
@@ -43,7 +43,7 @@ class MatchingVectors:
 
     targets: Float32Array
     queries: Float32Array
-    log_normaliser: Float32Array
+    log_normalizer: Float32Array
     weighting_strength: float = 1.0
     similarity_scale: float = 1.0
     recency: float = 0.0
@@ -77,7 +77,7 @@ class MatchingVectors:
         log_weight = self.log_group_weight(histories)
         n_later = np.arange(histories.shape[1] - 1, -1, -1)
         trust = self.weighting_strength * log_weight - self.recency * n_later
-        offsets = trust - self.log_normaliser[histories]
+        offsets = trust - self.log_normalizer[histories]
         return offsets.astype(np.float32)
 
     def contributions(self, history: IntArray, positions: IntArray) -> FloatArray:

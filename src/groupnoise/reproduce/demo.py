@@ -216,7 +216,7 @@ def run_demo(
     tasks : sequence of DemoTask
         What :func:`demo_tasks` returned.
     seeds : sequence of int
-        A seed decides data, first weights and order of batches.
+        A seed decides data, initial weights and order of batches.
     n_jobs : int, optional
         How many processes; see :func:`run_jobs`.
     on_result : callable, optional

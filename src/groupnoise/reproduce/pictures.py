@@ -68,7 +68,7 @@ class Click:
 
     title: str
     shelf: str
-    share: float
+    responsibility: float
     is_stray: bool
     leads_on: bool
 
@@ -101,7 +101,7 @@ def picture_bags(trial: BagTrial, estimator: Any) -> Gallery[BagPicture]:
         return BagPicture(
             label=train.class_names[labels[row]],
             images=images[objects],
-            shares=selected.share[objects].tolist(),
+            shares=selected.responsibility[objects].tolist(),
             is_witness=(truth[objects] == labels[row]).tolist(),
             chosen=int(selected.chosen[row]),
         )
@@ -124,7 +124,9 @@ def picture_candidates(trial: CandidateTrial, estimator: Any) -> Gallery[Candida
         return CandidatePicture(
             image=images[row],
             labels=[train.class_names[label] for label in labels],
-            shares=selected.share[selected.offsets[row] : selected.offsets[row + 1]].tolist(),
+            shares=selected.responsibility[
+                selected.offsets[row] : selected.offsets[row + 1]
+            ].tolist(),
             truth=labels.tolist().index(truth[row]),
             chosen=int(selected.chosen[row]),
         )
@@ -156,7 +158,7 @@ def picture_histories(trial: ClickTrial, estimator: Any) -> Gallery[HistoryPictu
                 Click(
                     title=titles[groups.objects[each]],
                     shelf=shelves[groups.objects[each]],
-                    share=float(selected.share[each]),
+                    responsibility=float(selected.responsibility[each]),
                     is_stray=bool(is_stray[each]),
                     leads_on=bool(leads_on[each]),
                 )

@@ -27,7 +27,7 @@ TOP_KEYS = (
     "protocol",
     *OUR_ROWS,
     "variant",
-    "rival",
+    "baseline",
     "reading",
     "dataset",
     "published",
@@ -57,7 +57,7 @@ def read_recipe(path: Path | str) -> Recipe:
         raise ConfigError(f"{path} does not exist; give the name or path of a recipe.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not readable as TOML: {error}.") from None
-    _refuse_unknown(str(path), content, TOP_KEYS)
+    _check_known(str(path), content, TOP_KEYS)
     for key in ("setting", "datasets", "protocol"):
         if key not in content:
             raise ConfigError(f"{path} lacks the key {key!r}.")
@@ -67,7 +67,7 @@ def read_recipe(path: Path | str) -> Recipe:
     _check_protocol(path, setting, content["protocol"])
     for part, keys in PART_KEYS.items():
         if part in content:
-            _refuse_unknown(f"{path}: [{part}]", content[part], keys)
+            _check_known(f"{path}: [{part}]", content[part], keys)
             _require(f"{path}: [{part}]", content[part], keys)
     recipe = Recipe(
         name=path.stem,
@@ -90,14 +90,14 @@ def read_recipe(path: Path | str) -> Recipe:
 
 
 def _rows(content: dict[str, Any]) -> dict[str, Row]:
-    """Return ours, the variants and the rivals, in this order."""
+    """Return ours, the variants and the baselines, in this order."""
     ours = {name: content[name] for name in OUR_ROWS if name in content}
     tables = {**ours, **content.get("variant", {})}
     rows = {
         name: Row("max-matching", _plain(table), table.get("like"), table.get("supervised", False))
         for name, table in tables.items()
     }
-    for name, table in content.get("rival", {}).items():
+    for name, table in content.get("baseline", {}).items():
         rows[name] = Row(table.get("method", name), _plain(table), table.get("like"))
     return rows
 
@@ -118,36 +118,36 @@ def _readings(path: Path, content: dict[str, Any]) -> dict[str, Reading]:
 
 def _check_protocol(path: Path, setting: str, protocol: dict[str, Any]) -> None:
     where = f"{path}: [protocol]"
-    _refuse_unknown(where, protocol, PROTOCOL_KEYS[setting])
+    _check_known(where, protocol, PROTOCOL_KEYS[setting])
     _require(where, protocol, ("trials",) if setting == "rs" else ("trials", "fractions"))
     for criterion in protocol.get("criteria", ()):
-        _refuse_unknown(f"{where} criteria", [criterion], CRITERIA)
+        _check_known(f"{where} criteria", [criterion], CRITERIA)
     if setting == "rs":
-        _refuse_unknown(f"{where} name", [protocol.get("name", "authors")], CLICK_PROTOCOLS)
+        _check_known(f"{where} name", [protocol.get("name", "authors")], CLICK_PROTOCOLS)
 
 
 def _check_rows(path: Path, recipe: Recipe) -> None:
     """Refuse rows, data sets and parameters that the recipe or the estimators do not know."""
     for name, row in recipe.rows.items():
         if row.like is not None:
-            _refuse_unknown(f"{path}: [{name}] like", [row.like], recipe.rows)
+            _check_known(f"{path}: [{name}] like", [row.like], recipe.rows)
         known = list(parameters_of(find_method(row.method, recipe.setting)))
         if recipe.setting != "rs":
             known += PREPARATION
         for dataset in recipe.all_datasets:
-            _refuse_unknown(f"{path}: [{name}]", recipe.settings(name, dataset), known)
+            _check_known(f"{path}: [{name}]", recipe.settings(name, dataset), known)
     for name, reading in recipe.readings.items():
         where = f"{path}: [reading.{name}]"
-        _refuse_unknown(f"{where} of", [reading.of], recipe.rows)
+        _check_known(f"{where} of", [reading.of], recipe.rows)
         known = list(parameters_of(find_method(recipe.rows[reading.of].method, recipe.setting)))
-        _refuse_unknown(where, reading.parameters, known)
+        _check_known(where, reading.parameters, known)
     for dataset, tables in recipe.by_dataset.items():
-        _refuse_unknown(f"{path}: [dataset]", [dataset], recipe.all_datasets)
-        _refuse_unknown(f"{path}: [dataset.{dataset}]", tables, recipe.rows)
+        _check_known(f"{path}: [dataset]", [dataset], recipe.all_datasets)
+        _check_known(f"{path}: [dataset.{dataset}]", tables, recipe.rows)
     for dataset, tables in recipe.published.items():
-        _refuse_unknown(f"{path}: [published]", [dataset], recipe.all_datasets)
-        _refuse_unknown(f"{path}: [published.{dataset}]", tables, recipe.row_names)
-    _refuse_unknown(f"{path}: [stand_ins]", recipe.stand_ins, recipe.datasets)
+        _check_known(f"{path}: [published]", [dataset], recipe.all_datasets)
+        _check_known(f"{path}: [published.{dataset}]", tables, recipe.row_names)
+    _check_known(f"{path}: [stand_ins]", recipe.stand_ins, recipe.datasets)
 
 
 def _require(where: str, table: dict[str, Any], keys: Iterable[str]) -> None:
@@ -156,7 +156,7 @@ def _require(where: str, table: dict[str, Any], keys: Iterable[str]) -> None:
             raise ConfigError(f"{where} lacks the key {key!r}.")
 
 
-def _refuse_unknown(where: str, given: Iterable[str], known: Iterable[str]) -> None:
+def _check_known(where: str, given: Iterable[str], known: Iterable[str]) -> None:
     names = list(known)
     for key in given:
         if key in names:

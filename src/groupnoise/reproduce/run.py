@@ -31,7 +31,7 @@ class Method:
     grid : mapping of str to sequence
         Values to try for each setting; every combination is fitted.
     supervised : bool
-        Whether it is shown the truth: an upper bound, not a rival.
+        Whether it is shown the truth: an upper bound, not a baseline.
     readings : mapping of str to settings
         Further rows from the same fits: their names, and the parameters that are set on a
         fitted estimator to be answered otherwise.

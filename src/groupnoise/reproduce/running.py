@@ -214,8 +214,8 @@ def plan_reproduction(
     data_dir : Path, optional
         Searched first for data.
     """
-    _refuse_foreign(methods, recipe.row_names, f"{recipe.name} has no method")
-    _refuse_foreign(datasets, recipe.all_datasets, f"{recipe.name} has no data set")
+    _check_setting(methods, recipe.row_names, f"{recipe.name} has no method")
+    _check_setting(datasets, recipe.all_datasets, f"{recipe.name} has no data set")
     rows = tuple(methods or recipe.row_names)
     fitted = dict.fromkeys(
         recipe.readings[row].of if row in recipe.readings else row for row in rows
@@ -298,7 +298,7 @@ def reproduce(
     return Reproduction(plan, [result for result in results if result.method in plan.rows])
 
 
-def _refuse_foreign(given: Sequence[str] | None, known: tuple[str, ...], words: str) -> None:
+def _check_setting(given: Sequence[str] | None, known: tuple[str, ...], words: str) -> None:
     for name in given or ():
         if name not in known:
             raise ConfigError(f"{words} {name!r}; it has {', '.join(known)}.")

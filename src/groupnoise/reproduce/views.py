@@ -13,7 +13,7 @@ from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, PartialLabelDataset, subset_bags
 from groupnoise.io.named import Dataset, load_dataset
 
-LEAST_BAGS = 15
+MIN_BAGS = 15
 """Bags of a class below which a pair is not tried: 8:1:1 would leave one for testing."""
 
 
@@ -75,10 +75,10 @@ def pair_views(dataset: str, step: int, data_dir: str | None = None) -> list[Dat
     found = []
     for first in range(0, len(data.class_names) - 1, step):
         either = data.labels[:, first : first + 2]
-        if either[either.sum(axis=1) == 1].sum(axis=0).min() >= LEAST_BAGS:
+        if either[either.sum(axis=1) == 1].sum(axis=0).min() >= MIN_BAGS:
             found.append(DatasetView(dataset, pair=first))
     if not found:
-        raise DataError(f"no two adjacent classes of {dataset} have {LEAST_BAGS} bags each.")
+        raise DataError(f"no two adjacent classes of {dataset} have {MIN_BAGS} bags each.")
     return found
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.feature_names import column_state, restore_columns
-from groupnoise.core.label_sets import read_candidates, refuse_unequal_rows
+from groupnoise.core.label_sets import check_equal_rows, read_candidates
 from groupnoise.io.model_files import pack_labels, unpack_labels
 from groupnoise.training.estimator import mean_probability
 
@@ -72,7 +72,7 @@ class CandidateCalibration(Calibration):
         check_is_fitted(estimator, "model_")
         indicator, _ = read_candidates(candidates, estimator.classes_)
         members = [pair.log_softmax(-1) for pair in estimator._log_pair(X, 1.0)]
-        refuse_unequal_rows(members[0], indicator)
+        check_equal_rows(members[0], indicator)
         self.calibration_temperature_ = fit_temperature(members, candidate_likelihood(indicator))
         return self
 

@@ -158,7 +158,7 @@ class Checkpoints:
 
     def prepare(self) -> None:
         """Refuse a folder with the saves of another training; sweep what a killed one left."""
-        self._refuse_other_members()
+        self._check_same_members()
         if self.saves() and not self.resume:
             raise CheckpointError(
                 f"{self.folder} holds checkpoints already; resume from them (--resume, or "
@@ -167,7 +167,7 @@ class Checkpoints:
         for path in self.folder.glob(f"{PARTIAL}*"):
             shutil.rmtree(path, ignore_errors=True)
 
-    def _refuse_other_members(self) -> None:
+    def _check_same_members(self) -> None:
         """Members save in folders of their own, where one model would not look for its saves."""
         if self._parent is not None:
             whole, other, kind = self._parent.folder, self._parent.saves(), "one model"

@@ -56,7 +56,7 @@ class ObjectScores(NamedTuple):
         Matching score of every object, groups one after the other.
     log_weight : ndarray of shape (n_objects,)
         log P(object | group), before it is multiplied by the weighting strength.
-    share : ndarray of shape (n_objects,)
+    responsibility : ndarray of shape (n_objects,)
         The part of each object in its group; sums to one over a group under soft selection.
     offsets : int64 ndarray of shape (n_groups + 1,)
         Where each group begins.
@@ -65,7 +65,7 @@ class ObjectScores(NamedTuple):
     chosen: IntArray
     scores: FloatArray
     log_weight: FloatArray
-    share: FloatArray
+    responsibility: FloatArray
     offsets: IntArray
 
 
@@ -355,7 +355,7 @@ def object_scores(outputs: list[tuple[LossOutput, Tensor]]) -> ObjectScores:
         chosen.append(rank.gather(-1, best).squeeze(-1).numpy())
         scores.append(output.scores[mask].numpy())
         weights.append(output.log_weight[mask].numpy())
-        shares.append(output.share[mask].numpy())
+        shares.append(output.responsibility[mask].numpy())
         sizes.append(mask.sum(-1).numpy())
     return ObjectScores(
         np.concatenate(chosen),

@@ -106,7 +106,7 @@ def train(
 def _random_batches(n_rows: int, batch_size: int) -> list[Tensor]:
     """Cut random row numbers into batches; a last row alone joins the batch before.
 
-    Batch normalisation cannot learn from a single row.
+    Batch normalization cannot learn from a single row.
     """
     batches = list(torch.randperm(n_rows).split(int(batch_size)))
     if len(batches) > 1 and len(batches[-1]) == 1:
@@ -144,7 +144,7 @@ class NetworkClassifier(SavedClassifier):
     hidden : int or tuple of int, default=300
         Widths of the hidden layers of the perceptron.
     batch_norm : bool, default=False
-        Whether to normalise each hidden layer over the batch.
+        Whether to normalize each hidden layer over the batch.
     dropout : float, default=0.5
         After each hidden layer.
     max_epochs : int, default=60
@@ -156,7 +156,7 @@ class NetworkClassifier(SavedClassifier):
     weight_decay : float, default=1e-5
         Added to the gradient.
     random_state : int, generator or None
-        Decides the first weights, the batches and the dropout.
+        Decides the initial weights, the batches and the dropout.
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ class NetworkClassifier(SavedClassifier):
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         super()._restore(arrays)
-        with torch.random.fork_rng(devices=[]):  # first weights are drawn, only to be replaced
+        with torch.random.fork_rng(devices=[]):  # initial weights are drawn, only to be replaced
             self.network_ = self._build()
         self.network_.load_state_dict(
             {
@@ -267,7 +267,7 @@ def build_network(
 def hidden_layers(
     n_features: int, hidden: HiddenWidths, *, batch_norm: bool, dropout: float
 ) -> nn.Sequential:
-    """Return for each width a linear map, ReLU and dropout, normalised on request."""
+    """Return for each width a linear map, ReLU and dropout, normalized on request."""
     check_dropout(dropout)
     layers: list[nn.Module] = []
     for before, after in pairwise([n_features, *_widths(hidden)]):

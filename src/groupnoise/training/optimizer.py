@@ -19,7 +19,7 @@ class RowAdam(Optimizer):
 
     A dense step costs as much as the table is large; this one costs as much as the batch. Rows
     that were not looked up keep their moments as they are (`lazy` Adam); the weight decay they
-    missed is made up for when they are next touched, or by `catch_up`.
+    missed is made up for when they are next touched, or by `apply_deferred_decay`.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class RowAdam(Optimizer):
             self.state[tables[number]]["decay_seen"] = saved["decay_seen"].clone()
 
     @torch.no_grad()
-    def catch_up(self) -> None:
+    def apply_deferred_decay(self) -> None:
         """Apply the weight decay that rows have missed; call before the table is read whole."""
         for group in self.param_groups:
             for table in group["params"]:

@@ -59,7 +59,7 @@ def identity_of(
     return plain
 
 
-def refuse_another(where: object, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_same_training(where: object, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raise a CheckpointError that names the first thing in which two trainings differ."""
     for name in dict.fromkeys([*saved, *now]):
         then, here = saved.get(name), now.get(name)
@@ -71,7 +71,9 @@ def refuse_another(where: object, saved: Mapping[str, Any], now: Mapping[str, An
                     f"the {name} differ from those that {where} was trained on; go on with the "
                     "same or start over in another folder."
                 )
-            refuse_another(where, *({f"{name}.{k}": v for k, v in d.items()} for d in (then, here)))
+            check_same_training(
+                where, *({f"{name}.{k}": v for k, v in d.items()} for d in (then, here))
+            )
         raise CheckpointError(
             f"{where} was saved with {name} {then!r}, but now it is {here!r}; go on with the same "
             "settings or start over in another folder."
@@ -195,7 +197,7 @@ class Saver:
         """Set a state to a save; return what is wrong with it, if anything is."""
         try:
             content, arrays = read_part(saved, self.workers.rank)
-            refuse_another(saved, content["identity"], self.identity)
+            check_same_training(saved, content["identity"], self.identity)
             unpack_state(state, content["state"], arrays)
         except (ModelFileError, KeyError, TypeError, ValueError) as error:
             return error

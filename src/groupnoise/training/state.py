@@ -132,11 +132,11 @@ class TrainingState:
             return True
         return plan.patience is not None and self.best.epochs_since(self.epoch) >= plan.patience
 
-    def catch_up(self) -> None:
+    def apply_deferred_decay(self) -> None:
         """Bring rows that were not looked up to date, before the tables are read whole."""
         for optimizer in self.optimizers:
             if isinstance(optimizer, RowAdam):
-                optimizer.catch_up()
+                optimizer.apply_deferred_decay()
 
     @property
     def learning_rate(self) -> float:

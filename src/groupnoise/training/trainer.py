@@ -173,14 +173,14 @@ class _Training:
             loss = self.workers.loss(self._per_group(state, rows), rows)
             wishes = (0.0, 0.0) if self.saver is None else self.saver.wishes()
             value, stop, due = self.workers.sum(loss.item(), *wishes)
-            self._refuse_explosion(value, state, rows)
+            self._check_finite_loss(value, state, rows)
             self._descend(state, loss)
             state.loss_sum += value * len(rows)
             state.step += 1
             state.seconds += time.perf_counter() - started
             if self.saver is not None:
                 self.saver.after_step(state, stop=stop > 0, due=due > 0)
-        state.catch_up()
+        state.apply_deferred_decay()
 
     def _batches(self, state: TrainingState) -> Iterator[IntArray]:
         """Yield the rows of every batch of an epoch."""
@@ -251,7 +251,7 @@ class _Training:
     def _steps_per_epoch(self) -> int:
         return math.ceil(len(self.groups) / self.plan.batch_size)
 
-    def _refuse_explosion(self, value: float, state: TrainingState, rows: IntArray) -> None:
+    def _check_finite_loss(self, value: float, state: TrainingState, rows: IntArray) -> None:
         if not math.isfinite(value):
             raise TrainingError(
                 f"the loss became {value} in epoch {state.epoch + 1}, step "

@@ -27,7 +27,7 @@ def test_every_figure_is_that_of_a_plain_loop_over_ragged_groups():
     found = posterior(scores, offsets)
     for group, (start, stop) in enumerate(pairwise(offsets)):
         shares, chosen, probability, margin, entropy = looped_figures(scores[start:stop].tolist())
-        assert found.share[start:stop] == pytest.approx(shares)
+        assert found.responsibility[start:stop] == pytest.approx(shares)
         assert found.chosen[group] - start == chosen
         assert found.probability[group] == pytest.approx(probability)
         assert found.margin[group] == pytest.approx(margin)
@@ -43,7 +43,7 @@ def test_of_equal_objects_the_first_is_chosen_with_no_margin():
 
 def test_scores_far_apart_neither_overflow_nor_give_nan():
     found = posterior(np.array([1000.0, -1000.0]), np.array([0, 2]))
-    assert found.share.tolist() == [1.0, 0.0]
+    assert found.responsibility.tolist() == [1.0, 0.0]
     assert found.entropy.tolist() == [0.0]
 
 

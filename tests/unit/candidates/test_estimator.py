@@ -74,7 +74,7 @@ def test_select_scores_each_candidate_and_shares_sum_to_one(blobs):
     rows, candidates, _ = blobs
     scores = quick(selection="marginal").fit(rows, candidates).select(rows, candidates)
     assert len(scores.scores) == candidates.sum()
-    sums = np.add.reduceat(scores.share, scores.offsets[:-1])
+    sums = np.add.reduceat(scores.responsibility, scores.offsets[:-1])
     np.testing.assert_allclose(sums, 1.0, rtol=1e-5)
 
 

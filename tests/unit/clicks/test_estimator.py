@@ -37,7 +37,7 @@ def test_a_stray_click_is_not_chosen(two_worlds):
     model = quick(candidates="full").fit(histories)
     scores = model.select([["tea", "jam", "saw"]], targets=["ham"])
     assert scores.chosen[0] != 2
-    assert scores.share[2] == scores.share.min()
+    assert scores.responsibility[2] == scores.responsibility.min()
 
 
 def test_scores_of_some_items_equal_those_among_all(two_worlds):
@@ -123,10 +123,10 @@ def test_unknown_clicks_keep_their_places_and_are_never_chosen(two_worlds):
     assert found.chosen.tolist() == [[1, 3][known.chosen[0]], 1]
     places = [1, 3, 5]
     np.testing.assert_array_equal(found.scores[places], known.scores)
-    np.testing.assert_array_equal(found.share[places], known.share)
+    np.testing.assert_array_equal(found.responsibility[places], known.responsibility)
     strangers = [0, 2, 4]
     assert np.isneginf(found.scores[strangers]).all()
-    assert (found.share[strangers] == 0.0).all()
+    assert (found.responsibility[strangers] == 0.0).all()
 
 
 def test_unknown_indices_in_groups_keep_their_places(two_worlds):

@@ -47,17 +47,17 @@ def test_the_classifier_spreads_its_answers_and_keeps_the_setting(tmp_path) -> N
     rows = ages[:, None] + draw.normal(size=(120, 3))
     candidates = [{int(age), int((age + 1) % 10)} for age in ages]
     model = MaxMatchingPartialLabelClassifier(
-        encoder="linear", label_spread=1.0, max_epochs=5, random_state=0
+        encoder="linear", ordinal_smoothing=1.0, max_epochs=5, random_state=0
     )
     proba = model.fit(rows, candidates).predict_proba(rows[:5])
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-5)
-    plain = model.set_params(label_spread=0.0).predict_proba(rows[:5])
+    plain = model.set_params(ordinal_smoothing=0.0).predict_proba(rows[:5])
     assert proba.max() < plain.max()
-    model.set_params(label_spread=1.0).save(tmp_path / "model")
+    model.set_params(ordinal_smoothing=1.0).save(tmp_path / "model")
     again = MaxMatchingPartialLabelClassifier.load(tmp_path / "model")
     np.testing.assert_allclose(again.predict_proba(rows[:5]), proba)
 
 
 def test_a_negative_spread_is_refused() -> None:
-    with pytest.raises(ParameterError, match="label_spread"):
-        MaxMatchingPartialLabelClassifier(label_spread=-1.0).fit(np.eye(2), [{"a"}, {"b"}])
+    with pytest.raises(ParameterError, match="ordinal_smoothing"):
+        MaxMatchingPartialLabelClassifier(ordinal_smoothing=-1.0).fit(np.eye(2), [{"a"}, {"b"}])

@@ -48,7 +48,9 @@ def test_share_is_the_derivative_of_the_score(name, scores_and_mask):
 
 def test_first_object_wins_a_tie():
     tied = torch.tensor([[0.5, 2.0, 2.0]])
-    assert Max()(tied, torch.ones(1, 3, dtype=torch.bool)).share.tolist() == [[0.0, 1.0, 0.0]]
+    assert Max()(tied, torch.ones(1, 3, dtype=torch.bool)).responsibility.tolist() == [
+        [0.0, 1.0, 0.0]
+    ]
 
 
 def test_temperature_follows_a_geometric_path():

@@ -12,9 +12,9 @@ import pytest
 from groupnoise.exceptions import MissingDataError, OutputError, ParameterError
 from groupnoise.io.files import (
     atomic_path,
-    refuse_own_input,
-    refuse_unwritable_file,
-    refuse_unwritable_folder,
+    check_not_own_input,
+    check_writable_file,
+    check_writable_folder,
     sha256_of,
     write_json,
     write_text,
@@ -127,26 +127,26 @@ def test_an_error_of_the_writer_itself_passes_unchanged(tmp_path):
 
 
 def test_a_check_of_the_output_leaves_no_trace(tmp_path):
-    refuse_unwritable_folder(tmp_path / "new" / "folder")
-    refuse_unwritable_file(tmp_path / "new" / "file.csv")
+    check_writable_folder(tmp_path / "new" / "folder")
+    check_writable_file(tmp_path / "new" / "file.csv")
     assert names(tmp_path) == []
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="is a file; give a folder"):
-        refuse_unwritable_folder(tmp_path / "file")
+        check_writable_folder(tmp_path / "file")
     with pytest.raises(OutputError, match="is a folder; give a file"):
-        refuse_unwritable_file(tmp_path)
+        check_writable_file(tmp_path)
     with pytest.raises(OutputError, match="cannot be written"):
-        refuse_unwritable_folder(tmp_path / "file" / "x" / "y")
+        check_writable_folder(tmp_path / "file" / "x" / "y")
     assert names(tmp_path) == ["file"]
 
 
 def test_a_name_that_is_no_file_is_never_its_own_output(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    refuse_own_input(Path("shop"), "shop")  # a set known by name
+    check_not_own_input(Path("shop"), "shop")  # a set known by name
     Path("shop").mkdir()
     with pytest.raises(ParameterError, match="is what is read"):
-        refuse_own_input(Path("shop"), "./shop")
-    refuse_own_input(Path("shop/new.csv"), "shop")
+        check_not_own_input(Path("shop"), "./shop")
+    check_not_own_input(Path("shop/new.csv"), "shop")
     Path("shop/old.csv").touch()
     with pytest.raises(ParameterError, match="is what is read"):
-        refuse_own_input(Path("shop/old.csv"), "shop")
+        check_not_own_input(Path("shop/old.csv"), "shop")

@@ -31,7 +31,7 @@ def test_the_normaliser_is_computed_where_none_is_given(tmp_path):
     model = open_artifact(write_shop(tmp_path))
     scores = VECTORS @ VECTORS.T
     np.testing.assert_allclose(
-        model.ranker.vectors.log_normaliser, np.log(np.exp(scores).sum(axis=1)), rtol=1e-5
+        model.ranker.vectors.log_normalizer, np.log(np.exp(scores).sum(axis=1)), rtol=1e-5
     )
 
 
@@ -52,7 +52,7 @@ def test_scores_of_mm_are_log_probabilities(tmp_path):
         ({"query_vectors": np.ones((6, 3))}, "3 features"),
         ({"target_vectors": VECTORS * np.inf}, "NaN or infinite"),
         ({"scoring": {"lambda": 1}}, "no setting 'lambda'"),
-        ({"scoring": {"log_normaliser": np.zeros(3)}}, "log_normaliser must have shape"),
+        ({"scoring": {"log_normalizer": np.zeros(3)}}, "log_normalizer must have shape"),
     ],
 )
 def test_inconsistent_parts_are_refused(tmp_path, change, message):

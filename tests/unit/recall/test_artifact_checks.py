@@ -65,8 +65,8 @@ def assert_refused(folder, message, *, memory_map):
         ("target_vectors", lambda a: a[:, :2], "gives 2 as dimension where it is 1"),
         ("target_vectors", lambda a: a.astype(np.float64), "target_vectors is of type float64"),
         ("target_vectors", lambda a: a.astype(">f4"), "target_vectors is of type >f4"),
-        ("log_normaliser", lambda a: a[:5], "log_normaliser has shape (5,)"),
-        ("log_normaliser", lambda a: a * np.inf, "log_normaliser holds values that are NaN"),
+        ("log_normalizer", lambda a: a[:5], "log_normalizer has shape (5,)"),
+        ("log_normalizer", lambda a: a * np.inf, "log_normalizer holds values that are NaN"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path, name, change, message, memory_map):

@@ -11,8 +11,8 @@ def random_vectors(n_items, *, seed=0, shared=False):
     generator = np.random.default_rng(seed)
     targets = generator.standard_normal((n_items, 6)).astype(np.float32)
     queries = targets if shared else generator.standard_normal((n_items, 5)).astype(np.float32)
-    normaliser = generator.standard_normal(n_items).astype(np.float32)
-    return MatchingVectors(targets, queries, normaliser, weighting_strength=0.7)
+    normalizer = generator.standard_normal(n_items).astype(np.float32)
+    return MatchingVectors(targets, queries, normalizer, weighting_strength=0.7)
 
 
 def all_scores(vectors, histories):
@@ -21,7 +21,7 @@ def all_scores(vectors, histories):
     for history in histories:
         features = vectors.queries[history, :5].astype(float)
         pair = features @ vectors.targets[:, :5].T.astype(float) + vectors.targets[:, 5]
-        offset = 0.7 * vectors.log_group_weight(history[None])[0] - vectors.log_normaliser[history]
+        offset = 0.7 * vectors.log_group_weight(history[None])[0] - vectors.log_normalizer[history]
         rows.append(np.logaddexp.reduce(pair + offset[:, None], axis=0))
     return np.array(rows)
 
@@ -32,7 +32,7 @@ def test_the_best_by_last_click_are_those_of_a_full_sort(n_items, shared):
     vectors = random_vectors(n_items, shared=shared)
     clicks = np.array([0, n_items - 1, 1])
     positions, scores = ExactSearch(vectors).by_last_click(clicks, 3)
-    full = vectors.query_rows(clicks) @ vectors.targets.T - vectors.log_normaliser[clicks, None]
+    full = vectors.query_rows(clicks) @ vectors.targets.T - vectors.log_normalizer[clicks, None]
     order = np.argsort(-full, axis=1, kind="stable")[:, :3]
     np.testing.assert_array_equal(positions, order)
     np.testing.assert_allclose(scores, np.take_along_axis(full, order, 1), rtol=1e-5, atol=1e-5)
@@ -54,7 +54,7 @@ def test_candidates_are_the_only_items_found():
     vectors = random_vectors(5000)
     candidates = np.arange(7, 5000, 13)
     positions, scores = ExactSearch(vectors).by_last_click(np.array([4]), 5, candidates=candidates)
-    full = (vectors.query_rows(np.array([4])) @ vectors.targets.T)[0] - vectors.log_normaliser[4]
+    full = (vectors.query_rows(np.array([4])) @ vectors.targets.T)[0] - vectors.log_normalizer[4]
     expected = candidates[np.argsort(-full[candidates])[:5]]
     assert positions.tolist() == [expected.tolist()]
     np.testing.assert_allclose(scores[0], full[expected], rtol=1e-5)

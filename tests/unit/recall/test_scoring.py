@@ -57,6 +57,6 @@ def test_only_the_latest_clicks_of_a_window_are_looked_at():
     history = np.array([0, 1, 2])
     assert vectors.group_of(history).tolist() == [0, 1, 2]
     windowed = MatchingVectors(
-        vectors.targets, vectors.queries, vectors.log_normaliser, window_size=2
+        vectors.targets, vectors.queries, vectors.log_normalizer, window_size=2
     )
     assert windowed.group_of(history).tolist() == [1, 2]

@@ -1,4 +1,4 @@
-"""Rivals on scaled features, alone and as a committee."""
+"""Baselines on scaled features, alone and as a committee."""
 
 from functools import partial
 

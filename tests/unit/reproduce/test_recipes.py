@@ -33,7 +33,7 @@ selection = "all"
 like = "pairwise"
 supervised = true
 
-[rival.milr-plain]
+[baseline.milr-plain]
 method = "milr"
 scaling = ["standard", "l2"]
 """

@@ -72,24 +72,24 @@ def test_right_and_wrong_differ_in_more_than_colour(page):
 
 
 def test_the_best_figure_is_never_that_of_an_upper_bound():
-    results = [result("ours", 0, 0.5), result("rival", 0, 0.4), result("bound", 0, 0.9)]
+    results = [result("ours", 0, 0.5), result("baseline", 0, 0.4), result("bound", 0, 0.9)]
     table = result_table(results, ["bound"])
     assert [row.figures[0].is_best for row in table.rows] == [True, False, False]
 
 
 def test_a_comparison_counts_trial_by_trial():
     results = [result("ours", 0, 0.5), result("ours", 1, 0.4)]
-    results += [result("rival", 1, 0.5), result("rival", 0, 0.1)]
-    (comparison,) = compare(results, "ours", ["rival"], "accuracy")
+    results += [result("baseline", 1, 0.5), result("baseline", 0, 0.1)]
+    (comparison,) = compare(results, "ours", ["baseline"], "accuracy")
     assert comparison.lead == pytest.approx((0.4 - 0.1) / 2)
     assert (comparison.n_ahead, comparison.n_trials) == (1, 2)
 
 
 def test_a_trial_that_one_of_both_lacks_is_not_compared():
     results = [result("ours", 0, 0.5), result("ours", 2, 0.4)]
-    results += [result("rival", 1, 0.9), result("rival", 2, 0.5), result("late", 3, 0.5)]
-    (comparison,) = compare(results, "ours", ["rival", "late"], "accuracy")
-    assert comparison.rival == "rival"
+    results += [result("baseline", 1, 0.9), result("baseline", 2, 0.5), result("late", 3, 0.5)]
+    (comparison,) = compare(results, "ours", ["baseline", "late"], "accuracy")
+    assert comparison.baseline == "baseline"
     assert comparison.lead == pytest.approx(-0.1)
     assert (comparison.n_ahead, comparison.n_trials) == (0, 1)
 

@@ -71,7 +71,7 @@ def test_candidates_are_scored_by_all_members():
     _, candidates = candidate_rows()
     selected = model.select(rows, candidates.astype(int))
     assert selected.offsets[-1] == candidates.sum()
-    shares = np.add.reduceat(selected.share, selected.offsets[:-1])
+    shares = np.add.reduceat(selected.responsibility, selected.offsets[:-1])
     np.testing.assert_allclose(shares, 1.0, atol=1e-5)
 
 

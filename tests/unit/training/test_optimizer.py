@@ -81,11 +81,11 @@ def test_catch_up_makes_up_for_the_decay_of_every_step():
     before = parameter.detach().clone()
     optimizer = RowAdam([parameter], RATE, weight_decay=0.1)
     run(parameter, optimizer, [sparse_gradient([1], seed) for seed in range(7)])
-    optimizer.catch_up()
+    optimizer.apply_deferred_decay()
     decayed = before * math.exp(-RATE * 0.1) ** 7
     torch.testing.assert_close(parameter.detach()[[0, 2]], decayed[[0, 2]])
     once = parameter.detach().clone()
-    optimizer.catch_up()
+    optimizer.apply_deferred_decay()
     assert torch.equal(parameter, once)
 
 
@@ -95,7 +95,7 @@ def test_missed_decay_is_made_up_for_when_a_row_is_next_touched():
     optimizer = RowAdam([often], RATE, weight_decay=0.1)
     for _ in range(4):
         run(often, optimizer, [sparse_gradient([0], 1)])
-        optimizer.catch_up()
+        optimizer.apply_deferred_decay()
     run(often, optimizer, [gradient])
     other = RowAdam([seldom], RATE, weight_decay=0.1)
     run(seldom, other, [sparse_gradient([0], 1)] * 4 + [gradient])
@@ -109,7 +109,7 @@ def test_missed_decay_follows_a_changing_learning_rate():
     for rate in (0.1, 0.02):
         optimizer.param_groups[0]["lr"] = rate
         run(parameter, optimizer, [sparse_gradient([0], 1)])
-    optimizer.catch_up()
+    optimizer.apply_deferred_decay()
     torch.testing.assert_close(parameter.detach()[2], before[2] * math.exp(-0.1 * 0.12))
 
 

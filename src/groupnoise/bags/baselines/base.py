@@ -13,7 +13,7 @@ from torch import Tensor
 
 from groupnoise.bags.forms import holds_bags, read_bag_labels, read_bags
 from groupnoise.core.arrays import BoolArray, FloatArray
-from groupnoise.core.feature_names import refuse_other_columns, remember_columns, tables_of_bags
+from groupnoise.core.feature_names import check_same_columns, remember_columns, tables_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
 from groupnoise.training.baseline import SavedClassifier
@@ -145,7 +145,7 @@ class BagClassifier(SavedClassifier):
     def predict_proba(self, X: Any) -> FloatArray:
         """Return class probabilities of each instance, shape (n_rows, n_classes).
 
-        One-vs-rest probabilities are normalised to sum to one; all zeros become even.
+        One-vs-rest probabilities are normalized to sum to one; all zeros become even.
         """
         scores = self._per_class(self._instance_probabilities(self._rows_to_predict(X)))
         total = scores.sum(axis=1, keepdims=True)
@@ -240,5 +240,5 @@ class BagClassifier(SavedClassifier):
     def _bags_to_predict(self, bags: Any, groups: Any) -> Groups:
         check_is_fitted(self, "classes_")
         found = read_bags(bags, groups)
-        refuse_other_columns(self, tables_of_bags(bags, found.objects))
+        check_same_columns(self, tables_of_bags(bags, found.objects))
         return found

@@ -56,7 +56,7 @@ class PLSVMClassifier(LinearPartialLabelClassifier):
     batch_size : int, default=16
         Rows per step.
     random_state : int, generator or None
-        Decides the order of the rows and the first weights.
+        Decides the order of the rows and the initial weights.
 
     Attributes
     ----------

@@ -105,7 +105,7 @@ class BaselineRecommender(Recommender):
 
 
 class ItemToItemBaseline(ItemToItemRecommender, BaselineRecommender):
-    """A rival that can also say which items go with an item."""
+    """A baseline that can also say which items go with an item."""
 
 
 class PopularityRecommender(BaselineRecommender):

@@ -42,7 +42,7 @@ def sampled_softmax_loss(
     r"""Return the cross-entropy of the target against uniformly drawn items, shape (n,).
 
     A drawn item stands for :math:`|Y| / m` items of the catalogue, so the logarithm of that is
-    added to its logit; the sum over draws then estimates the full normaliser without bias.
+    added to its logit; the sum over draws then estimates the full normalizer without bias.
 
     Parameters
     ----------

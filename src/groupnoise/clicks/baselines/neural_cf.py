@@ -1,4 +1,4 @@
-"""NeuralCF between items: the paper's online rival."""
+"""NeuralCF between items: the paper's online baseline."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NeuralCFRecommender(WindowTraining):
     .. math:: \mathcal L = \sum_{x \in X} \Big( -\log\sigma(s(x, y)) - \sum_j
         \log\sigma(-s(x, j)) \Big).
 
-    How the paper's rival was built in production is not published; this is one reading of it.
+    How the paper's baseline was built in production is not published; this is one reading of it.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ def recall_result(
         return result
     for column, item in enumerate(items):
         match = reasons.matched(column)
-        item["matched"] = match and {"item": match[0].item, "share": round(match[1], 4)}
+        item["matched"] = match and {"item": match[0].item, "responsibility": round(match[1], 4)}
         item["shares"] = reasons.shares[:, column].round(4).tolist()
     positions = model.items.positions_of([click.item for click in reasons.clicks])
     result["clicks"] = [

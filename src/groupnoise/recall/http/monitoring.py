@@ -20,9 +20,9 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        moment = datetime.fromtimestamp(record.created, timezone.utc)
+        timestamp = datetime.fromtimestamp(record.created, timezone.utc)
         line: dict[str, Any] = {
-            "time": moment.isoformat(timespec="milliseconds"),
+            "time": timestamp.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
             **getattr(record, "fields", {}),

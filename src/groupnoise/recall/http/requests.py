@@ -50,7 +50,9 @@ class Match(BaseModel):
     """The click that matched a recalled item best."""
 
     item: int | str
-    share: Annotated[float, Field(description="Part of the item's score this click brought.")]
+    responsibility: Annotated[
+        float, Field(description="Part of the item's score this click brought.")
+    ]
 
 
 class RankedItem(BaseModel):

@@ -19,7 +19,7 @@ from groupnoise.recall.http.monitoring import configure_logs, log
 from groupnoise.recall.http.service import RecallService
 from groupnoise.recall.http.settings import ServiceSettings
 
-MOST_HEAD_BYTES = 65_536
+MAX_HEAD_BYTES = 65_536
 
 
 def http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
@@ -43,9 +43,9 @@ def http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
             """Parse what arrived, and end the connection where the head has grown too large."""
             self._n_head_bytes += len(data)
             super().data_received(data)
-            is_too_large = self._is_in_head and self._n_head_bytes > MOST_HEAD_BYTES
+            is_too_large = self._is_in_head and self._n_head_bytes > MAX_HEAD_BYTES
             if is_too_large and not self.transport.is_closing():
-                self.send_400_response(f"The request head is larger than {MOST_HEAD_BYTES} bytes.")
+                self.send_400_response(f"The request head is larger than {MAX_HEAD_BYTES} bytes.")
 
         def on_message_begin(self) -> None:
             """Count anew: one connection carries many requests."""

@@ -22,7 +22,7 @@ from groupnoise.recall.items import ItemId
 from groupnoise.recall.model import Recalled, RecallModel
 from groupnoise.recall.options import RecallOptions
 
-MOST_TOGETHER = 256
+MAX_TOGETHER = 256
 
 
 @dataclass(eq=False)
@@ -81,7 +81,7 @@ class RecallQueue:
         n_histories = 0
         for one in self._waiting:
             fits = not batch or (
-                one.fits_with(batch[0]) and n_histories + len(one.histories) <= MOST_TOGETHER
+                one.fits_with(batch[0]) and n_histories + len(one.histories) <= MAX_TOGETHER
             )
             if fits:
                 batch.append(one)

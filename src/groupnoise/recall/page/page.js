@@ -187,7 +187,7 @@ function whyPanel(answer, item) {
   const cause = match && clicks.find((click) => sameItem(click.item, match.item));
   if (cause) {
     panel.append(make("p", {}, "Matched by ", make("strong", {}, nameOf(cause)),
-      `, which brings ${percent(match.share)} of the score.`));
+      `, which brings ${percent(match.responsibility)} of the score.`));
     panel.append(...shareRows(clicks, item.shares ?? []));
   } else {
     panel.append(make("p", {}, "No click speaks for it: it is shown because it is popular."));

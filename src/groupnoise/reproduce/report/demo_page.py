@@ -31,7 +31,7 @@ METHOD_WORDS = {
     "max_matching_paper": "weighs as Matching does and trusts only the best object, "
     "as printed in the paper.",
     "max_matching": "weighs as Matching does and trusts every object by its share of the match.",
-    "supervised": "is shown the truth: what could be reached, not a rival.",
+    "supervised": "is shown the truth: what could be reached, not a baseline.",
 }
 SETTING_TITLES = {
     "mil": "Bags of digits",

@@ -68,8 +68,8 @@ def _column(
     values = {method: metric_values(results, method, metric) for method in methods}
     known = np.concatenate(list(values.values()))
     scale = Scale(known.min(), known.max(), STRIP_MARGIN, STRIP_WIDTH - STRIP_MARGIN)
-    rivals = [v.mean() for m, v in values.items() if len(v) and m not in upper_bounds]
-    best = max(rivals, default=np.inf)
+    baselines = [v.mean() for m, v in values.items() if len(v) and m not in upper_bounds]
+    best = max(baselines, default=np.inf)
 
     def figure(method: str) -> Figure | None:
         numbers = values[method]
@@ -98,10 +98,10 @@ def metric_values(
 
 
 def paired_leads(
-    results: Sequence[TrialResult], method: str, rival: str, metric: str
+    results: Sequence[TrialResult], method: str, baseline: str, metric: str
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return how far a method is ahead of a rival in every trial that both have, by seed."""
-    ours, theirs = (dict(_by_seed(results, name, metric)) for name in (method, rival))
+    """Return how far a method is ahead of a baseline in every trial that both have, by seed."""
+    ours, theirs = (dict(_by_seed(results, name, metric)) for name in (method, baseline))
     return np.array([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
 
 
@@ -116,9 +116,9 @@ def _by_seed(results: Sequence[TrialResult], method: str, metric: str) -> list[t
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far one method is ahead of a rival, trial by trial; negative means behind."""
+    """How far one method is ahead of a baseline, trial by trial; negative means behind."""
 
-    rival: str
+    baseline: str
     metric: str
     lead: float
     n_ahead: int
@@ -126,9 +126,9 @@ class Comparison:
 
 
 def compare(
-    results: Sequence[TrialResult], method: str, rivals: Sequence[str], metric: str
+    results: Sequence[TrialResult], method: str, baselines: Sequence[str], metric: str
 ) -> list[Comparison]:
-    """Compare a method with rivals on the trials that both have; a rival without any is left out.
+    """Compare a method with baselines on the trials that both have; those without any go.
 
     Parameters
     ----------
@@ -136,15 +136,15 @@ def compare(
         All of one data set.
     method : str
         The method to judge.
-    rivals : sequence of str
+    baselines : sequence of str
         The methods it is judged against.
     metric : str
         What to compare.
     """
     return [
-        Comparison(rival, metric, float(leads.mean()), int((leads > 0).sum()), len(leads))
-        for rival in rivals
-        if len(leads := paired_leads(results, method, rival, metric))
+        Comparison(baseline, metric, float(leads.mean()), int((leads > 0).sum()), len(leads))
+        for baseline in baselines
+        if len(leads := paired_leads(results, method, baseline, metric))
     ]
 
 
@@ -166,26 +166,28 @@ def mean_values(results: Sequence[TrialResult], metric: str) -> dict[str, float]
 
 
 def verdict(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> str:
-    """Say how ours stands against the best rival, with a paired test over the trials.
+    """Say how ours stands against the best baseline, with a paired test over the trials.
 
     Parameters
     ----------
     results : sequence of TrialResult
         All of one data set under one criterion.
     left_out : sequence of str
-        Rows that are no rivals: other readings of ours, and upper bounds.
+        Rows that are no baselines: other readings of ours, and upper bounds.
     """
     metric = main_metric(results)
     means = mean_values(results, metric)
-    rivals = {m: mean for m, mean in means.items() if m != OURS and m not in left_out}
-    if OURS not in means or not rivals:
+    baselines = {m: mean for m, mean in means.items() if m != OURS and m not in left_out}
+    if OURS not in means or not baselines:
         return ""
-    rival = max(rivals, key=lambda method: rivals[method])
-    gap = paired_leads(results, OURS, rival, metric)
+    baseline = max(baselines, key=lambda method: baselines[method])
+    gap = paired_leads(results, OURS, baseline, metric)
     if not len(gap):
         return ""
     lead = float(gap.mean())
-    words = f"ours is {'ahead of' if lead > 0 else 'behind'} {rival} by {abs(lead):.3f} in {metric}"
+    words = (
+        f"ours is {'ahead of' if lead > 0 else 'behind'} {baseline} by {abs(lead):.3f} in {metric}"
+    )
     if len(gap) < 2 or not gap.std():
         return words + "."
     from scipy.stats import ttest_1samp

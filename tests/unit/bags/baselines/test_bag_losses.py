@@ -192,8 +192,8 @@ def test_attention_equals_its_formula_and_gradient(logits):
         total = 0.0
         for column, score, answer in zip(point[0].T, point[1].T, ANSWERS.T, strict=True):
             for bag, look, y in zip(bags_of(column), bags_of(score), answer, strict=True):
-                normaliser = sum(math.exp(value) for value in look)
-                pooled = sum(math.exp(a) / normaliser * b for a, b in zip(look, bag, strict=True))
+                normalizer = sum(math.exp(value) for value in look)
+                pooled = sum(math.exp(a) / normalizer * b for a, b in zip(look, bag, strict=True))
                 total += cross_entropy(sigmoid(pooled), y) / len(SIZES)
         return total
 

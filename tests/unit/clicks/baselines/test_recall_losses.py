@@ -64,13 +64,13 @@ def softmax_loop(queries, table, targets, negatives):
     losses = []
     for query, target in zip(queries, targets, strict=True):
         positive = torch.exp(query @ table[target])
-        normaliser = positive
+        normalizer = positive
         for item in negatives:
             if item != target:
-                normaliser = normaliser + len(table) / len(negatives) * torch.exp(
+                normalizer = normalizer + len(table) / len(negatives) * torch.exp(
                     query @ table[item]
                 )
-        losses.append(-torch.log(positive / normaliser))
+        losses.append(-torch.log(positive / normalizer))
     return torch.stack(losses)
 
 

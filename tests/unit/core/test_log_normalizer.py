@@ -1,9 +1,9 @@
-"""The normaliser in chunks, with excluded pairs and skipped rows, against the dense formula."""
+"""The normalizer in chunks, with excluded pairs and skipped rows, against the dense formula."""
 
 import pytest
 import torch
 
-from groupnoise.core import log_normaliser
+from groupnoise.core import log_normalizer
 from groupnoise.core import log_normalizer as module
 
 N_QUERIES, N_CANDIDATES, DIM = 5, 11, 3
@@ -44,7 +44,7 @@ def dense(queries, candidates, offset, excluded=None):
 def test_value_and_gradient_equal_the_dense_formula(excluded, upstream):
     leaves = inputs()
     upstream = torch.tensor(upstream, dtype=torch.float64)
-    actual, expected = log_normaliser(*leaves, excluded), dense(*leaves, excluded)
+    actual, expected = log_normalizer(*leaves, excluded), dense(*leaves, excluded)
     torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(
         torch.autograd.grad(actual, leaves, upstream),
@@ -56,7 +56,7 @@ def test_value_and_gradient_equal_the_dense_formula(excluded, upstream):
 
 @pytest.mark.usefixtures("chunk")
 def test_gradient_equals_finite_differences():
-    assert torch.autograd.gradcheck(lambda *leaves: log_normaliser(*leaves, EXCLUDED), inputs())
+    assert torch.autograd.gradcheck(lambda *leaves: log_normalizer(*leaves, EXCLUDED), inputs())
 
 
 @pytest.mark.usefixtures("chunk")
@@ -64,7 +64,7 @@ def test_gradient_equals_finite_differences():
 def test_only_the_gradients_asked_for_are_computed(wanted):
     leaves = [leaf.detach() for leaf in inputs()]
     leaves[wanted].requires_grad_()
-    actual = torch.autograd.grad(log_normaliser(*leaves).sum(), leaves[wanted])
+    actual = torch.autograd.grad(log_normalizer(*leaves).sum(), leaves[wanted])
     expected = torch.autograd.grad(dense(*leaves).sum(), leaves[wanted])
     torch.testing.assert_close(actual, expected)
 
@@ -72,7 +72,7 @@ def test_only_the_gradients_asked_for_are_computed(wanted):
 def test_the_offset_may_be_left_out():
     queries, candidates, _ = inputs()
     torch.testing.assert_close(
-        log_normaliser(queries, candidates), (queries @ candidates.t()).logsumexp(-1)
+        log_normalizer(queries, candidates), (queries @ candidates.t()).logsumexp(-1)
     )
 
 
@@ -81,7 +81,7 @@ def test_a_chunk_with_nothing_left_does_not_spoil_the_rest():
     queries, candidates, offset = inputs()
     every_but_last = torch.arange(N_CANDIDATES - 1)
     excluded = (torch.zeros_like(every_but_last), every_but_last)
-    actual = log_normaliser(queries, candidates, offset, excluded)
+    actual = log_normalizer(queries, candidates, offset, excluded)
     expected = dense(queries, candidates, offset, excluded)
     torch.testing.assert_close(actual, expected)
     gradient = torch.autograd.grad(actual.sum(), queries)[0]
@@ -91,7 +91,7 @@ def test_a_chunk_with_nothing_left_does_not_spoil_the_rest():
 @pytest.mark.usefixtures("chunk")
 def test_large_logits_do_not_overflow():
     queries, candidates, offset = inputs()
-    actual = log_normaliser(1e3 * queries, candidates, offset)
+    actual = log_normalizer(1e3 * queries, candidates, offset)
     torch.testing.assert_close(actual, dense(1e3 * queries, candidates, offset))
     assert all(g.isfinite().all() for g in torch.autograd.grad(actual.sum(), [queries, candidates]))
 
@@ -101,7 +101,7 @@ def test_large_logits_do_not_overflow():
 def test_a_later_chunk_may_lie_far_from_the_first(jump):
     queries, candidates, offset = inputs()
     far = offset + jump * (torch.arange(N_CANDIDATES) >= N_CANDIDATES // 2)
-    actual = log_normaliser(queries, candidates, far)
+    actual = log_normalizer(queries, candidates, far)
     expected = dense(queries, candidates, far)
     torch.testing.assert_close(actual, expected)
     wanted = [queries, candidates, offset]
@@ -124,5 +124,5 @@ def test_rows_without_upstream_gradient_cost_no_logits_in_the_backward_pass(monk
         lambda queries, *rest: seen.append(len(queries)) or compute(queries, *rest),
     )
     queries, candidates, offset = inputs()
-    log_normaliser(queries, candidates, offset)[3].backward()
+    log_normalizer(queries, candidates, offset)[3].backward()
     assert seen == [N_QUERIES, N_QUERIES, 1]  # the first chunk for its level, all chunks, backward

@@ -1,10 +1,10 @@
 """What averaging over neighbouring ages, and softer selection, do on FG-NET.
 
-    python benchmarks/label_spread.py --seeds 30:42           # chooses: validation rows
-    python benchmarks/label_spread.py --seeds 50:60 --test    # confirms: test rows, other seeds
+    python benchmarks/ordinal_smoothing.py --seeds 30:42        # chooses: validation rows
+    python benchmarks/ordinal_smoothing.py --seeds 50:60 --test # confirms: test rows, other seeds
 
 One fit serves every spread. Accuracy, and the share of rows at most three years off (MAE3), go to
-`benchmarks/results/label_spread_<part>.json`.
+`benchmarks/results/ordinal_smoothing_<part>.json`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
     for row in rows:
         print(row)
     write_result(
-        f"label_spread_{part}",
+        f"ordinal_smoothing_{part}",
         {
             "settings": SETTINGS,
             "part": part,
@@ -79,11 +79,11 @@ def measure(
     figures = []
     for spread in SPREADS:
         years_off = np.abs(
-            model.set_params(label_spread=spread).predict(held_out.features) - held_out.truth
+            model.set_params(ordinal_smoothing=spread).predict(held_out.features) - held_out.truth
         )
         figures.append(
             {
-                "label_spread": spread,
+                "ordinal_smoothing": spread,
                 "accuracy": float(np.mean(years_off == 0)),
                 "MAE3": float(np.mean(years_off <= YEARS_OFF)),
             }
@@ -98,9 +98,9 @@ def mean_of(
     mine = [
         trial
         for trial in trials
-        if trial["temperature"] == temperature and trial["label_spread"] == spread
+        if trial["temperature"] == temperature and trial["ordinal_smoothing"] == spread
     ]
-    row: dict[str, Any] = {"temperature": temperature, "label_spread": spread}
+    row: dict[str, Any] = {"temperature": temperature, "ordinal_smoothing": spread}
     for metric in ("accuracy", "MAE3"):
         values = np.array([trial[metric] for trial in mine])
         row[metric] = round(float(values.mean()), 4)
