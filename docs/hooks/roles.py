@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from typing import Any
 
@@ -37,6 +36,6 @@ def _neighbour(name: str, owner: Object) -> str | None:
     home = owner if owner.is_class else owner.parent
     if home is not None and home.is_class:
         return f"{home.path}.{name}" if name in home.members else None
-    public = itertools.takewhile(lambda part: not part.startswith("_"), owner.path.split("."))
-    folder = [part for part in public if part != owner.name]
-    return ".".join([*folder, name])
+    module = owner.module
+    room = module.path if module.is_init_module else module.path.rpartition(".")[0]
+    return f"{room}.{name}"

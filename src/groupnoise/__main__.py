@@ -1,6 +1,6 @@
 """Run the command line with `python -m groupnoise`."""
 
-from groupnoise.cli.main import main
+from groupnoise.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -57,6 +57,12 @@ def test_names_are_listed_once_and_never_private(package):
 
 
 @pytest.mark.parametrize("package", PACKAGES)
+def test_no_public_name_is_hidden_by_a_module_of_its_room(package):
+    room = importlib.import_module(package)
+    assert not set(room.__all__) & {info.name for info in pkgutil.iter_modules(room.__path__)}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_says_what_it_is(package):
     assert (importlib.import_module(package).__doc__ or "").strip()
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.cli.main import app
+from groupnoise.cli.app import app
 from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import ClickDataset, open_groups, write_groups

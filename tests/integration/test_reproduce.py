@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from groupnoise.cli.main import main
+from groupnoise.cli.app import main
 from groupnoise.exceptions import ConfigError
 from groupnoise.reproduce.recipe_files import read_recipe
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from groupnoise.cli.main import app
+from groupnoise.cli.app import app
 from groupnoise.recall import open_artifact
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial_recall_service.md"

@@ -1,5 +1,5 @@
 """The command line; nothing else imports it."""
 
-from groupnoise.cli.main import main
+from groupnoise.cli.app import main
 
 __all__ = ["main"]

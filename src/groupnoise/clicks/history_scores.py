@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.groups import Groups
-from groupnoise.core.log_normalizer import log_normalizer
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.similarity import masked_logsumexp

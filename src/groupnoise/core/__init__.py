@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         InBatchCandidates,
         SampledCandidates,
     )
+    from groupnoise.core.chunked_softmax import log_normalizer
     from groupnoise.core.encoders import (
         EmbeddingEncoder,
         FrozenEncoder,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     )
     from groupnoise.core.groups import Groups
     from groupnoise.core.joint_matching import JointMatching
-    from groupnoise.core.log_normalizer import log_normalizer
     from groupnoise.core.loss import GroupLoss
     from groupnoise.core.metrics import (
         Reliability,
@@ -102,7 +102,7 @@ __getattr__, __dir__ = lazy_names(
         "covering_rate": "groupnoise.core.metrics",
         "expected_calibration_error": "groupnoise.core.metrics",
         "hit_at_k": "groupnoise.core.metrics",
-        "log_normalizer": "groupnoise.core.log_normalizer",
+        "log_normalizer": "groupnoise.core.chunked_softmax",
         "make_selection": "groupnoise.core.objective",
         "make_weighting": "groupnoise.core.objective",
         "masked_logsumexp": "groupnoise.core.similarity",

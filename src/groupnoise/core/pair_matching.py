@@ -16,13 +16,13 @@ from torch.nn import functional as F
 
 from groupnoise.core.batching import GroupBatch
 from groupnoise.core.candidates import Candidates, CandidateSource
+from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.encoded_batch import (
     DistinctObjects,
     EncodedBatch,
     encode_batch,
     products_of_members,
 )
-from groupnoise.core.log_normalizer import log_normalizer
 from groupnoise.core.model import MatchingModel
 from groupnoise.exceptions import ParameterError
 

@@ -189,7 +189,7 @@ def test_what_is_chosen_in_fit_is_not_known_before():
 def test_the_command_line_takes_auto_and_shows_what_it_chose(tmp_path):
     from typer.testing import CliRunner
 
-    from groupnoise.cli.main import app
+    from groupnoise.cli.app import app
 
     folder = str(tmp_path / "model")
     options = ["-p", "weighting_strength=auto", "-p", "max_epochs=1", "-p", "encoder=linear", "-q"]
