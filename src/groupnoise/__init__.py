@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from groupnoise.clicks.estimator import MaxMatchingRecommender
     from groupnoise.core.groups import Groups
     from groupnoise.core.loss import GroupLoss
+    from groupnoise.core.threads import configure_threads
     from groupnoise.io.models import load_model
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __getattr__, __dir__ = lazy_names(
         "MaxMatchingPartialLabelClassifier": "groupnoise.candidates.estimator",
         "MaxMatchingRecommender": "groupnoise.clicks.estimator",
         "NoisyLabelClassifier": "groupnoise.candidates.noisy_labels",
+        "configure_threads": "groupnoise.core.threads",
         "find_group_issues": "groupnoise.audit.find",
         "find_label_issues": "groupnoise.candidates.label_issues",
         "load_model": "groupnoise.io.models",
@@ -43,6 +45,7 @@ __all__ = [
     "MaxMatchingRecommender",
     "NoisyLabelClassifier",
     "__version__",
+    "configure_threads",
     "find_group_issues",
     "find_label_issues",
     "load_model",

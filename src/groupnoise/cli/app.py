@@ -23,6 +23,7 @@ from groupnoise.cli.predict import predict
 from groupnoise.cli.recall import recall
 from groupnoise.cli.reproduce import reproduce
 from groupnoise.cli.serve import serve
+from groupnoise.core.threads import configure_threads
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.training.distributed.environment import is_worker
 
@@ -72,6 +73,7 @@ app.add_typer(data_app, name="data")
 
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
+    configure_threads()  # before any command imports torch
     try:
         app()
     except GroupNoiseError as error:

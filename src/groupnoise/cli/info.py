@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import platform
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,6 +87,7 @@ def doctor(
             typer.echo(f"{'[' + extra + ']':<16}{words}")
         typer.echo(f"{'data':<16}{', '.join(report['data_directories']) or 'none found'}")
         typer.echo(f"{'cores':<16}{report['cores']} (torch threads {report['torch_threads']})")
+        typer.echo(f"{'threads':<16}{report['threads']}")
         for problem in report["problems"]:
             typer.secho(f"problem: {problem}", fg="yellow")
     if report["problems"]:
@@ -101,6 +101,7 @@ def examine() -> dict[str, Any]:
     import torch
 
     from groupnoise import __version__
+    from groupnoise.core.threads import available_cores, configure_threads
     from groupnoise.io.registry import data_directories
 
     versions = {"groupnoise": __version__, "python": platform.python_version()}
@@ -110,7 +111,7 @@ def examine() -> dict[str, Any]:
             versions[package] = version(package)
         except PackageNotFoundError:
             problems.append(f"{package} is not installed; reinstall groupnoise.")
-    cores, threads = os.cpu_count() or 1, torch.get_num_threads()
+    cores, threads = available_cores(), torch.get_num_threads()
     if threads > cores:
         problems.append(
             f"torch uses {threads} threads on {cores} cores; set OMP_NUM_THREADS={cores}."
@@ -124,5 +125,6 @@ def examine() -> dict[str, Any]:
         "data_directories": [str(path) for path in data_directories() if path.is_dir()],
         "cores": cores,
         "torch_threads": threads,
+        "threads": configure_threads().reason,
         "problems": problems,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.checks import check_count, require
+from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import DataError
 from groupnoise.io.files import atomic_path, check_not_own_input, check_writable_file, write_json
 from groupnoise.recall.history_files import HistoryBlock, count_histories, read_histories
@@ -178,7 +178,7 @@ def recall_file(
     check_format(output)
     check_not_own_input(output, histories)
     check_writable_file(output)
-    n_threads = n_threads or os.cpu_count() or 1
+    n_threads = n_threads or available_cores()
     check_count("n_threads", n_threads)
     blocks = read_histories(histories, block_size=BLOCK_HISTORIES)
     first = next(blocks, None)  # most bad input shows here, before anything is written

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from groupnoise.core.checks import check_count
+from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import ConfigError, DataError, MissingDataError
 from groupnoise.reproduce.jobs import Job, append_results, make_trial, read_results
 from groupnoise.reproduce.recipes import Recipe
@@ -136,7 +136,7 @@ def run_jobs(
     from joblib import Parallel, delayed
 
     if n_jobs is None:
-        n_jobs = os.cpu_count() or 1
+        n_jobs = available_cores()
     check_count("n_jobs", n_jobs)
     run = Parallel(n_jobs=min(n_jobs, max(len(jobs), 1)), return_as="generator_unordered")
     results: dict[int, Result] = {}

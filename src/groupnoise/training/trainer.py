@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -19,6 +19,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import Matcher
+from groupnoise.core.threads import StepWatch
 from groupnoise.exceptions import GroupNoiseError, TrainingError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.plan import History, TrainingPlan
@@ -139,6 +140,7 @@ class _Training:
     on_epoch: ProgressCallback | None
     workers: Workers
     saver: Saver | None
+    watch: StepWatch = field(default_factory=StepWatch)
 
     def run(self, state: TrainingState) -> None:
         """Go on from a state to the end."""
@@ -177,7 +179,9 @@ class _Training:
             self._descend(state, loss)
             state.loss_sum += value * len(rows)
             state.step += 1
-            state.seconds += time.perf_counter() - started
+            seconds = time.perf_counter() - started
+            state.seconds += seconds
+            self.watch.add(seconds)
             if self.saver is not None:
                 self.saver.after_step(state, stop=stop > 0, due=due > 0)
         state.apply_deferred_decay()

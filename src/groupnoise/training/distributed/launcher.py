@@ -27,6 +27,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.distributed.run import parse_args, run
 
 from groupnoise.core.checks import require
+from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import GroupNoiseError, TrainingError
 
 REFUSED = 2
@@ -97,7 +98,7 @@ def launch(module: str, arguments: Sequence[str], *, workers: int, max_restarts:
     SystemExit
         If this process was told to end by a signal, after the workers did.
     """
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // workers)))
     # The agent lists exit codes and advice for developers; one sentence of ours says it better.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     options = ["--standalone", f"--nproc-per-node={workers}", f"--max-restarts={max_restarts}"]

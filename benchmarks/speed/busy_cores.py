@@ -1,0 +1,97 @@
+"""How much slower work becomes when another process keeps one core busy.
+
+    python benchmarks/speed/busy_cores.py
+
+Each task runs in a process of its own, without and with a burner pinned to one core, in turns; a
+figure is the median of the turns, and the ratio is busy over idle. The rows `spinning` show what
+torch does by itself, the others what `configure_threads` (every command of the package) does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from _record import write_result
+
+TASKS = {
+    "training step": """
+from groupnoise.clicks import make_shop
+from groupnoise import MaxMatchingRecommender
+import time
+shop = make_shop(n_users=800, random_state=0)
+histories = [shop.item_ids[clicks] for clicks in shop.histories]
+model = MaxMatchingRecommender.paper(max_epochs=2, random_state=0)
+start = time.perf_counter(); model.fit(histories); print(time.perf_counter() - start)
+""",
+    "candidate labels": """
+from groupnoise.candidates import load_digit_candidates
+from groupnoise import MaxMatchingPartialLabelClassifier
+import time
+digits = load_digit_candidates(part="train", random_state=0)
+model = MaxMatchingPartialLabelClassifier.paper(max_epochs=5, random_state=0)
+start = time.perf_counter(); model.fit(digits.features, digits.candidates)
+print(time.perf_counter() - start)
+""",
+    "plain product": """
+import time, torch
+left, right = torch.randn(512, 512), torch.randn(512, 512)
+start = time.perf_counter()
+for _ in range(200):
+    left @ right
+print(time.perf_counter() - start)
+""",
+}
+BURN = "import os\nos.sched_setaffinity(0, {0})\nwhile True: pass"
+POLICY = "from groupnoise import configure_threads; configure_threads()\n"
+
+
+def seconds_of(code: str) -> float:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(command, env=kept, capture_output=True, text=True, cwd=folder)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return float(done.stdout.split()[-1])
+
+
+def measure(code: str, turns: int) -> dict[str, float]:
+    idle, busy = [], []
+    for _ in range(turns):
+        idle.append(seconds_of(code))
+        burner = subprocess.Popen([sys.executable, "-c", BURN])
+        try:
+            time.sleep(0.2)
+            busy.append(seconds_of(code))
+        finally:
+            burner.kill()
+            burner.wait()
+    first, second = statistics.median(idle), statistics.median(busy)
+    return {"idle": round(first, 3), "busy": round(second, 3), "ratio": round(second / first, 2)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--spinning", action="store_true", help="also without the policy: slow")
+    options = parser.parse_args()
+    found = {}
+    for name, code in TASKS.items():
+        found[name] = measure(POLICY + code, options.turns)
+        if options.spinning:
+            found[f"{name}, spinning"] = measure(code, options.turns)
+        print(json.dumps({name: found[name]}))
+    write_result("busy_cores", {"turns": options.turns, "seconds": found})
+
+
+if __name__ == "__main__":
+    main()

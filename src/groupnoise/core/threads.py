@@ -1,0 +1,170 @@
+"""How many threads torch gets and how they wait, and a watch over steps that become slow."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import sys
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CGROUP = Path("/sys/fs/cgroup")
+WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
+"""Idle threads sleep. Spinning ones starve each other as soon as a core has other work: a step of
+5 ms then takes half a second."""
+
+SLEEPING = "threads sleep while they wait"
+
+
+@dataclass(frozen=True)
+class ThreadChoice:
+    """How many threads were chosen, and why.
+
+    Parameters
+    ----------
+    n_threads : int
+        Threads that torch and the linear algebra libraries use.
+    is_passive : bool
+        Whether idle threads sleep instead of spinning.
+    reason : str
+        A sentence for people.
+    """
+
+    n_threads: int
+    is_passive: bool
+    reason: str
+
+
+def available_cores() -> int:
+    """Return how many cores this process may really use: affinity and the quota of its cgroup.
+
+    Returns
+    -------
+    int
+        At least one.
+    """
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        cores = os.cpu_count() or 1
+    quota = _cgroup_quota()
+    return max(1, cores if quota is None else min(cores, math.ceil(quota)))
+
+
+def _cgroup_quota() -> float | None:
+    """Return the cores that the cgroup of this process grants, None if it sets no limit."""
+    try:
+        granted, period = (CGROUP / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            granted = (CGROUP / "cpu/cpu.cfs_quota_us").read_text().strip()
+            period = (CGROUP / "cpu/cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    try:
+        share = float(granted) / float(period)
+    except (ValueError, ZeroDivisionError):  # "max": no limit
+        return None
+    return share if share > 0 else None
+
+
+def configure_threads() -> ThreadChoice:
+    """Choose threads for busy machines; call it before torch is imported, as the commands do.
+
+    What `OMP_NUM_THREADS`, `OMP_WAIT_POLICY` or `GOMP_SPINCOUNT` already say is left alone. The
+    load of the machine does not change the number, which would change the last digits of results;
+    threads that sleep while they wait lose little on busy cores.
+
+    Returns
+    -------
+    ThreadChoice
+        What is in force now, and why.
+
+    Examples
+    --------
+    >>> from groupnoise import configure_threads
+    >>> configure_threads().n_threads >= 1
+    True
+    """
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    asked = given.isdigit() and int(given) > 0
+    threads = int(given) if asked else available_cores()
+    source = f"OMP_NUM_THREADS={given}" if asked else f"{_cores(threads)} available to this process"
+    if "torch" in sys.modules:
+        import torch
+
+        if not asked:
+            torch.set_num_threads(threads)
+        if _is_passive():
+            return ThreadChoice(torch.get_num_threads(), True, f"{source}; {SLEEPING}")
+        late = (
+            "threads spin while they wait, because torch was imported first: call "
+            "configure_threads() before it, or set OMP_WAIT_POLICY=PASSIVE"
+        )
+        return ThreadChoice(torch.get_num_threads(), False, f"{source}; {late}")
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    if not any(name in os.environ for name in WAITING):
+        os.environ.update(WAITING)
+    waiting = SLEEPING if _is_passive() else "threads wait as the environment says"
+    return ThreadChoice(threads, _is_passive(), f"{source}; {waiting}")
+
+
+def _is_passive() -> bool:
+    policy = os.environ.get("OMP_WAIT_POLICY", "").upper()
+    return policy == "PASSIVE" or os.environ.get("GOMP_SPINCOUNT") == "0"
+
+
+def _cores(count: int) -> str:
+    return "1 core" if count == 1 else f"{count} cores"
+
+
+@dataclass
+class StepWatch:
+    """Warns once when steps become far slower than the first ones were.
+
+    Parameters
+    ----------
+    factor : float, default=10.0
+        How many times slower is worth a warning.
+    n_steps : int, default=20
+        How many steps are compared, first and last.
+    min_seconds : float, default=0.02
+        Steps faster than this are never warned of: they are all overhead.
+    """
+
+    factor: float = 10.0
+    n_steps: int = 20
+    min_seconds: float = 0.02
+    _first: list[float] = field(default_factory=list)
+    _last: list[float] = field(default_factory=list)
+    _has_warned: bool = False
+
+    def add(self, seconds: float) -> None:
+        """Take the time of one more step.
+
+        Parameters
+        ----------
+        seconds : float
+            What it took.
+        """
+        if self._has_warned:
+            return
+        times = self._first if len(self._first) < self.n_steps else self._last
+        times.append(seconds)
+        if len(self._last) < self.n_steps:
+            return
+        before, now = statistics.median(self._first), statistics.median(self._last)
+        self._last.clear()
+        is_slow = now > max(self.factor * before, self.min_seconds)
+        if is_slow and sys.modules["torch"].get_num_threads() > 1:  # one thread waits for nobody
+            self._has_warned = True
+            warnings.warn(
+                f"training steps take {now / before:.0f} times as long as at the start "
+                f"({1e3 * now:.0f} ms): other work uses the cores, and torch's threads wait for "
+                "each other. Call groupnoise.configure_threads() before importing torch, or set "
+                "OMP_NUM_THREADS=1.",
+                RuntimeWarning,
+                stacklevel=2,
+            )

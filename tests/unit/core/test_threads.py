@@ -1,0 +1,90 @@
+"""Threads on machines that are shared: what is chosen, what is left alone, what is warned of."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+
+from groupnoise.core import threads
+from groupnoise.core.threads import StepWatch, available_cores
+
+SHOW = (
+    "import os; from groupnoise import configure_threads; choice = configure_threads();"
+    "import torch; print(torch.get_num_threads(), os.environ.get('OMP_WAIT_POLICY'),"
+    "choice.n_threads, choice.is_passive)"
+)
+
+
+def chosen(**environment):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW],
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_torch_gets_the_cores_of_this_process_and_idle_threads_sleep():
+    cores = str(available_cores())
+    assert chosen() == [cores, "PASSIVE", cores, "True"]
+
+
+def test_what_the_user_set_is_left_alone():
+    assert chosen(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="ACTIVE") == ["1", "ACTIVE", "1", "False"]
+
+
+@pytest.mark.parametrize(
+    ("granted", "cores"),
+    [("150000 100000", 2), ("50000 100000", 1), ("max 100000", 8), ("nonsense", 8)],
+)
+def test_the_quota_of_a_container_counts(tmp_path, monkeypatch, granted, cores):
+    (tmp_path / "cpu.max").write_text(granted)
+    monkeypatch.setattr(threads, "CGROUP", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert available_cores() == cores
+
+
+def test_a_late_call_says_that_threads_spin(monkeypatch):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    choice = threads.configure_threads()  # torch is loaded here
+    assert not choice.is_passive
+    assert "before it" in choice.reason
+
+
+def test_steps_that_become_far_slower_are_warned_of_once(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    watch = StepWatch(n_steps=3)
+    for seconds in (0.005, 0.005, 0.005, 0.450, 0.450):
+        watch.add(seconds)
+    with pytest.warns(RuntimeWarning, match="90 times as long as at the start"):
+        watch.add(0.450)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(9):
+            watch.add(0.450)
+
+
+def test_even_steps_and_tiny_ones_are_not_warned_of(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    even, tiny = StepWatch(n_steps=2), StepWatch(n_steps=2)
+    for _ in range(20):
+        even.add(0.5)
+    for seconds in (0.0001, 0.0001, 0.005, 0.005):
+        tiny.add(seconds)
+
+
+def test_doctor_says_what_was_chosen_and_why():
+    done = subprocess.run(
+        [sys.executable, "-m", "groupnoise", "doctor"], capture_output=True, text=True
+    )
+    assert "threads " in done.stdout
+    assert "wait" in done.stdout
