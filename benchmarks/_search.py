@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
-from groupnoise.core import accuracy
+from groupnoise.core.metrics import accuracy
 from groupnoise.io import BagDataset, PartialLabelDataset, split_rows, subset_bags, subset_rows
 from groupnoise.reproduce.recipe_files import read_recipe
 

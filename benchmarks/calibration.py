@@ -20,7 +20,8 @@ from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifi
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.cli.demo import parse_seeds
-from groupnoise.core import accuracy, expected_calibration_error, reliability
+from groupnoise.core import expected_calibration_error
+from groupnoise.core.metrics import accuracy, reliability
 from groupnoise.io import load_dataset, split_rows, subset_bags
 
 PLOT = Path(__file__).parents[1] / "docs" / "images" / "calibration.svg"

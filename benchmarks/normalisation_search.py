@@ -18,7 +18,7 @@ import torch
 from _record import write_result
 from _search import candidate_accuracy, mean_accuracy, plain_settings
 
-from groupnoise.candidates import replace_candidates
+from groupnoise.candidates.noise import replace_candidates
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.io import PartialLabelDataset, load_dataset
 

@@ -26,14 +26,14 @@ from groupnoise.candidates.baselines import (
     CCClassifier,
     CLPLClassifier,
     LWSClassifier,
-    NeuralPartialLabelClassifier,
     PALOCClassifier,
-    PartialLabelClassifier,
     PLKNNClassifier,
     PLSVMClassifier,
     PRODENClassifier,
     SUREClassifier,
 )
+from groupnoise.candidates.baselines.base import PartialLabelClassifier
+from groupnoise.candidates.baselines.networks import NeuralPartialLabelClassifier
 from groupnoise.io import PartialLabelDataset, load_dataset, split_rows
 
 DATASETS = ("lost", "msrcv2", "birdsong")

@@ -20,7 +20,6 @@ from _record import write_result
 from groupnoise.clicks import rank_targets, split_clicks
 from groupnoise.clicks.baselines import (
     AttRecRecommender,
-    BaselineRecommender,
     CaserRecommender,
     CooccurrenceRecommender,
     ItemCFRecommender,
@@ -28,6 +27,7 @@ from groupnoise.clicks.baselines import (
     PopularityRecommender,
     SASRecRecommender,
 )
+from groupnoise.clicks.baselines.base import BaselineRecommender
 from groupnoise.core import Groups, hit_at_k, ndcg_at_k
 from groupnoise.io import ClickDataset, load_dataset
 

@@ -16,7 +16,8 @@ from typing import Any
 import httpx
 import numpy as np
 
-from groupnoise.recall import write_artifact, write_neighbour_artifact
+from groupnoise.recall import write_artifact
+from groupnoise.recall.artifact import write_neighbour_artifact
 from groupnoise.recall.http import ServiceSettings
 
 TITLES = ["Green Tea", "Tea Cup", "Tea Spoon", "Steel Hammer", "Long Nail", "Hand Saw"]

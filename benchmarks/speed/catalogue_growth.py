@@ -18,17 +18,10 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
-from groupnoise.core import (
-    GroupObjective,
-    Groups,
-    PairMatching,
-    SampledCandidates,
-    collate,
-    make_selection,
-    make_weighting,
-)
+from groupnoise.core import GroupObjective, Groups, PairMatching, SampledCandidates, collate
 from groupnoise.core.model import item_model
-from groupnoise.training import make_optimizers
+from groupnoise.core.objective import make_selection, make_weighting
+from groupnoise.training.optimizer import make_optimizers
 
 SIZES = (100_000, 500_000, 1_000_000, 5_000_000)
 DIM, BATCH, SIZE, N_NEGATIVES = 64, 512, 5, 256

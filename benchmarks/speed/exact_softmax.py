@@ -31,10 +31,9 @@ from groupnoise.core import (
     MatchingModel,
     PairMatching,
     collate,
-    log_normalizer,
-    make_selection,
-    make_weighting,
 )
+from groupnoise.core.chunked_softmax import log_normalizer
+from groupnoise.core.objective import make_selection, make_weighting
 
 N_TARGETS, DIM, N_GROUPS, SIZE = 1_000_000, 64, 512, 5
 REPEATS, SQUARE = 1, 2048

@@ -30,9 +30,8 @@ from groupnoise.core import (
     MatchingModel,
     PairMatching,
     collate,
-    make_selection,
-    make_weighting,
 )
+from groupnoise.core.objective import make_selection, make_weighting
 
 BASE = {"groups": 64, "size": 8, "targets": 20_000, "dim": 32}
 SWEEPS = {

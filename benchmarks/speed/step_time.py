@@ -30,10 +30,9 @@ from groupnoise.core import (
     PairMatching,
     SampledCandidates,
     collate,
-    make_selection,
-    make_weighting,
 )
-from groupnoise.training import make_optimizers
+from groupnoise.core.objective import make_selection, make_weighting
+from groupnoise.training.optimizer import make_optimizers
 
 DIM, BATCH, SIZE, N_ITEMS, N_NEGATIVES = 200, 200, 5, 24_000, 100
 TURNS, WARM_UP, STEPS = 5, 3, 8

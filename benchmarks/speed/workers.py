@@ -115,8 +115,8 @@ def run(part: str, count: int) -> Any:
 
 
 def measure_throughput(report: Path) -> None:
-    from groupnoise.training import OneWorker
     from groupnoise.training.distributed import TorchWorkers, process_group
+    from groupnoise.training.workers import OneWorker
 
     with process_group():
         team = TorchWorkers()

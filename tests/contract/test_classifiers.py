@@ -16,19 +16,19 @@ from groupnoise.bags.baselines import (
     IMILClassifier,
     MILRClassifier,
     MiNetClassifier,
-    NeuralBagClassifier,
 )
+from groupnoise.bags.baselines.networks import NeuralBagClassifier
 from groupnoise.candidates.baselines import (
     CCClassifier,
     CLPLClassifier,
     LWSClassifier,
-    NeuralPartialLabelClassifier,
     PALOCClassifier,
     PLKNNClassifier,
     PLSVMClassifier,
     PRODENClassifier,
     SUREClassifier,
 )
+from groupnoise.candidates.baselines.networks import NeuralPartialLabelClassifier
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError, UnknownTargetError
 from groupnoise.io.files import write_json
 

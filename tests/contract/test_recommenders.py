@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from groupnoise.clicks import rank_targets, sliding_windows
+from groupnoise.clicks import rank_targets
 from groupnoise.clicks.baselines import (
     AttRecRecommender,
     CaserRecommender,
@@ -17,6 +17,7 @@ from groupnoise.clicks.baselines import (
     PopularityRecommender,
     SASRecRecommender,
 )
+from groupnoise.clicks.history_windows import sliding_windows
 from groupnoise.core import Groups, hit_at_k
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError, UnknownTargetError
 from groupnoise.io.files import write_json

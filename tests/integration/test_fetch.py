@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 
 from groupnoise.cli.data import data_app
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
-from groupnoise.io import DataFile, fetch_dataset, find_dataset
+from groupnoise.io import fetch_dataset
 from groupnoise.io import registry as _registry
+from groupnoise.io.registry import DataFile, find_dataset
 
 pytest.importorskip("pooch")
 
@@ -267,7 +268,8 @@ def test_an_interrupted_fetch_leaves_nothing(server, tmp_path):
     url = entry_at(server, "stalled").files[0].url
     program = f"""
 from dataclasses import replace
-from groupnoise.io import DataFile, fetch_dataset, find_dataset
+from groupnoise.io import fetch_dataset
+from groupnoise.io.registry import DataFile, find_dataset
 file = DataFile(path="rs/log.txt", sha256="0" * 64, url={url!r})
 fetch_dataset(replace(find_dataset("video"), files=(file,)), data_dir={str(tmp_path)!r})
 """

@@ -14,8 +14,9 @@ from groupnoise import (
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
 )
-from groupnoise.training import OneWorker
-from groupnoise.training.distributed import TorchWorkers, is_worker, process_group
+from groupnoise.training.distributed import TorchWorkers, process_group
+from groupnoise.training.distributed.environment import is_worker
+from groupnoise.training.workers import OneWorker
 
 N_ITEMS = 103
 RECOMMENDERS = {

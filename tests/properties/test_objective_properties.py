@@ -35,8 +35,8 @@ from groupnoise.core import (
     SigmoidWeighting,
     Tempered,
     collate,
-    make_selection,
 )
+from groupnoise.core.objective import make_selection
 
 N_TARGETS = 4
 selections = st.sampled_from(["max", "marginal", "tempered", "top_k", "all"])

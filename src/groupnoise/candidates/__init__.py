@@ -9,12 +9,7 @@ if TYPE_CHECKING:
     from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier
     from groupnoise.candidates.files import read_candidates
     from groupnoise.candidates.label_issues import LabelIssues, find_label_issues
-    from groupnoise.candidates.noise import (
-        add_candidates,
-        add_false_labels,
-        flip_labels,
-        replace_candidates,
-    )
+    from groupnoise.candidates.noise import add_candidates, add_false_labels, flip_labels
     from groupnoise.candidates.noisy_labels import NoisyLabelClassifier
 
 __getattr__, __dir__ = lazy_names(
@@ -29,7 +24,6 @@ __getattr__, __dir__ = lazy_names(
         "flip_labels": "groupnoise.candidates.noise",
         "load_digit_candidates": "groupnoise.bags.digits",
         "read_candidates": "groupnoise.candidates.files",
-        "replace_candidates": "groupnoise.candidates.noise",
     },
 )
 
@@ -43,5 +37,4 @@ __all__ = [
     "flip_labels",
     "load_digit_candidates",
     "read_candidates",
-    "replace_candidates",
 ]

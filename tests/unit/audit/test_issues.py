@@ -7,8 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from groupnoise.audit import ISSUE_KINDS, GroupIssues
+from groupnoise.audit import GroupIssues
 from groupnoise.audit import issues as _tables
+from groupnoise.audit.issues import ISSUE_KINDS
 from groupnoise.exceptions import ParameterError
 
 

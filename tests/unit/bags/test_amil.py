@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupnoise.bags import load_amil
+from groupnoise.bags.sival import load_amil
 from groupnoise.exceptions import DataError, GroupNoiseError, MissingDataError
 from groupnoise.io import load_dataset
 

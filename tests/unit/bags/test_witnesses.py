@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from groupnoise.bags import load_digit_bags, make_sival_like, set_witness_rate
+from groupnoise.bags import load_digit_bags, make_sival_like
+from groupnoise.bags.witnesses import set_witness_rate
 from groupnoise.exceptions import DataError, ParameterError
 
 

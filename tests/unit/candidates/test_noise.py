@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupnoise.candidates import add_candidates, load_digit_candidates, replace_candidates
+from groupnoise.candidates import add_candidates, load_digit_candidates
+from groupnoise.candidates.noise import replace_candidates
 from groupnoise.exceptions import DataError, ParameterError
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups
-from groupnoise.clicks import ItemVectors
 from groupnoise.clicks import audit as _lift
 from groupnoise.clicks.audit import ItemLift
+from groupnoise.clicks.history_scores import ItemVectors
 
 
 class SmallModel:

@@ -6,8 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from groupnoise.clicks import clicks_on_disk, cut_windows, windows_on_disk, write_windows
+from groupnoise.clicks import cut_windows, write_windows
 from groupnoise.clicks import streaming as _on_disk
+from groupnoise.clicks.streaming import clicks_on_disk, windows_on_disk
 from groupnoise.core import Groups
 from groupnoise.exceptions import DataError
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from groupnoise.core import expected_calibration_error, reliability
+from groupnoise.core import expected_calibration_error
+from groupnoise.core.metrics import reliability
 from groupnoise.exceptions import DataError
 
 

@@ -9,13 +9,12 @@ from groupnoise.core import (
     GroupBatch,
     GroupObjective,
     IdentityEncoder,
-    JointMatching,
     Marginal,
     MatchingModel,
     NegativeKL,
     SigmoidWeighting,
 )
-from groupnoise.core.joint_matching import PerObjectWeighting, log_joint_probability
+from groupnoise.core.joint_matching import JointMatching, PerObjectWeighting, log_joint_probability
 
 MASK = torch.tensor([[True, True, True], [True, False, False]])
 

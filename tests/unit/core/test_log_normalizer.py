@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from groupnoise.core import chunked_softmax as module
-from groupnoise.core import log_normalizer
+from groupnoise.core.chunked_softmax import log_normalizer
 
 N_QUERIES, N_CANDIDATES, DIM = 5, 11, 3
 EXCLUDED = (torch.tensor([0, 0, 2, 4]), torch.tensor([1, 10, 5, 0]))

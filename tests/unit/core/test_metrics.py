@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupnoise.core import (
-    accuracy,
-    accuracy_within,
-    approximated_accuracy,
-    covering_rate,
-    hit_at_k,
-    ndcg_at_k,
-)
+from groupnoise.core import approximated_accuracy, hit_at_k, ndcg_at_k
+from groupnoise.core.metrics import accuracy, accuracy_within, covering_rate
 from groupnoise.exceptions import DataError, ParameterError
 
 

@@ -14,10 +14,9 @@ from groupnoise.core import (
     SigmoidWeighting,
     Tempered,
     TopK,
-    make_selection,
-    make_weighting,
     named_objective,
 )
+from groupnoise.core.objective import make_selection, make_weighting
 from groupnoise.exceptions import ParameterError
 
 

@@ -10,9 +10,9 @@ from groupnoise.core import (
     Marginal,
     MatchingModel,
     PairMatching,
-    PriorMatching,
     collate,
 )
+from groupnoise.core.pair_matching import PriorMatching
 from groupnoise.training import TrainingPlan, train
 
 

@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from groupnoise.exceptions import DataError, MissingDataError
-from groupnoise.io import check_dataset, data_directories, find_dataset, locate_dataset
-from groupnoise.io.registry import DataFile
+from groupnoise.io.registry import (
+    DataFile,
+    check_dataset,
+    data_directories,
+    find_dataset,
+    locate_dataset,
+)
 
 CONTENT = b"1 2\n1 3\n"
 PACKED = gzip.compress(CONTENT, mtime=0)

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from groupnoise.exceptions import ParameterError
-from groupnoise.io import find_dataset, list_datasets
+from groupnoise.io import list_datasets
 from groupnoise.io.named import _DRAWN, _READ
+from groupnoise.io.registry import find_dataset
 
 THE_PAPERS = [
     *("sival", "fg-net", "msrcv2", "birdsong", "yahoo-news", "lost"),

@@ -7,14 +7,9 @@ import numpy as np
 import pytest
 
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
-from groupnoise.recall import (
-    IndexSpec,
-    RecallOptions,
-    add_index,
-    neighbours_from_scores,
-    open_artifact,
-    write_neighbour_artifact,
-)
+from groupnoise.recall import IndexSpec, RecallOptions, open_artifact
+from groupnoise.recall.artifact import add_index, write_neighbour_artifact
+from groupnoise.recall.rankers import neighbours_from_scores
 from serving_support import IDS, VECTORS, write_random, write_shop
 
 

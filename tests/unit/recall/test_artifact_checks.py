@@ -7,7 +7,8 @@ import pytest
 
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
 from groupnoise.io.array_folder import read_folder, write_folder
-from groupnoise.recall import IndexSpec, RecallOptions, add_index, open_artifact
+from groupnoise.recall import IndexSpec, RecallOptions, open_artifact
+from groupnoise.recall.artifact import add_index
 from serving_support import write_neighbour_shop, write_random, write_shop
 
 EITHER_WAY = pytest.mark.parametrize("memory_map", [True, False])

@@ -20,7 +20,8 @@ from groupnoise.core import (
     SigmoidWeighting,
 )
 from groupnoise.exceptions import CheckpointError, TrainingError, TrainingStopped
-from groupnoise.training import Checkpoints, History, OneWorker, TrainingPlan, train
+from groupnoise.training import Checkpoints, History, TrainingPlan, train
+from groupnoise.training.workers import OneWorker
 
 N_TARGETS = 6
 OBJECTIVE = GroupObjective(Marginal(), SigmoidWeighting())

@@ -7,7 +7,7 @@ import torch
 from torch.optim import AdamW, SparseAdam
 
 from builders import table_model
-from groupnoise.training import RowAdam, make_optimizers
+from groupnoise.training.optimizer import RowAdam, make_optimizers
 
 N_ROWS, DIM, RATE = 6, 3, 0.05
 

@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.candidates.baselines.base import PartialLabelClassifier
     from groupnoise.candidates.baselines.knn import PLKNNClassifier
     from groupnoise.candidates.baselines.linear import CLPLClassifier, PLSVMClassifier
     from groupnoise.candidates.baselines.networks import (
         CCClassifier,
         LWSClassifier,
-        NeuralPartialLabelClassifier,
         PRODENClassifier,
     )
     from groupnoise.candidates.baselines.paloc import PALOCClassifier
@@ -23,12 +21,10 @@ __getattr__, __dir__ = lazy_names(
         "CCClassifier": "groupnoise.candidates.baselines.networks",
         "CLPLClassifier": "groupnoise.candidates.baselines.linear",
         "LWSClassifier": "groupnoise.candidates.baselines.networks",
-        "NeuralPartialLabelClassifier": "groupnoise.candidates.baselines.networks",
         "PALOCClassifier": "groupnoise.candidates.baselines.paloc",
         "PLKNNClassifier": "groupnoise.candidates.baselines.knn",
         "PLSVMClassifier": "groupnoise.candidates.baselines.linear",
         "PRODENClassifier": "groupnoise.candidates.baselines.networks",
-        "PartialLabelClassifier": "groupnoise.candidates.baselines.base",
         "SUREClassifier": "groupnoise.candidates.baselines.sure",
     },
 )
@@ -37,11 +33,9 @@ __all__ = [
     "CCClassifier",
     "CLPLClassifier",
     "LWSClassifier",
-    "NeuralPartialLabelClassifier",
     "PALOCClassifier",
     "PLKNNClassifier",
     "PLSVMClassifier",
     "PRODENClassifier",
-    "PartialLabelClassifier",
     "SUREClassifier",
 ]

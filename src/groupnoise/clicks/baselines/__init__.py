@@ -6,7 +6,7 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.clicks.baselines.attrec import AttRecRecommender
-    from groupnoise.clicks.baselines.base import BaselineRecommender, PopularityRecommender
+    from groupnoise.clicks.baselines.base import PopularityRecommender
     from groupnoise.clicks.baselines.caser import CaserRecommender
     from groupnoise.clicks.baselines.counting import CooccurrenceRecommender
     from groupnoise.clicks.baselines.item_cf import ItemCFRecommender
@@ -17,7 +17,6 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "AttRecRecommender": "groupnoise.clicks.baselines.attrec",
-        "BaselineRecommender": "groupnoise.clicks.baselines.base",
         "CaserRecommender": "groupnoise.clicks.baselines.caser",
         "CooccurrenceRecommender": "groupnoise.clicks.baselines.counting",
         "ItemCFRecommender": "groupnoise.clicks.baselines.item_cf",
@@ -29,7 +28,6 @@ __getattr__, __dir__ = lazy_names(
 
 __all__ = [
     "AttRecRecommender",
-    "BaselineRecommender",
     "CaserRecommender",
     "CooccurrenceRecommender",
     "ItemCFRecommender",

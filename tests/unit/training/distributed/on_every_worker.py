@@ -10,13 +10,9 @@ import torch
 from torch import nn
 
 from groupnoise.core import MatchingModel
-from groupnoise.training.distributed import (
-    ShardedEmbedding,
-    ShardedItemModel,
-    TorchWorkers,
-    logsumexp_over_workers,
-    process_group,
-)
+from groupnoise.training.distributed import TorchWorkers, process_group
+from groupnoise.training.distributed.sharded import ShardedEmbedding, ShardedItemModel
+from groupnoise.training.distributed.workers import logsumexp_over_workers
 
 N_IDS, DIM, N_LOOKED_UP = 23, 3, 40
 N_MANY_IDS = 3 * (1 << 16) + 5
