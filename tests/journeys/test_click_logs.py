@@ -1,0 +1,191 @@
+"""Every log that `fit` reads is read by every other command, with the same guesses."""
+
+import gzip
+import json
+
+import pytest
+
+from click_journeys import read_answers, shop_histories
+
+DAYS = [f"{day:02}/03/2024 10:00" for day in range(1, 32)]
+
+
+def rows_of(histories):
+    return [
+        (f"u{user:03}", item, time)
+        for user, history in enumerate(histories)
+        for time, item in enumerate(history)
+    ]
+
+
+def as_text(rows, separator=",", header="user,item,time"):
+    lines = [header.replace(",", separator)] if header else []
+    return "\n".join([*lines, *(separator.join(map(str, row)) for row in rows)]) + "\n"
+
+
+def as_parquet(rows, path, names=("user", "item", "time")):
+    import polars as pl
+
+    pl.DataFrame(rows, schema=list(names), orient="row").write_parquet(path)
+
+
+def write_variant(name, folder):
+    """Write one log in one of the forms people keep logs in; the clicks are the same in all."""
+    rows = rows_of([history[:9] for history in shop_histories(40)])
+    path = folder / {
+        "tsv": "log.tsv", "pairs": "log.txt", "gzip": "log.csv.gz", "parquet": "log.parquet",
+        "parquet with other names": "log.parquet", "json lines": "log.jsonl",
+        "json lines of lists": "log.jsonl", "gzipped tsv": "log.tsv.gz",
+    }.get(name, "log.csv")  # fmt: skip
+    plain = as_text(rows)
+    if name == "plain":
+        path.write_text(plain)
+    elif name == "user_id headers":
+        path.write_text(as_text(rows, header="user_id,item_id,timestamp"))
+    elif name == "ratings":
+        path.write_text(
+            as_text([(u, i, 4, t) for u, i, t in rows], header="userId,movieId,rating,timestamp")
+        )
+    elif name == "unsorted":
+        path.write_text(as_text(sorted(rows, key=lambda row: (-row[2], row[1]))))
+    elif name == "headerless":
+        path.write_text(as_text([(u, i, 5.0, 1700000000 + t) for u, i, t in rows], header=None))
+    elif name == "day/month dates":
+        path.write_text(as_text([(u, i, DAYS[t % 31]) for u, i, t in rows if t < 31]))
+    elif name == "tsv":
+        path.write_text(as_text(rows, "\t"))
+    elif name == "semicolons":
+        path.write_text(as_text(rows, ";"))
+    elif name == "pairs":
+        path.write_text("".join(f"{u} {i.replace(' ', '_')}\n" for u, i, _ in rows))
+    elif name == "gzip":
+        path.write_bytes(gzip.compress(plain.encode()))
+    elif name == "gzipped tsv":
+        path.write_bytes(gzip.compress(as_text(rows, "\t").encode()))
+    elif name == "parquet":
+        as_parquet(rows, path)
+    elif name == "parquet with other names":
+        as_parquet(rows, path, ("session_id", "sku", "ts"))
+    elif name == "json lines":
+        path.write_text(
+            "".join(json.dumps({"user": u, "item": i, "time": t}) + "\n" for u, i, t in rows)
+        )
+    elif name == "json lines of lists":
+        lists = {}
+        for user, item, _ in rows:
+            lists.setdefault(user, []).append(item)
+        path.write_text(
+            "".join(json.dumps({"user": u, "items": i}) + "\n" for u, i in lists.items())
+        )
+    return path
+
+
+VARIANTS = (
+    "plain", "user_id headers", "ratings", "unsorted", "headerless", "day/month dates", "tsv",
+    "semicolons", "pairs", "gzip", "gzipped tsv", "parquet", "parquet with other names",
+    "json lines", "json lines of lists",
+)  # fmt: skip
+FITTING = ("-p", "dim=8", "-p", "max_epochs=1", "-p", "n_negatives=8", "-p", "batch_size=64")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_log_that_fit_reads_is_read_by_every_command(variant, tmp_path, groupnoise):
+    log = write_variant(variant, tmp_path)
+    made = tmp_path / "model"
+    code, _, said = groupnoise("fit", log, "--setting", "rs", "-o", made, "--quiet", *FITTING)
+    assert code == 0, said
+    for words in (
+        ("evaluate", made, log, "--setting", "rs"),
+        ("predict", made, log, "--setting", "rs", "-o", tmp_path / "predicted.jsonl", "--top", 5),
+        ("data", "describe", log, "--setting", "rs"),
+        ("audit", log, "--setting", "rs", "--model", made, "-o", tmp_path / "audit", "-q"),
+        ("export", made, "--output", tmp_path / "artifact", "--items", log),
+        ("recall", tmp_path / "artifact", "--histories", log, "--output",
+         tmp_path / "recalled.jsonl", "--top", 5, "--quiet"),
+    ):  # fmt: skip
+        code, out, said = groupnoise(*words)
+        assert code == 0, f"{words[0]}: {said}{out}"
+    assert read_answers(tmp_path / "recalled.jsonl")
+    assert is_alike(tmp_path / "predicted.jsonl", tmp_path / "recalled.jsonl")
+
+
+def is_alike(predicted, recalled):
+    """Tell whether `predict` and `recall` gave every user of a log the same items."""
+    by_user = {}
+    for line in predicted.read_text().splitlines():
+        row = json.loads(line)
+        by_user.setdefault(str(row["user"]), []).append(row["item"])
+    return by_user == {user: items for user, (items, _) in read_answers(recalled).items()}
+
+
+@pytest.mark.parametrize("command", ["evaluate", "describe", "recall"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "who;what;when\na;x;1\na;y;2\nb;x;1\nb;z;2\nc;x;3\nc;y;4\n",
+            ("--user", "who", "--item", "what", "--time", "when"),
+        ),
+        ("a|x|1\na|y|2\nb|x|1\nb|z|2\nc|x|3\nc|y|4\n", ("--separator", "|", "--no-header")),
+    ],
+    ids=["columns named", "separator and no header"],
+)  # fmt: skip
+def test_column_options_are_taken_by_every_command(command, text, words, tmp_path, groupnoise):
+    (tmp_path / "log.csv").write_text(text)
+    train = tmp_path / "train.csv"
+    train.write_text(as_text(rows_of([["x", "y", "z", "x", "y", "z"]] * 30)))
+    made = tmp_path / "model"
+    code, _, said = groupnoise("fit", train, "--setting", "rs", "-o", made, "--quiet", *FITTING)
+    assert code == 0, said
+    groupnoise("export", made, "--output", tmp_path / "artifact")
+    commands = {
+        "evaluate": ("evaluate", made, "log.csv", "--setting", "rs"),
+        "describe": ("data", "describe", "log.csv", "--setting", "rs"),
+        "recall": ("recall", tmp_path / "artifact", "--histories", "log.csv", "--output",
+                   "recalled.jsonl", "--quiet"),
+    }  # fmt: skip
+    code, out, said = groupnoise(*commands[command], *words)
+    assert code == 0, said + out
+
+
+def test_recall_prints_what_it_guessed(tmp_path, groupnoise):
+    log = write_variant("user_id headers", tmp_path)
+    made = tmp_path / "model"
+    groupnoise("fit", log, "--setting", "rs", "-o", made, "--quiet", *FITTING)
+    groupnoise("export", made, "--output", "artifact")
+    _, _, fitted = groupnoise("data", "describe", log, "--setting", "rs")
+    code, _, recalled = groupnoise(
+        "recall", "artifact", "--histories", log, "--output", "recalled.jsonl", "--quiet"
+    )
+    assert code == 0, recalled
+    guessed = [line for line in fitted.splitlines() if "user_id" in line]
+    assert guessed
+    assert all(line in recalled for line in guessed)
+
+
+@pytest.mark.parametrize("length", [129, 500, 1000])
+def test_a_long_item_id_survives_the_whole_journey(length, tmp_path, groupnoise):
+    histories = shop_histories(30)
+    long = {f"item {n:02}": f"item {n:02} ".ljust(length, "é") for n in range(0, 40, 7)}
+    rows = [(user, long.get(item, item), time) for user, item, time in rows_of(histories)]
+    (tmp_path / "log.csv").write_text(as_text(rows))
+    for words in (
+        ("fit", "log.csv", "--setting", "rs", "-o", "model", "--quiet", *FITTING),
+        ("predict", "model", "log.csv", "--setting", "rs", "-o", "predicted.jsonl", "--top", 40),
+        ("export", "model", "--output", "artifact"),
+        ("recall", "artifact", "--histories", "log.csv", "--output", "recalled.jsonl", "--top",
+         40, "--quiet"),
+    ):  # fmt: skip
+        code, out, said = groupnoise(*words)
+        assert code == 0, f"{words[0]}: {said}{out}"
+    answers = read_answers(tmp_path / "recalled.jsonl")
+    assert any(item in long.values() for items, _ in answers.values() for item in items)
+    assert is_alike(tmp_path / "predicted.jsonl", tmp_path / "recalled.jsonl")
+
+
+def test_an_item_id_beyond_the_limit_is_refused_at_reading_with_its_row(tmp_path, groupnoise):
+    (tmp_path / "log.csv").write_text(as_text([("u", "x" * 1001, 0), ("u", "b", 1)]))
+    code, _, said = groupnoise("fit", "log.csv", "--setting", "rs", "-o", "model", "--quiet")
+    assert code == 2
+    assert "log.csv" in said
+    assert "1000" in said
