@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import nn
 
 from groupnoise.clicks.catalogue import Catalogue, IndexedHistories, ItemHistories
 from groupnoise.clicks.history_scores import (
@@ -19,12 +20,19 @@ from groupnoise.clicks.history_scores import (
     ItemVectors,
     among_all_clicks,
     item_slices,
-    recent_clicks,
+    queries_of,
     score_catalogue,
     score_items,
 )
 from groupnoise.clicks.history_windows import large_enough, sliding_windows
 from groupnoise.clicks.recommender import ItemToItemRecommender
+from groupnoise.clicks.scoring import (
+    Float32Array,
+    GroupWeight,
+    Mixture,
+    ScoringRule,
+    popular_negatives,
+)
 from groupnoise.clicks.spectral import start_among_neighbours
 from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback, RandomState
 from groupnoise.core.batching import batch_rows, collate
@@ -37,10 +45,11 @@ from groupnoise.core.candidates import (
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel, item_model, merge_item_models
+from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.selection import Selection
-from groupnoise.core.similarity import Similarity
-from groupnoise.core.weighting import Weighting
+from groupnoise.core.similarity import Dot, NegativeKL, Similarity
+from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
 from groupnoise.decisions.trade_off import WindowTrials
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
@@ -51,6 +60,9 @@ EVALUATION_BATCH = 512
 
 SCORES_AT_ONCE = 1 << 25
 """Scores, or entries of candidate vectors, held at a time: 128 MB."""
+
+_FORMS = {SigmoidWeighting: "sigmoid", ContrastiveWeighting: "contrastive"}
+_SIMILARITIES = {Dot: "dot", NegativeKL: "neg_kl"}
 
 
 class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
@@ -323,9 +335,40 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         width = self.n_items_ if n_candidates is None else n_candidates * self.dim * self.n_members
         return max(1, SCORES_AT_ONCE // width)
 
+    def scoring_rule(self) -> ScoringRule:
+        """Return how this model scores items after a history.
+
+        Everything that answers for this model, here or from an exported artifact, goes by it.
+
+        Returns
+        -------
+        ScoringRule
+        """
+        check_is_fitted(self)
+        weighting = self._objective().weighting
+        form: str | GroupWeight | None = None
+        named: dict[str, Any] = {}
+        if weighting is not None:
+            similarity = weighting.similarity
+            form = _FORMS.get(type(weighting))
+            if form is None or type(similarity) not in _SIMILARITIES:
+                form = _as_numpy(weighting)
+            else:
+                named["similarity"] = _SIMILARITIES[type(similarity)]
+                named["similarity_scale"] = similarity.scale  # type: ignore[attr-defined]
+            if isinstance(weighting, ContrastiveWeighting):
+                named["negatives"] = popular_negatives(self.popularity_, weighting.n_strangers)
+        return ScoringRule(
+            scope=self.scope,
+            window_size=self.window_size,
+            weighting=form,
+            weighting_strength=self.weighting_strength_,
+            recency=self.recency,
+            **named,
+        )
+
     def _score_all(self, histories: Groups) -> FloatArray:
-        clicks, mask = self._recent(histories)
-        scores: FloatArray = score_catalogue(self.model_, self._objective(), clicks, mask).numpy()
+        scores: FloatArray = score_catalogue(self.model_, self._queries(histories)).numpy()
         return scores
 
     def item_slices(self, histories: Groups) -> ItemSlices | None:
@@ -345,19 +388,15 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         check_is_fitted(self)
         if self.catalogue_.index(histories).n_unknown.any() or not histories.sizes.all():
             return None
-        clicks, mask = self._recent(histories)
-        return item_slices(self.model_, self._objective(), clicks, mask)
+        return item_slices(self.model_, self._queries(histories))
 
     def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
-        clicks, mask = self._recent(histories)
         wanted = torch.from_numpy(np.maximum(items, 0))
-        scores: FloatArray = score_items(
-            self.model_, self._objective(), clicks, mask, wanted
-        ).numpy()
+        scores: FloatArray = score_items(self.model_, self._queries(histories), wanted).numpy()
         return scores
 
-    def _recent(self, histories: Groups) -> tuple[Tensor, Tensor]:
-        return recent_clicks(histories, 1 if self.scope == "last" else self.window_size)
+    def _queries(self, histories: Groups) -> Mixture:
+        return queries_of(self.model_, self.scoring_rule(), histories)
 
     def _item_similarity(self, indices: IntArray) -> FloatArray:
         with torch.no_grad():
@@ -386,7 +425,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         asked = histories if isinstance(histories, Groups) else list(histories)
         indexed = self.catalogue_.index(asked)
         groups = self._with_targets(asked, indexed, targets)
-        objective = self._objective()
+        objective = self._objective_of_answers()
         pair = PairMatching(FullCandidates(self.n_items_))
         outputs = []
         with torch.no_grad():
@@ -399,6 +438,15 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             return found
         sizes = np.diff(indexed.offsets) + indexed.n_unknown
         return among_all_clicks(found, self.catalogue_.knows(asked), sizes)
+
+    def _objective_of_answers(self) -> GroupObjective:
+        """Return the objective with negatives that do not depend on who else is in the batch."""
+        objective, rule = self._objective(), self.scoring_rule()
+        if not isinstance(objective.weighting, ContrastiveWeighting):
+            return objective
+        with torch.no_grad():
+            features = self.model_.encode_objects(torch.tensor(rule.negatives))
+        return replace(objective, weighting=objective.weighting.against(features))
 
     def _with_targets(
         self, histories: Sequence[Any] | Groups, indexed: IndexedHistories, targets: Any
@@ -442,3 +490,16 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         # Folders written before there were members do not say how wide their vectors are.
         width = fitted.get("dim", self.dim)
         self.model_ = self._build_model(torch.Generator().manual_seed(0), width)
+
+
+def _as_numpy(weighting: Weighting) -> GroupWeight:
+    """Return a weighting of the user's own as a function of arrays."""
+
+    def log_group_weight(features: Float32Array) -> Float32Array:
+        with torch.no_grad():
+            mask = torch.ones(features.shape[:2], dtype=torch.bool)
+            log_weight: Float32Array = weighting(torch.from_numpy(features), mask).numpy()
+        return log_weight
+
+    log_group_weight.__qualname__ = type(weighting).__name__
+    return log_group_weight

@@ -1,7 +1,7 @@
-"""Scores of next items for histories: over the whole catalogue, or for some.
+"""Scores of next items for histories on torch: over the catalogue, by slices, or of named items.
 
-MM+ sums, over the clicks of a history, the probability of an item given the click times the trust
-in the click. The first depends on the click alone, so it is computed once per distinct click.
+A scoring rule has turned each history into weighted queries. The probability of an item given a
+query depends on the query alone, so it is computed once per distinct query.
 """
 
 from __future__ import annotations
@@ -14,201 +14,176 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from groupnoise.clicks.scoring import Float32Array, Mixture, ScoringRule
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
-from groupnoise.core.objective import GroupObjective
-from groupnoise.core.similarity import masked_logsumexp
 from groupnoise.training.estimator import ObjectScores
-
-
-class ItemVectors(NamedTuple):
-    """What a recall service needs of a model.
-
-    Attributes
-    ----------
-    query : float32 ndarray of shape (n_items, dim)
-        f of every item.
-    target : float32 ndarray of shape (n_items, dim)
-        g of every item.
-    bias : float32 ndarray of shape (n_items,)
-        Bias of every item as a target.
-    """
-
-    query: NDArray[np.float32]
-    target: NDArray[np.float32]
-    bias: NDArray[np.float32]
-
 
 MIN_EXPONENT = -80.0
 """exp of anything below comes near the smallest number of single precision."""
 
 
-def recent_clicks(histories: Groups, size: int) -> tuple[Tensor, Tensor]:
-    """Return the last `size` clicks of each history, padded, and a mask of those that are real.
+@torch.no_grad()
+def queries_of(model: MatchingModel, rule: ScoringRule, histories: Groups) -> Mixture:
+    """Return the weighted queries of histories under a rule.
 
     Parameters
     ----------
+    model : MatchingModel
+        The trained tables.
+    rule : ScoringRule
+        How clicks become queries.
     histories : Groups
-        Clicked items in time order, at least one in each.
-    size : int
-        The most clicks a recommendation is made from.
+        Item indices in time order, at least one in each.
 
     Returns
     -------
-    clicks : int64 Tensor of shape (groups, size of the largest)
-    mask : bool Tensor of the same shape
+    Mixture
     """
-    taken = np.minimum(histories.sizes, size)
-    place = np.arange(taken.max())
-    end = histories.offsets[1:, None]
-    mask = place < taken[:, None]
-    clicks = histories.objects[np.minimum(end - taken[:, None] + place, end - 1)]
-    return torch.from_numpy(clicks.astype(np.int64)), torch.from_numpy(mask)
+
+    def features_of(items: IntArray) -> Float32Array:
+        vectors: Float32Array = model.encode_objects(torch.from_numpy(items)).detach().numpy()
+        return vectors
+
+    return rule.mixture(features_of, histories.objects.astype(np.int64), histories.offsets)
 
 
 @torch.no_grad()
-def score_catalogue(
-    model: MatchingModel, objective: GroupObjective, clicks: Tensor, mask: Tensor
-) -> Tensor:
+def score_catalogue(model: MatchingModel, mixture: Mixture) -> Tensor:
     """Return the log score of every item after each history.
 
     Parameters
     ----------
     model : MatchingModel
         The trained tables.
-    objective : GroupObjective
-        Says how far each click is trusted.
-    clicks : int64 Tensor of shape (groups, size)
-        Item indices, padded with any.
-    mask : bool Tensor of shape (groups, size)
-        True where a click is real.
+    mixture : Mixture
+        The queries of the histories.
 
     Returns
     -------
     Tensor of shape (groups, n_items)
     """
-    distinct, slot = torch.unique(clicks, return_inverse=True)
-    vectors = model.encode_objects(distinct)
-    log_trust = _log_trust(objective, vectors[slot], mask)
-    logits = model.logits(vectors, torch.arange(model.n_targets))  # (n_distinct, n_items)
-    if clicks.shape[1] == 1:
+    queries = torch.from_numpy(mixture.queries)
+    query_of, log_weight = torch.from_numpy(mixture.query_of), torch.from_numpy(mixture.log_weight)
+    logits = model.logits(queries, torch.arange(model.n_targets))  # (n_queries, n_items)
+    if len(query_of) == len(mixture.offsets) - 1:  # one query each
         log_pair = logits.log_softmax(-1)
-        return log_pair.index_select(0, slot[:, 0]).add_(log_trust)
+        return log_pair.index_select(0, query_of).add_(log_weight.unsqueeze(-1))
     shares = logits.sub_(logits.amax(-1, keepdim=True)).exp_()
-    log_weight = (log_trust - shares.sum(-1).log()[slot]).masked_fill(~mask, -torch.inf)
-    level = log_weight.amax(-1, keepdim=True)
+    log_weight = log_weight - shares.sum(-1).log()[query_of]
+    highest = np.maximum.reduceat(log_weight.numpy(), mixture.offsets[:-1])  # (groups,)
+    level = torch.from_numpy(np.repeat(highest, np.diff(mixture.offsets)))
     # A weighted sum of rows is what an embedding bag computes, several times faster than logs.
-    mixed = F.embedding_bag(slot, shares, mode="sum", per_sample_weights=(log_weight - level).exp())
+    mixed = F.embedding_bag(
+        query_of,
+        shares,
+        torch.from_numpy(mixture.offsets[:-1]),
+        mode="sum",
+        per_sample_weights=(log_weight - level).exp(),
+    )
     vanished = (mixed.amin(-1) == 0.0).nonzero().squeeze(-1)
-    scores = mixed.log_().add_(level)
+    scores = mixed.log_().add_(torch.from_numpy(highest).unsqueeze(-1))
     if len(vanished):
         # Items far below all others leave the range of exp; such rows are summed on log scale.
-        used, used_slot = torch.unique(slot[vanished], return_inverse=True)
-        log_pair = model.logits(vectors[used], torch.arange(model.n_targets)).log_softmax(-1)
-        trusted = log_trust[vanished].masked_fill(~mask[vanished], -torch.inf)
-        scores[vanished] = _log_mixed(log_pair, used_slot, trusted)
+        scores[vanished] = _log_mixed(model, mixture.take(vanished.numpy()))
     return scores
 
 
-def _log_mixed(log_pair: Tensor, slot: Tensor, log_weight: Tensor) -> Tensor:
-    """Return the log of weighted sums of the exponentials of rows, shape (groups, n_items).
-
-    Parameters
-    ----------
-    log_pair : Tensor of shape (n_distinct, n_items)
-        The rows on log scale.
-    slot : int64 Tensor of shape (groups, size)
-        The rows of each sum.
-    log_weight : Tensor of shape (groups, size)
-        The log of their weights; -inf leaves one out.
-    """
-    # Place by place: all terms at once would be as large as the catalogue times all clicks.
-    total = log_pair.new_full((len(slot), log_pair.shape[1]), -torch.inf)
-    for rows, weights in zip(slot.unbind(-1), log_weight.unbind(-1), strict=True):
-        total = torch.logaddexp(total, log_pair[rows] + weights.unsqueeze(-1))
+def _log_mixed(model: MatchingModel, mixture: Mixture) -> Tensor:
+    """Return what :func:`score_catalogue` does, with every sum on log scale."""
+    everything = torch.arange(model.n_targets)
+    log_pair = model.logits(torch.from_numpy(mixture.queries), everything).log_softmax(-1)
+    total = log_pair.new_full((len(mixture.offsets) - 1, model.n_targets), -torch.inf)
+    for histories, terms in mixture.by_size():
+        # Term by term: all at once would be as large as the catalogue times all clicks.
+        for column in terms.T:
+            term = log_pair[mixture.query_of[column]]
+            term += torch.from_numpy(mixture.log_weight[column]).unsqueeze(-1)
+            total[histories] = torch.logaddexp(total[histories], term)
     return total
 
 
 class ItemSlices(NamedTuple):
     """Scores of many histories for a few items at a time.
 
-    Taken item by item, every distinct click is scored once for all histories, and nothing as
+    Taken item by item, every distinct query is scored once for all histories, and nothing as
     large as the catalogue times the histories is ever held. Scores are not on log scale.
 
     Attributes
     ----------
-    clicks : Tensor of shape (n_distinct, dim + 2)
-        Vectors of the distinct clicks, a one for the bias, and the normalizer taken off.
     items : Tensor of shape (n_items, dim + 2)
-        Vectors of all items, their bias, and a one for the normalizer.
-    slot : int64 Tensor of shape (groups, size)
-        Which row of `clicks` each click is.
-    weight : Tensor of shape (groups, size)
-        How far each click is trusted; 0 at padding.
+        Vectors of all items, their bias, and a one for the log-normalizer.
+    mixture : Mixture
+        The histories; its queries end in a one for the bias and in the log-normalizer taken off.
     """
 
-    clicks: Tensor
     items: Tensor
-    slot: Tensor
-    weight: Tensor
+    mixture: Mixture
 
     @torch.no_grad()
     def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
-        """Return the scores of a slice of items after the histories, or after those in `rows`."""
-        clicks, slot, weight = self.clicks, self.slot, self.weight
-        if rows is not None:
-            distinct, slot = torch.unique(slot[rows], return_inverse=True)
-            clicks, weight = clicks[distinct], weight[rows]
-        shares = (clicks @ self.items[items].t()).exp_()
+        """Return the scores of a slice of items after the histories, or after those in `rows`.
+
+        Parameters
+        ----------
+        items : slice
+            Of the catalogue.
+        rows : int64 ndarray, optional
+            The histories to score; all by default.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_items of the slice)
+        """
+        mixture = self.mixture if rows is None else self.mixture.take(rows)
+        shares = (torch.from_numpy(mixture.queries) @ self.items[items].t()).exp_()
         mixed: FloatArray = F.embedding_bag(
-            slot, shares, mode="sum", per_sample_weights=weight
+            torch.from_numpy(mixture.query_of),
+            shares,
+            torch.from_numpy(mixture.offsets[:-1]),
+            mode="sum",
+            per_sample_weights=torch.from_numpy(np.exp(mixture.log_weight)),
         ).numpy()
         return mixed
 
 
 @torch.no_grad()
-def item_slices(
-    model: MatchingModel, objective: GroupObjective, clicks: Tensor, mask: Tensor
-) -> ItemSlices | None:
+def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | None:
     """Prepare scores by slices of items, or return None where probabilities may underflow.
 
     Parameters
     ----------
-    model, objective, clicks, mask
+    model, mixture
         As in :func:`score_catalogue`.
+
+    Returns
+    -------
+    ItemSlices or None
     """
-    distinct, slot = torch.unique(clicks, return_inverse=True)
-    vectors = model.encode_objects(distinct)
-    everything = torch.arange(model.n_targets)
+    queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)
-    level = log_normalizer(vectors, targets, bias)
-    log_trust = _log_trust(objective, vectors[slot], mask).masked_fill(~mask, -torch.inf)
+    level = log_normaliser(queries, targets, bias)
     # By Cauchy and Schwarz no logit is larger than this, on either side of zero.
-    largest = vectors.norm(dim=-1).amax() * targets.norm(dim=-1).amax()
+    largest = queries.norm(dim=-1).amax() * targets.norm(dim=-1).amax()
     offset = targets.new_zeros(len(targets)) if bias is None else bias
-    smallest = log_trust[mask].amin() - level.amax() - largest + offset.amin()
+    smallest = float(mixture.log_weight.min()) - level.amax() - largest + offset.amin()
     if smallest < MIN_EXPONENT:
         return None
-    one = vectors.new_ones(1)
-    return ItemSlices(
-        torch.cat([vectors, one.expand(len(vectors), 1), -level.unsqueeze(-1)], -1),
-        torch.cat([targets, offset.unsqueeze(-1), one.expand(len(targets), 1)], -1),
-        slot,
-        log_trust.exp(),
-    )
+    one = queries.new_ones(1)
+    rows = torch.cat([queries, one.expand(len(queries), 1), -level.unsqueeze(-1)], -1)
+    items = torch.cat([targets, offset.unsqueeze(-1), one.expand(len(targets), 1)], -1)
+    return ItemSlices(items, mixture._replace(queries=rows.numpy()))
 
 
 @torch.no_grad()
-def score_items(
-    model: MatchingModel, objective: GroupObjective, clicks: Tensor, mask: Tensor, items: Tensor
-) -> Tensor:
+def score_items(model: MatchingModel, mixture: Mixture, items: Tensor) -> Tensor:
     """Return the log score of the named items after each history.
 
     Parameters
     ----------
-    model, objective, clicks, mask
+    model, mixture
         As in :func:`score_catalogue`.
     items : int64 Tensor of shape (groups, n_candidates)
         Item indices.
@@ -217,19 +192,20 @@ def score_items(
     -------
     Tensor of shape (groups, n_candidates)
     """
-    distinct, slot = torch.unique(clicks, return_inverse=True)
-    vectors = model.encode_objects(distinct)
-    everything = torch.arange(model.n_targets)
-    level = log_normalizer(vectors, model.encode_targets(everything), model.target_bias(everything))
-    features = vectors[slot]
-    log_weight = _log_trust(objective, features, mask) - level[slot]
-    targets = model.encode_targets(items.flatten()).view(*items.shape, -1)
-    logits = features @ targets.transpose(1, 2)  # (groups, size, n_candidates)
-    bias = model.target_bias(items)
-    if bias is not None:
-        logits += bias.unsqueeze(1)
-    terms = (logits + log_weight.unsqueeze(-1)).transpose(1, 2)
-    return masked_logsumexp(terms, mask.unsqueeze(1).expand(-1, items.shape[1], -1))
+    queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
+    level = log_normaliser(queries, model.encode_targets(everything), model.target_bias(everything))
+    log_weight = torch.from_numpy(mixture.log_weight) - level[mixture.query_of]
+    scores = queries.new_empty(items.shape)
+    for histories, terms in mixture.by_size():
+        wanted = items[histories]
+        targets = model.encode_targets(wanted.flatten()).view(*wanted.shape, -1)
+        logits = queries[mixture.query_of[terms]] @ targets.transpose(1, 2)
+        bias = model.target_bias(wanted)
+        if bias is not None:
+            logits += bias.unsqueeze(1)
+        logits += log_weight[terms].unsqueeze(-1)  # (groups of this size, size, n_candidates)
+        scores[histories] = logits.logsumexp(1)
+    return scores
 
 
 def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) -> ObjectScores:
@@ -266,6 +242,19 @@ def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) 
     )
 
 
-def _log_trust(objective: GroupObjective, features: Tensor, mask: Tensor) -> Tensor:
-    """Return what the scores of clicks add to pair matching, shape (groups, size)."""
-    return objective.log_trust(objective.log_weight(features, mask), mask)
+class ItemVectors(NamedTuple):
+    """What a recall service needs of a model.
+
+    Attributes
+    ----------
+    query : float32 ndarray of shape (n_items, dim)
+        f of every item.
+    target : float32 ndarray of shape (n_items, dim)
+        g of every item.
+    bias : float32 ndarray of shape (n_items,)
+        Bias of every item as a target.
+    """
+
+    query: NDArray[np.float32]
+    target: NDArray[np.float32]
+    bias: NDArray[np.float32]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -241,10 +241,28 @@ class ContrastiveWeighting:
         S of Eq. 5.
     n_strangers : int
         How many objects of other groups an object is held against.
+    negatives : Tensor of shape (n_negatives, dim), optional
+        Features that every object is held against instead, so that the weights of a group do not
+        depend on the rest of its batch. Training takes what the batch has.
     """
 
     similarity: Similarity = field(default_factory=Dot)
     n_strangers: int = 100
+    negatives: Tensor | None = field(default=None, compare=False, repr=False)
+
+    def against(self, negatives: Tensor) -> ContrastiveWeighting:
+        """Return this weighting with fixed negatives, for answers.
+
+        Parameters
+        ----------
+        negatives : Tensor of shape (n_negatives, dim)
+            Features that every object is held against.
+
+        Returns
+        -------
+        ContrastiveWeighting
+        """
+        return replace(self, negatives=negatives)
 
     def __call__(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
         """Map features (groups, size, dim) to log weights (groups, size)."""
@@ -271,6 +289,8 @@ class ContrastiveWeighting:
 
     def _strangers(self, features: Tensor, mask: Tensor) -> Tensor | None:
         """Pick objects of other groups at even distances, so that no generator is needed."""
+        if self.negatives is not None:
+            return self.negatives.expand(len(features), *self.negatives.shape)
         if len(features) == 1:
             return None
         flat = features[mask]  # (n_real, dim), ordered by group

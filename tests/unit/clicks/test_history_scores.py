@@ -5,11 +5,18 @@ import pytest
 import torch
 
 from builders import id_batch, table_model
-from groupnoise.clicks.history_scores import item_slices, score_catalogue, score_items
-from groupnoise.core import Dot, GroupObjective, Max, SigmoidWeighting
+from groupnoise.clicks.history_scores import (
+    item_slices,
+    queries_of,
+    score_catalogue,
+    score_items,
+)
+from groupnoise.clicks.scoring import ScoringRule
+from groupnoise.core import Dot, GroupObjective, Groups, Max, SigmoidWeighting
 
 N_ITEMS = 7
 OBJECTIVE = GroupObjective(Max(), SigmoidWeighting(Dot(0.5)), 0.8, recency=0.3)
+RULE = ScoringRule(weighting_strength=0.8, similarity_scale=0.5, recency=0.3)
 
 
 def formula(model, clicks, mask):
@@ -32,6 +39,11 @@ def histories(sizes):
     return batch.objects, batch.mask
 
 
+def mixture(model, clicks, mask):
+    rows = [row[real].tolist() for row, real in zip(clicks, mask, strict=True)]
+    return queries_of(model, RULE, Groups.from_lists(rows))
+
+
 # Vectors 1000 times as long: most probabilities are below the smallest number exp can give.
 @pytest.mark.parametrize("stretch", [1.0, 1000.0], ids=["usual", "beyond_exp"])
 @pytest.mark.parametrize("sizes", [[3, 1, 5, 2, 5], [1, 1, 1]], ids=str)
@@ -42,9 +54,9 @@ def test_scores_equal_the_formula(sizes, stretch):
         model.target_encoder.weight.mul_(stretch)
         expected = formula(model, clicks, mask)
     assert expected.isfinite().all()
-    torch.testing.assert_close(score_catalogue(model, OBJECTIVE, clicks, mask), expected)
+    torch.testing.assert_close(score_catalogue(model, mixture(model, clicks, mask)), expected)
     items = torch.randint(N_ITEMS, (len(sizes), 4), generator=torch.Generator().manual_seed(0))
-    actual = score_items(model, OBJECTIVE, clicks, mask, items)
+    actual = score_items(model, mixture(model, clicks, mask), items)
     torch.testing.assert_close(actual, expected.gather(1, items))
 
 
@@ -53,8 +65,8 @@ def test_scores_equal_the_formula(sizes, stretch):
 def test_slices_of_items_hold_the_same_scores(sizes, has_bias):
     model = table_model(n_objects=N_ITEMS, n_targets=N_ITEMS, has_bias=has_bias)
     clicks, mask = histories(sizes)
-    expected = score_catalogue(model, OBJECTIVE, clicks, mask).exp()
-    slices = item_slices(model, OBJECTIVE, clicks, mask)
+    expected = score_catalogue(model, mixture(model, clicks, mask)).exp()
+    slices = item_slices(model, mixture(model, clicks, mask))
     parts = [slices.scores(slice(first, first + 3)) for first in range(0, N_ITEMS, 3)]
     torch.testing.assert_close(torch.from_numpy(np.concatenate(parts, axis=1)), expected)
     some = slices.scores(slice(2, 5), np.array([2, 0]))
@@ -65,4 +77,4 @@ def test_slices_are_refused_where_probabilities_may_vanish():
     model = table_model(n_objects=N_ITEMS, n_targets=N_ITEMS, has_bias=True)
     with torch.no_grad():
         model.target_encoder.weight.mul_(1000.0)
-    assert item_slices(model, OBJECTIVE, *histories([3, 1])) is None
+    assert item_slices(model, mixture(model, *histories([3, 1]))) is None
