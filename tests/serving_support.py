@@ -63,7 +63,7 @@ def write_neighbour_shop(folder: Path) -> Path:
 
 
 def write_random(folder: Path, n_items: int, *, dimension: int = 16, seed: int = 0) -> Path:
-    """Write random vectors under integer ids; quick, because the normalizer is given."""
+    """Write random vectors under integer ids; quick, because the log-normalizer is given."""
     generator = np.random.default_rng(seed)
     vectors = generator.standard_normal((n_items, dimension), dtype=np.float32)
     write_artifact(
@@ -73,7 +73,7 @@ def write_random(folder: Path, n_items: int, *, dimension: int = 16, seed: int =
         target_vectors=vectors,
         target_bias=None,
         popularity=np.arange(n_items),
-        scoring={"log_normalizer": np.zeros(n_items)},
+        log_normalizer=np.zeros(n_items),
         card={"seed": seed},
     )
     return folder

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "training": {"core", "io", "decisions"},
     "bags": {"core", "io", "decisions", "training", "audit", "candidates"},
     "candidates": {"core", "io", "decisions", "training", "audit"},
-    "clicks": {"core", "io", "decisions", "training", "audit"},
+    "clicks": {"core", "io", "decisions", "training", "audit", "recall"},
     "recall": {"core", "io", "clicks"},
     "audit": {"core", "io", "pages", *ROOMS},
     "reproduce": FOLDERS - {"cli"},

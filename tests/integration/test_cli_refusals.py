@@ -32,15 +32,12 @@ def refused(groupnoise):
 def trained(tmp_path_factory):
     """A recall model, its artifact and a classifier of candidate labels."""
     from groupnoise.candidates.baselines import PLKNNClassifier
-    from groupnoise.cli.export import write_recommender
     from groupnoise.clicks.baselines import CooccurrenceRecommender
 
     folder = tmp_path_factory.mktemp("trained")
     recommender = CooccurrenceRecommender().fit([list("abcab")] * 12)
     recommender.save(folder / "rs")
-    write_recommender(
-        recommender, folder / "artifact", titles=None, categories=None, card={"name": "baseline"}
-    )
+    recommender.export(folder / "artifact")
     labels = [["a", "b"], ["a"], ["b"]] * 10
     features = [[row % 2, row % 3] for row in range(30)]
     PLKNNClassifier().fit(features, labels).save(folder / "pll")

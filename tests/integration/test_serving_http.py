@@ -150,7 +150,7 @@ def test_a_large_body_is_a_413(client, is_chunked):
         b'{"histories": [[true]]}',
         b'{"histories": [[]], "top": 0}',
         b'{"histories": [[]], "top": "many"}',
-        b'{"histories": [[]], "method": "best"}',
+        b'{"histories": [[]], "scope": "best"}',
         b'{"histories": [[]], "unheard_of": 1}',
         b'{"histories": [["tea"]], "categories": ["nowhere"]}',
         b'{"histories": [["\\ud800"]]}',

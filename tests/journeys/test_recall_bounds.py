@@ -8,6 +8,7 @@ import pytest
 
 from click_journeys import read_answers, shop_histories, write_log
 from groupnoise import MaxMatchingRecommender, load_model
+from groupnoise.clicks.baselines import ItemCFRecommender
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +112,7 @@ def test_a_recommender_is_exported_from_python(shop, tmp_path):
 
 
 def test_load_model_opens_ours_and_baselines(tmp_path):
-    from groupnoise.baselines.recall import ItemCF
-
-    ItemCF().fit(shop_histories()).save(tmp_path / "cf")
+    ItemCFRecommender().fit(shop_histories()).save(tmp_path / "cf")
     assert load_model(tmp_path / "cf").recommend([["item 01"]], top=3)[0].shape == (1, 3)
 
 

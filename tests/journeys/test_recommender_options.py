@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from click_journeys import asked_histories, read_answers, serving, shop_histories, write_log
-from groupnoise import MaxMatchingRecommender, load_model
+from groupnoise import Groups, MaxMatchingRecommender, load_model
+from groupnoise.clicks import rank_targets
 
 TINY = {
     "dim": 8,
@@ -141,8 +142,6 @@ def test_an_answer_does_not_depend_on_who_else_asks(case):
 
 @pytest.mark.parametrize("case", [{}, *TOGETHER, {"scope": "last"}], ids=named)
 def test_the_full_ranking_counts_what_recommend_shows(case):
-    from groupnoise.evaluation import rank_targets
-
     model = MaxMatchingRecommender(**{**TINY, **case}).fit(shop_histories())
     groups, _ = model_groups(model)
     ranks = rank_targets(model, groups, model.n_items_, "full")
@@ -153,8 +152,6 @@ def test_the_full_ranking_counts_what_recommend_shows(case):
 
 
 def model_groups(model):
-    from groupnoise import Groups
-
     known = [[item for item in history if item in model.items_] for history in asked_histories()]
     rows = [np.searchsorted(model.items_, history) for history in known]
     targets = [next(i for i in range(40) if i not in row) for row in rows]

@@ -21,9 +21,13 @@ def recall(
     ],
     output: Annotated[Path, typer.Option(help="Where to write: .parquet, .csv or .jsonl.")],
     top: Annotated[int, typer.Option(help="Items per history.")] = 100,
-    method: Annotated[
-        str, typer.Option(help="mm+ scores by all clicks, mm by the last alone.")
-    ] = "mm+",
+    scope: Annotated[
+        str | None,
+        typer.Option(
+            help="Score by the latest clicks (group) or by the last alone (last); by default as "
+            "the model was trained."
+        ),
+    ] = None,
     exclude_seen: Annotated[
         bool, typer.Option(help="Leave out the items of the history itself.")
     ] = True,
@@ -49,11 +53,12 @@ def recall(
 
     options = RecallOptions(
         top=top,
-        method=method,  # type: ignore[arg-type]  # RecallOptions checks it
+        scope=scope,
         exclude_seen=exclude_seen,
         categories=tuple(category or ()),
         per_category=per_category,
     )
+    model = open_artifact(artifact)
     columns = ("histories", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
         task = bar.add_task("recall", total=None)
@@ -62,7 +67,7 @@ def recall(
             bar.update(task, completed=progress.n_histories, total=progress.n_total)
 
         done = recall_file(
-            open_artifact(artifact),
+            model,
             histories,
             output,
             options,
@@ -72,7 +77,8 @@ def recall(
         )
     rate = done.n_histories / max(done.seconds, 1e-9)
     typer.echo(
-        f"{done.n_histories} histories in {done.seconds:.1f} s ({rate:.0f} a second); "
+        f"{done.n_histories} histories in {done.seconds:.1f} s ({rate:.0f} a second), scored by "
+        f"{model.clicks_used(scope)}; "
         f"{done.n_unknown} of {done.n_clicks} clicks unknown, "
         f"{done.n_by_popularity} histories answered by popularity; written to {output}"
     )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from groupnoise.cli.export import write_recommender
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -66,8 +65,7 @@ def write_demo(folder: Path) -> tuple[Path, Path]:
             "HIT@10 on last clicks": round(hit_at_k(*ranks, k=10), 3),
             "NDCG@10 on last clicks": round(ndcg_at_k(*ranks, k=10), 3),
         }
-        write_recommender(
-            model,
+        model.export(
             folder / name,
             titles=shop.titles,
             categories=shop.categories,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.checks import check_count
+from groupnoise.core.checks import MAX_ID_LENGTH, check_count
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.untrusted_arrays import INTEGERS, check_offsets, stored_array
 
@@ -68,6 +68,12 @@ class Catalogue:
         self.ids = _id_array(ids)
         if len(self.ids) == 0:
             raise DataError("a catalogue needs at least one item; got 0.")
+        if self.ids.dtype.kind == "U" and self.ids.dtype.itemsize > 4 * MAX_ID_LENGTH:
+            longest = max(self.ids.tolist(), key=len)
+            raise DataError(
+                f"item id {longest[:40]!r}... has {len(longest)} characters; ids have at most "
+                f"{MAX_ID_LENGTH}."
+            )
         self._order = np.argsort(self.ids, kind="stable")
         self._sorted = self.ids[self._order]
         repeated = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])

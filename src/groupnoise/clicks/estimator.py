@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,19 +20,15 @@ from groupnoise.clicks.history_scores import (
     ItemVectors,
     among_all_clicks,
     item_slices,
+    objective_of_answers,
     queries_of,
+    rule_of,
     score_catalogue,
     score_items,
 )
 from groupnoise.clicks.history_windows import large_enough, sliding_windows
 from groupnoise.clicks.recommender import ItemToItemRecommender
-from groupnoise.clicks.scoring import (
-    Float32Array,
-    GroupWeight,
-    Mixture,
-    ScoringRule,
-    popular_negatives,
-)
+from groupnoise.clicks.scoring import Mixture, ScoringRule
 from groupnoise.clicks.spectral import start_among_neighbours
 from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback, RandomState
 from groupnoise.core.batching import batch_rows, collate
@@ -45,11 +41,10 @@ from groupnoise.core.candidates import (
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel, item_model, merge_item_models
-from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.selection import Selection
-from groupnoise.core.similarity import Dot, NegativeKL, Similarity
-from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
+from groupnoise.core.similarity import Similarity
+from groupnoise.core.weighting import Weighting
 from groupnoise.decisions.trade_off import WindowTrials
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
@@ -60,9 +55,6 @@ EVALUATION_BATCH = 512
 
 SCORES_AT_ONCE = 1 << 25
 """Scores, or entries of candidate vectors, held at a time: 128 MB."""
-
-_FORMS = {SigmoidWeighting: "sigmoid", ContrastiveWeighting: "contrastive"}
-_SIMILARITIES = {Dot: "dot", NegativeKL: "neg_kl"}
 
 
 class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
@@ -345,26 +337,11 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         ScoringRule
         """
         check_is_fitted(self)
-        weighting = self._objective().weighting
-        form: str | GroupWeight | None = None
-        named: dict[str, Any] = {}
-        if weighting is not None:
-            similarity = weighting.similarity
-            form = _FORMS.get(type(weighting))
-            if form is None or type(similarity) not in _SIMILARITIES:
-                form = _as_numpy(weighting)
-            else:
-                named["similarity"] = _SIMILARITIES[type(similarity)]
-                named["similarity_scale"] = similarity.scale  # type: ignore[attr-defined]
-            if isinstance(weighting, ContrastiveWeighting):
-                named["negatives"] = popular_negatives(self.popularity_, weighting.n_strangers)
-        return ScoringRule(
+        return rule_of(
+            self._objective(),
             scope=self.scope,
             window_size=self.window_size,
-            weighting=form,
-            weighting_strength=self.weighting_strength_,
-            recency=self.recency,
-            **named,
+            popularity=self.popularity_,
         )
 
     def _score_all(self, histories: Groups) -> FloatArray:
@@ -425,7 +402,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         asked = histories if isinstance(histories, Groups) else list(histories)
         indexed = self.catalogue_.index(asked)
         groups = self._with_targets(asked, indexed, targets)
-        objective = self._objective_of_answers()
+        objective = objective_of_answers(self._objective(), self.scoring_rule(), self.model_)
         pair = PairMatching(FullCandidates(self.n_items_))
         outputs = []
         with torch.no_grad():
@@ -438,15 +415,6 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             return found
         sizes = np.diff(indexed.offsets) + indexed.n_unknown
         return among_all_clicks(found, self.catalogue_.knows(asked), sizes)
-
-    def _objective_of_answers(self) -> GroupObjective:
-        """Return the objective with negatives that do not depend on who else is in the batch."""
-        objective, rule = self._objective(), self.scoring_rule()
-        if not isinstance(objective.weighting, ContrastiveWeighting):
-            return objective
-        with torch.no_grad():
-            features = self.model_.encode_objects(torch.tensor(rule.negatives))
-        return replace(objective, weighting=objective.weighting.against(features))
 
     def _with_targets(
         self, histories: Sequence[Any] | Groups, indexed: IndexedHistories, targets: Any
@@ -467,7 +435,12 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         return Groups(indexed.items, indexed.offsets, wanted)
 
     def item_vectors(self) -> ItemVectors:
-        """Return the vectors and biases of all items, for export to a recall service."""
+        """Return the vectors and biases of all items.
+
+        Returns
+        -------
+        ItemVectors
+        """
         check_is_fitted(self)
         ids = torch.arange(self.n_items_)
         with torch.no_grad():
@@ -477,6 +450,23 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
                 self.model_.encode_targets(ids).numpy(),
                 np.zeros(self.n_items_, dtype=np.float32) if bias is None else bias.numpy(),
             )
+
+    def _write_artifact(
+        self, path: Path | str, n_neighbours: int, described: dict[str, Any]
+    ) -> str:
+        from groupnoise.recall.artifact import write_artifact
+
+        vectors = self.item_vectors()
+        return write_artifact(
+            path,
+            ids=self.items_,
+            query_vectors=vectors.query,
+            target_vectors=vectors.target,
+            target_bias=vectors.bias,
+            popularity=self.popularity_,
+            rule=self.scoring_rule(),
+            **described,
+        )
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         dim = self.model_.object_encoder.weight.shape[1]  # type: ignore[index]
@@ -490,16 +480,3 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         # Folders written before there were members do not say how wide their vectors are.
         width = fitted.get("dim", self.dim)
         self.model_ = self._build_model(torch.Generator().manual_seed(0), width)
-
-
-def _as_numpy(weighting: Weighting) -> GroupWeight:
-    """Return a weighting of the user's own as a function of arrays."""
-
-    def log_group_weight(features: Float32Array) -> Float32Array:
-        with torch.no_grad():
-            mask = torch.ones(features.shape[:2], dtype=torch.bool)
-            log_weight: Float32Array = weighting(torch.from_numpy(features), mask).numpy()
-        return log_weight
-
-    log_group_weight.__qualname__ = type(weighting).__name__
-    return log_group_weight

@@ -6,7 +6,8 @@ query depends on the query alone, so it is computed once per distinct query.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,15 +15,106 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from groupnoise.clicks.scoring import Float32Array, Mixture, ScoringRule
+from groupnoise.clicks.scoring import (
+    Float32Array,
+    GroupWeight,
+    Mixture,
+    ScoringRule,
+    popular_negatives,
+)
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
+from groupnoise.core.objective import GroupObjective
+from groupnoise.core.similarity import Dot, NegativeKL
+from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
 from groupnoise.training.estimator import ObjectScores
 
 MIN_EXPONENT = -80.0
 """exp of anything below comes near the smallest number of single precision."""
+
+_FORMS = {SigmoidWeighting: "sigmoid", ContrastiveWeighting: "contrastive"}
+
+
+def rule_of(
+    objective: GroupObjective, *, scope: str, window_size: int | None, popularity: FloatArray
+) -> ScoringRule:
+    """Return the rule that weighs clicks as an objective does.
+
+    Parameters
+    ----------
+    objective : GroupObjective
+        What the model was trained with.
+    scope : {"group", "last"}
+        What an answer is made from.
+    window_size : int or None
+        How many clicks make a group.
+    popularity : ndarray of shape (n_items,)
+        How often each item was clicked; decides the negatives of a contrastive weighting.
+
+    Returns
+    -------
+    ScoringRule
+    """
+    weighting = objective.weighting
+    named: dict[str, Any] = {"weighting": None}
+    if weighting is not None:
+        similarity = weighting.similarity
+        form = _FORMS.get(type(weighting))
+        if form is None or not isinstance(similarity, (Dot, NegativeKL)):
+            named["weighting"] = _as_numpy(weighting)
+        else:
+            named["weighting"] = form
+            named["similarity"] = "dot" if isinstance(similarity, Dot) else "neg_kl"
+            named["similarity_scale"] = similarity.scale
+        if isinstance(weighting, ContrastiveWeighting):
+            named["negatives"] = popular_negatives(popularity, weighting.n_strangers)
+    return ScoringRule(
+        scope=scope,
+        window_size=window_size,
+        weighting_strength=objective.weighting_strength,
+        recency=objective.recency,
+        **named,
+    )
+
+
+def _as_numpy(weighting: Weighting) -> GroupWeight:
+    """Return a weighting of the user's own as a function of arrays."""
+
+    def log_group_weight(features: Float32Array) -> Float32Array:
+        with torch.no_grad():
+            mask = torch.ones(features.shape[:2], dtype=torch.bool)
+            log_weight: Float32Array = weighting(torch.from_numpy(features), mask).numpy()
+        return log_weight
+
+    log_group_weight.__qualname__ = type(weighting).__name__
+    return log_group_weight
+
+
+@torch.no_grad()
+def objective_of_answers(
+    objective: GroupObjective, rule: ScoringRule, model: MatchingModel
+) -> GroupObjective:
+    """Return an objective whose weights do not depend on who else is in the batch.
+
+    Parameters
+    ----------
+    objective : GroupObjective
+        What the model was trained with.
+    rule : ScoringRule
+        Names the negatives of a contrastive weighting.
+    model : MatchingModel
+        The trained tables.
+
+    Returns
+    -------
+    GroupObjective
+    """
+    if not isinstance(objective.weighting, ContrastiveWeighting):
+        return objective
+    negatives = model.encode_objects(torch.tensor(rule.negatives))
+    return replace(objective, weighting=objective.weighting.against(negatives))
 
 
 @torch.no_grad()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -113,6 +114,77 @@ class Recommender(BaseEstimator):
             seen = (indexed.rows[part] - rows.start, indexed.items[part])
             best[rows], values[rows] = top_k(block, top, seen if exclude_seen else None)
         return self.catalogue_.ids_at(best), values
+
+    def export(
+        self,
+        path: Path | str,
+        *,
+        titles: Sequence[str] | None = None,
+        categories: Sequence[str | Sequence[str]] | None = None,
+        card: Mapping[str, Any] | None = None,
+        n_neighbours: int = 200,
+    ) -> str:
+        """Write this model as an artifact: a folder that answers without torch, and alike.
+
+        A model of vectors is written with its scoring rule and answers as :meth:`recommend` does.
+        Any other is written as the best next items of every item, and answers by their sum.
+
+        Parameters
+        ----------
+        path : path
+            The folder; an artifact already there is replaced at once.
+        titles : sequence of str, optional
+            The title of each item, in the order of `items_`.
+        categories : sequence of str or of sequences of str, optional
+            The category, or all categories, of each item.
+        card : mapping, optional
+            What readers should know: name, data, metrics. Anything JSON can hold.
+        n_neighbours : int, default=200
+            How many next items to keep per item where the model is not made of vectors.
+
+        Returns
+        -------
+        str
+            The version of the artifact.
+
+        Raises
+        ------
+        ParameterError
+            If the model scores by code that no file can hold.
+        """
+        check_is_fitted(self)
+        described = {
+            "titles": titles,
+            "categories": categories,
+            "card": {"name": type(self).__name__, **(card or {})},
+        }
+        return self._write_artifact(path, n_neighbours, described)
+
+    def _write_artifact(
+        self, path: Path | str, n_neighbours: int, described: dict[str, Any]
+    ) -> str:
+        """Write the best next items of every item; a model of vectors writes these instead."""
+        from groupnoise.recall.artifact import write_neighbour_artifact
+        from groupnoise.recall.rankers import neighbours_from_scores
+
+        def scores_after(items: IntArray) -> FloatArray:
+            return self.scores(Groups(items, np.arange(len(items) + 1)))
+
+        indptr, indices, scores = neighbours_from_scores(
+            scores_after,
+            self.n_items_,
+            top=n_neighbours,
+            as_probabilities=not hasattr(self, "similarity_"),
+        )
+        return write_neighbour_artifact(
+            path,
+            ids=self.items_,
+            indptr=indptr,
+            indices=indices,
+            scores=scores,
+            popularity=self.popularity_,
+            **described,
+        )
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range; called first by `fit`."""

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from groupnoise.core.arrays import blocks
 from groupnoise.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
 
+MAX_ID_LENGTH = 1000
+"""Characters of an id, wherever one is read, trained on, exported or asked for."""
+
 
 def check_positive(name: str, value: float, *, allow_zero: bool = False) -> None:
     """Refuse a parameter that is not a positive finite number."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,21 +43,38 @@ def write_folder(
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file; give a folder to write the artifact in.")
-    with explaining_writes(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    files = {name: _write_array(folder, name, array) for name, array in arrays.items()}
-    identity = {
-        "kind": manifest.get("kind"),
-        "scoring": manifest.get("scoring"),
-        "categories": manifest.get("categories"),
-        "index": manifest.get("index"),
-        "files": {name: entry["sha256"] for name, entry in files.items()},
-    }
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    header = {"format": FORMAT, "format_version": FORMAT_VERSION, "version": digest[:12]}
-    write_json(folder / MANIFEST, {**manifest, **header, "files": files})
+    with _nothing_left_on_failure(folder):
+        files = {name: _write_array(folder, name, array) for name, array in arrays.items()}
+        identity = {
+            "kind": manifest.get("kind"),
+            "scoring": manifest.get("scoring"),
+            "categories": manifest.get("categories"),
+            "index": manifest.get("index"),
+            "files": {name: entry["sha256"] for name, entry in files.items()},
+        }
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+        header = {"format": FORMAT, "format_version": FORMAT_VERSION, "version": digest[:12]}
+        write_json(folder / MANIFEST, {**manifest, **header, "files": files})
     _remove_stale(folder, keep={entry["file"] for entry in files.values()})
     return digest[:12]
+
+
+@contextmanager
+def _nothing_left_on_failure(folder: Path) -> Iterator[None]:
+    """Make a folder; where the block fails, take away what it added, which no manifest names."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    with explaining_writes(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    before = set(folder.glob("*.npy"))
+    try:
+        yield
+    except BaseException:
+        for path in set(folder.glob("*.npy")) - before:
+            path.unlink(missing_ok=True)
+        for place in made:
+            with suppress(OSError):
+                place.rmdir()
+        raise
 
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.checks import MAX_ID_LENGTH
 from groupnoise.exceptions import DataError
 from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report
@@ -62,7 +63,6 @@ def with_day_first(cells: pl.Series) -> pl.Series:
 
 # Written as an id would be written back, so that '007' and '7' stay two ids.
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"
-_LONGEST_ID = 1000
 
 
 def read_numbers(table: Table, column: str) -> FloatArray:
@@ -188,10 +188,10 @@ def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
     if text.str.contains(WHOLE_NUMBER).all():
         whole = text.cast(pl.Int64)
         return whole
-    is_odd = (text.str.len_chars() > _LONGEST_ID) | text.str.contains("\x00", literal=True)
-    _check_cells(
+    is_odd = (text.str.len_chars() > MAX_ID_LENGTH) | text.str.contains("\x00", literal=True)
+    _refuse_cells(
         table, column, text, is_odd, "cannot be an id",
-        f"ids have at most {_LONGEST_ID} characters and no NUL; look for a quotation mark that "
+        f"ids have at most {MAX_ID_LENGTH} characters and no NUL; look for a quotation mark that "
         "is never closed",
     )  # fmt: skip
     return text

@@ -25,6 +25,11 @@ USUAL_NAMES = {
         "created_at", "t_dat",
     ),
     "rating": ("rating", "overall", "score", "stars"),
+    "title": ("title", "name", "item_name", "product_name", "movie_title", "item_title"),
+    "category": (
+        "category", "categories", "genre", "genres", "main_category", "category_name",
+        "department",
+    ),
     "group": (
         "bag", "bag_id", "bagid", "bags", "group", "group_id", "groupid", "groups", "image_id",
         "molecule_name",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.recall.approximate import IndexSpec
+    from groupnoise.recall.index import IndexSpec
     from groupnoise.recall.artifact import open_artifact, write_artifact
     from groupnoise.recall.batch import recall_file
     from groupnoise.recall.model import Recalled, RecallModel
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "IndexSpec": "groupnoise.recall.approximate",
+        "IndexSpec": "groupnoise.recall.index",
         "RecallModel": "groupnoise.recall.model",
         "RecallOptions": "groupnoise.recall.options",
         "Recalled": "groupnoise.recall.model",

@@ -11,24 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.checks import check_count, check_features, check_finite
+from groupnoise.clicks.scoring import ScoringRule
+from groupnoise.core.checks import check_features, check_finite
 from groupnoise.exceptions import (
     DataError,
     GroupNoiseError,
     MissingExtraError,
     ModelFileError,
-    ParameterError,
 )
 from groupnoise.io.array_folder import read_folder, write_folder
-from groupnoise.recall.approximate import ApproximateRanker, IndexSpec, build_index, load_index
 from groupnoise.recall.artifact_checks import check_artifact
+from groupnoise.recall.index import ApproximateRanker, IndexSpec, build_index, load_index
 from groupnoise.recall.items import ItemTable, pack_items
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.rankers import NeighbourRanker, Ranker, VectorRanker
-from groupnoise.recall.scoring import MatchingVectors, log_normalisers
-
-_LARGEST_STRENGTH = 1e6
-"""Of a scoring rule: a larger one drowns the scores, in the end in NaN."""
+from groupnoise.recall.search import MatchingVectors, log_normalizers
 
 
 def write_artifact(
@@ -40,9 +37,10 @@ def write_artifact(
     target_bias: NDArray[Any] | None,
     popularity: NDArray[Any],
     titles: Sequence[str] | None = None,
-    categories: Sequence[str] | None = None,
+    categories: Sequence[str | Sequence[str]] | None = None,
     card: Mapping[str, Any] | None = None,
-    scoring: Mapping[str, Any] | None = None,
+    rule: ScoringRule | None = None,
+    log_normalizer: NDArray[Any] | None = None,
     index: IndexSpec | None = None,
 ) -> str:
     """Write a matching model as an artifact folder; return its version.
@@ -59,14 +57,17 @@ def write_artifact(
         Added to every score of an item.
     popularity : ndarray of shape (n_items,)
         Answers a history without a known item.
-    titles, categories : sequence of str, optional
+    titles : sequence of str, optional
         One per item.
+    categories : sequence of str or of sequences of str, optional
+        The category, or all categories, of each item; a filter sees all of them.
     card : mapping, optional
         What readers should know: name, data, metrics, date. Anything JSON can hold.
-    scoring : mapping, optional
-        `weighting_strength` (1), `similarity_scale` (1), `recency` (0: order does not count),
-        `window_size` (None: MM+ looks at every click) and `log_normalizer`, an ndarray of shape
-        (n_items,) computed here, in blocks, where it is absent or None.
+    rule : ScoringRule, optional
+        How clicks become scores; by default the paper's MM+ over all clicks.
+    log_normalizer : ndarray of shape (n_items,), optional
+        Log of the sum of exponentiated scores of each item as a query; computed here, in blocks,
+        where it is not given.
     index : IndexSpec, optional
         Also build a faiss index; refused where its measured recall is below what the spec asks.
 
@@ -82,18 +83,18 @@ def write_artifact(
     >>> model.items.ids_of(best)
     ['cup', 'cup']
     """
-    rules = dict(scoring or {})
-    given_normaliser = rules.pop("log_normalizer", None)
-    vectors = _matching_vectors(query_vectors, target_vectors, target_bias, rules)
+    vectors = _matching_vectors(query_vectors, target_vectors, target_bias, rule or ScoringRule())
     item_arrays, category_names = pack_items(
         ids=ids, popularity=popularity, titles=titles, categories=categories
     )
     n_items = len(vectors.targets)
     if len(item_arrays["ids"]) != n_items:
         raise DataError(f"there are {len(item_arrays['ids'])} ids for {n_items} item vectors.")
-    if given_normaliser is None:
-        given_normaliser = log_normalisers(vectors.query_rows(np.arange(n_items)), vectors.targets)
-    normalizer = np.asarray(given_normaliser, dtype=np.float32)
+    if log_normalizer is None:
+        rows = np.ones((n_items, vectors.dimension + 1), dtype=np.float32)
+        rows[:, :-1] = vectors.features(np.arange(n_items))
+        log_normalizer = log_normalizers(rows, vectors.targets)
+    normalizer = np.asarray(log_normalizer, dtype=np.float32)
     if normalizer.shape != (n_items,):
         raise DataError(f"log_normalizer must have shape ({n_items},); got {normalizer.shape}.")
     arrays = {**item_arrays, "target_vectors": vectors.targets, "log_normalizer": normalizer}
@@ -102,12 +103,7 @@ def write_artifact(
     manifest: dict[str, Any] = {
         "kind": "vectors",
         "dimension": vectors.dimension,
-        "scoring": {
-            "weighting_strength": vectors.weighting_strength,
-            "similarity_scale": vectors.similarity_scale,
-            "recency": vectors.recency,
-            "window_size": vectors.window_size,
-        },
+        "scoring": vectors.rule.as_record(),
     }
     if index is not None:
         arrays["index"], manifest["index"] = build_index(vectors, index)
@@ -123,7 +119,7 @@ def write_neighbour_artifact(
     scores: NDArray[Any],
     popularity: NDArray[Any],
     titles: Sequence[str] | None = None,
-    categories: Sequence[str] | None = None,
+    categories: Sequence[str | Sequence[str]] | None = None,
     card: Mapping[str, Any] | None = None,
 ) -> str:
     """Write item-to-item neighbours as an artifact folder; return its version.
@@ -214,12 +210,7 @@ def _sound_artifact(folder: Path | str) -> Iterator[None]:
         ) from None
 
 
-def _matching_vectors(
-    queries: Any, targets: Any, bias: Any, rules: Mapping[str, Any]
-) -> MatchingVectors:
-    unknown = set(rules) - {"weighting_strength", "similarity_scale", "recency", "window_size"}
-    if unknown:
-        raise DataError(f"scoring has no setting {sorted(unknown)[0]!r}.")
+def _matching_vectors(queries: Any, targets: Any, bias: Any, rule: ScoringRule) -> MatchingVectors:
     is_shared = queries is targets or np.array_equal(queries, targets)
     target_rows = check_features("target_vectors", targets)
     n_items, dimension = target_rows.shape
@@ -235,33 +226,14 @@ def _matching_vectors(
         query_rows = check_features("query_vectors", queries, width=dimension).astype(np.float32)
         if len(query_rows) != n_items:
             raise DataError(f"there are {len(query_rows)} query and {n_items} target vectors.")
-    return MatchingVectors(
-        targets=with_bias,
-        queries=query_rows,
-        log_normalizer=np.zeros(n_items, dtype=np.float32),
-        weighting_strength=_strength(rules, "weighting_strength", 1.0),
-        similarity_scale=_strength(rules, "similarity_scale", 1.0),
-        recency=_strength(rules, "recency", 0.0),
-        window_size=_window_size(rules),
-    )
+    _check_negatives(rule, n_items)
+    unknown = np.zeros(n_items, dtype=np.float32)
+    return MatchingVectors(with_bias, query_rows, unknown, rule)
 
 
-def _strength(rules: Mapping[str, Any], name: str, default: float | None = None) -> float:
-    value = rules[name] if default is None else rules.get(name, default)
-    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not is_number or not abs(value) <= _LARGEST_STRENGTH:
-        raise ParameterError(
-            f"{name} must be a number of at most {_LARGEST_STRENGTH:g}; got {str(value)[:40]}."
-        )
-    return float(value)
-
-
-def _window_size(rules: Mapping[str, Any]) -> int | None:
-    size = rules.get("window_size")
-    if size is None:
-        return None
-    check_count("window_size", size)
-    return int(size)
+def _check_negatives(rule: ScoringRule, n_items: int) -> None:
+    if any(item >= n_items for item in rule.negatives):
+        raise DataError(f"the negatives of the rule must lie between 0 and {n_items - 1}.")
 
 
 def _write(
@@ -305,13 +277,7 @@ def _stored_vectors(
     manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> MatchingVectors:
     targets = arrays["target_vectors"]
-    rules = manifest["scoring"]
-    return MatchingVectors(
-        targets=targets,
-        queries=arrays.get("query_vectors", targets),
-        log_normalizer=arrays["log_normalizer"],
-        weighting_strength=_strength(rules, "weighting_strength"),
-        similarity_scale=_strength(rules, "similarity_scale"),
-        recency=_strength(rules, "recency"),
-        window_size=_window_size(rules),
-    )
+    rule = ScoringRule.from_record(manifest["scoring"])
+    _check_negatives(rule, len(targets))
+    queries = arrays.get("query_vectors", targets)
+    return MatchingVectors(targets, queries, arrays["log_normalizer"], rule)

@@ -114,8 +114,10 @@ def _check_columns(manifest: Mapping[str, Any], arrays: Arrays, n_items: int) ->
     popular = stored_array(arrays, "popular_order", types=INTEGERS, shape=(n_items,))
     check_positions("popular_order", popular, n_items)
     if "category_codes" in arrays:
-        codes = stored_array(arrays, "category_codes", types=INTEGERS, shape=(n_items,))
+        codes = stored_array(arrays, "category_codes", types=INTEGERS, shape=(None,))
         check_positions("category_codes", codes, len(manifest.get("categories", [])))
+        begins = stored_array(arrays, "category_offsets", types=INTEGERS, shape=(n_items + 1,))
+        check_offsets("category_offsets", begins, len(codes))
 
 
 def _check_text(name: str, arrays: Arrays, n_items: int, *, every_value: bool) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray, IntArray
-from groupnoise.core.checks import check_finite
+from groupnoise.core.checks import MAX_ID_LENGTH, check_finite
 from groupnoise.exceptions import DataError
 
 MAX_MATCHES = 20_000
@@ -89,8 +89,8 @@ def fold(text: str) -> str:
 
 
 ItemId = int | str
-LONGEST_ID = 128
-MAX_WORDS = 8
+CATEGORY_SEPARATOR = "|"
+MOST_WORDS = 8
 
 
 class ItemTable:
@@ -115,7 +115,8 @@ class ItemTable:
         self.popularity = arrays["popularity"]
         self.popular_order = arrays["popular_order"]
         self.category_names = list(category_names)
-        self.category_codes = arrays.get("category_codes")
+        self._category_codes = arrays.get("category_codes")
+        self._category_offsets = arrays.get("category_offsets")
         self._titles = TextColumn.from_arrays(arrays, "titles")
         self._search_text = TextColumn.from_arrays(arrays, "search_text")
 
@@ -151,22 +152,30 @@ class ItemTable:
         """Return the title at a position, None where the artifact has no titles."""
         return None if self._titles is None else self._titles[position]
 
+    def codes_of(self, position: int) -> list[int]:
+        """Return the codes of the categories of an item, empty where it has none."""
+        if self._category_codes is None or self._category_offsets is None:
+            return []
+        begin, end = self._category_offsets[position], self._category_offsets[position + 1]
+        return list(self._category_codes[begin:end].tolist())
+
     def category_of(self, position: int) -> str | None:
-        """Return the category at a position, None where the artifact has no categories."""
-        if self.category_codes is None:
-            return None
-        return self.category_names[int(self.category_codes[position])]
+        """Return the categories at a position, joined by |; None where there are none."""
+        names = [self.category_names[code] for code in self.codes_of(position)]
+        return CATEGORY_SEPARATOR.join(names) or None
 
     def in_categories(self, names: Iterable[str]) -> IntArray:
-        """Return the positions of every item in the named categories, ascending."""
-        if self.category_codes is None:
+        """Return the positions of every item in any of the named categories, ascending."""
+        if self._category_codes is None or self._category_offsets is None:
             raise DataError("this artifact has no categories, so no category filter can be used.")
         codes = {name: code for code, name in enumerate(self.category_names)}
         unknown = [name for name in names if name not in codes]
         if unknown:
             raise DataError(f"no category is called {unknown[0]!r}.")
-        wanted = [codes[name] for name in names]
-        return np.flatnonzero(np.isin(self.category_codes, wanted)).astype(np.int64)
+        wanted = np.isin(self._category_codes, [codes[name] for name in names])
+        places = np.flatnonzero(wanted)
+        rows = np.searchsorted(self._category_offsets, places, side="right") - 1
+        return np.unique(rows).astype(np.int64)
 
     def search(self, query: str, limit: int) -> IntArray:
         """Return positions whose title holds every word of `query`, the most popular first.
@@ -205,7 +214,7 @@ def pack_items(
     ids: Sequence[Any] | NDArray[Any],
     popularity: Any,
     titles: Sequence[str] | None,
-    categories: Sequence[str] | None,
+    categories: Sequence[str | Sequence[str]] | None,
 ) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Return the arrays an :class:`ItemTable` reads and the names of the categories.
 
@@ -215,8 +224,15 @@ def pack_items(
         Distinct; whole numbers stay numbers, anything else becomes text.
     popularity : array-like of shape (n_items,)
         Clicks, or any other count by which an empty history is answered.
-    titles, categories : sequence of str, optional
+    titles : sequence of str, optional
         One per item.
+    categories : sequence of str or of sequences of str, optional
+        The category, or all categories, of each item.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+    category_names : list of str
     """
     packed_ids = _pack_ids(ids)
     counts = np.asarray(popularity, dtype=np.float32)
@@ -240,8 +256,15 @@ def pack_items(
     if categories is None:
         return arrays, []
     _check_length("categories", categories, len(packed_ids))
-    names, codes = np.unique(np.asarray([str(name) for name in categories]), return_inverse=True)
-    return arrays | {"category_codes": codes.astype(np.int32)}, names.tolist()
+    rows = [[own] if isinstance(own, str) else [str(name) for name in own] for own in categories]
+    distinct = [list(dict.fromkeys(row)) for row in rows]
+    names = sorted({name for row in distinct for name in row})
+    code_of = {name: code for code, name in enumerate(names)}
+    codes = [code_of[name] for row in distinct for name in row]
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in distinct])])
+    arrays["category_codes"] = np.array(codes, dtype=np.int32)
+    arrays["category_offsets"] = offsets.astype(np.int64)
+    return arrays, names
 
 
 def _pack_ids(ids: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
@@ -252,10 +275,10 @@ def _pack_ids(ids: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
         return values.astype(np.int64)
     texts = [str(value).encode("utf-8") for value in values.tolist()]
     for row, text in enumerate(texts):
-        if not text or len(text) > LONGEST_ID or b"\0" in text:
+        if not text or len(text.decode()) > MAX_ID_LENGTH or b"\0" in text:
             raise DataError(
-                f"the item id in row {row} must be text of 1 to {LONGEST_ID} bytes without NUL; "
-                f"got {text[:40]!r}."
+                f"the item id in row {row} must be text of 1 to {MAX_ID_LENGTH} characters without "
+                f"NUL; got {text[:40]!r}."
             )
     return np.array(texts)
 

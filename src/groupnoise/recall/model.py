@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from groupnoise.clicks.scoring import Float32Array
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import ModelFileError, UnknownTargetError
 from groupnoise.recall.items import ItemId, ItemTable
 from groupnoise.recall.options import ItemFilter, RecallOptions
-from groupnoise.recall.rankers import Method, Ranker, Ranking
-from groupnoise.recall.scoring import Float32Array
+from groupnoise.recall.rankers import Ranker
+from groupnoise.recall.search import Eligible, Ranking
 
 NOISE_BELOW = 0.5
 """A click counts as noise where the others agree with it less than this part of the most agreed."""
@@ -110,6 +111,20 @@ class RecallModel:
         """The digest that names this artifact."""
         return str(self.manifest.get("version", ""))
 
+    def clicks_used(self, scope: str | None = None) -> str:
+        """Return what an answer is made from, in words: such as "the last 5 clicks".
+
+        Parameters
+        ----------
+        scope : {"group", "last"}, optional
+            As in :class:`RecallOptions`; by default as the model was trained.
+
+        Returns
+        -------
+        str
+        """
+        return self.ranker.clicks_used(scope)
+
     @property
     def card(self) -> dict[str, Any]:
         """What the exporter said about the model: name, data, metrics, date."""
@@ -132,22 +147,36 @@ class RecallModel:
     ) -> Recalled:
         """Return the best items for histories of item positions, already looked up."""
         chosen = ItemFilter(options, self.items)
-        longest = max((len(history) for history in known), default=0)
-        reach = options.top + chosen.n_excluded + (longest if options.exclude_seen else 0)
+        eligible = chosen.eligible(known)
         n_most = len(self.items) if chosen.candidates is None else len(chosen.candidates)
-        while True:
-            ranking = self._rank(known, min(reach, n_most), options.method, chosen.candidates)
-            positions, scores = chosen.apply(ranking, known)
-            is_short = options.per_category is not None and (positions[:, -1:] < 0).any()
-            if not is_short or reach >= n_most:
-                break
-            reach *= 4  # a cap threw out more than was fetched
+        if options.per_category is None:
+            reach = min(options.top, n_most)
+            positions, scores = self._rank(known, reach, options.scope, eligible)
+        else:
+            positions, scores = self._capped(known, n_most, options, chosen)
         return Recalled(
             positions=_widened(positions, options.top, -1),
             scores=_widened(scores, options.top, -np.inf),
             from_popularity=np.array([len(history) == 0 for history in known], dtype=bool),
             unknown=unknown,
         )
+
+    def _capped(
+        self, known: Sequence[IntArray], n_most: int, options: RecallOptions, chosen: ItemFilter
+    ) -> Ranking:
+        """Rank under a cap per category, deeper for those histories whose answer is short."""
+        eligible = chosen.eligible(known)
+        positions = np.full((len(known), options.top), -1, dtype=np.int64)
+        scores = np.full((len(known), options.top), -np.inf, dtype=np.float32)
+        rows, reach = np.arange(len(known)), min(4 * options.top, n_most)
+        while len(rows):
+            asked = [known[row] for row in rows.tolist()]
+            ranking = self._rank(asked, reach, options.scope, eligible.take(rows))
+            positions[rows], scores[rows] = chosen.capped(ranking)
+            if reach == n_most:
+                break
+            rows, reach = rows[positions[rows, -1] < 0], min(4 * reach, n_most)
+        return positions, scores
 
     def check_known(self, item: ItemId) -> None:
         """Refuse an id the model does not know."""
@@ -157,16 +186,16 @@ class RecallModel:
     def similar(self, item: ItemId, *, top: int = 10) -> Recalled:
         """Return the items that best follow one item."""
         self.check_known(item)
-        return self.recall([[item]], RecallOptions(top=top, method="mm"))
+        return self.recall([[item]], RecallOptions(top=top, scope="last"))
 
     def explain(
-        self, history: Sequence[ItemId], positions: IntArray, *, method: Method = "mm+"
+        self, history: Sequence[ItemId], positions: IntArray, *, scope: str | None = None
     ) -> Reasons:
         """Return which clicks of a history speak for the items at `positions`."""
         known = self._resolve([history])[0][0]
         if len(known) == 0:
             return Reasons(clicks=[], shares=np.zeros((0, len(positions))))
-        explanation = self.ranker.explain(known, positions, method=method)
+        explanation = self.ranker.explain(known, positions, scope=scope)
         ids = self.items.ids_of(known)
         if explanation.weights is None:
             return Reasons([Click(item, None, None) for item in ids], explanation.shares)
@@ -192,27 +221,29 @@ class RecallModel:
         return known, unknown
 
     def _rank(
-        self, known: Sequence[IntArray], n: int, method: Method, candidates: IntArray | None
+        self, known: Sequence[IntArray], n: int, scope: str | None, eligible: Eligible
     ) -> Ranking:
         has_clicks = np.array([len(history) > 0 for history in known], dtype=bool)
         positions = np.full((len(known), n), -1, dtype=np.int64)
         scores = np.full((len(known), n), -np.inf, dtype=np.float32)
         if n == 0:
             return positions, scores
-        with_clicks = [history for history in known if len(history)]
-        if with_clicks:
-            positions[has_clicks], scores[has_clicks] = self.ranker.rank(
-                with_clicks, n, method=method, candidates=candidates
+        rows = np.flatnonzero(has_clicks)
+        if len(rows):
+            positions[rows], scores[rows] = self.ranker.rank(
+                [known[row] for row in rows.tolist()], n, scope=scope, eligible=eligible.take(rows)
             )
             # The vectors of a mapped artifact were not looked at when it was opened.
             if not (scores < np.inf).all():
                 raise ModelFileError("the artifact scores an item with NaN or beyond all numbers.")
         if not has_clicks.all():
             popular = self.items.popular_order
-            if candidates is not None:
-                popular = popular[np.isin(popular, candidates)]
-            positions[~has_clicks] = popular[:n]
-            scores[~has_clicks] = self.items.popularity[popular[:n]]
+            if eligible.candidates is not None:
+                popular = popular[np.isin(popular, eligible.candidates)]
+            popular = popular[: n + len(eligible.denied)]
+            popular = popular[~np.isin(popular, eligible.denied)][:n]
+            positions[~has_clicks, : len(popular)] = popular
+            scores[~has_clicks, : len(popular)] = self.items.popularity[popular]
         return positions, scores
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.clicks.scoring import SCOPES
+from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, check_count
 from groupnoise.recall.items import ItemId, ItemTable
-from groupnoise.recall.rankers import Method, Ranking
+from groupnoise.recall.search import Eligible, Ranking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +23,9 @@ class RecallOptions:
     ----------
     top : int
         How many items per history.
-    method : {"mm+", "mm"}
-        Score by all clicks, or by the last alone.
+    scope : {"group", "last"}, optional
+        Score by the latest clicks that make a group, or by the last click alone; by default as
+        the model was trained.
     exclude_seen : bool
         Leave out the items of the history itself.
     allow, deny : tuple of item ids
@@ -35,7 +38,7 @@ class RecallOptions:
     """
 
     top: int = 10
-    method: Method = "mm+"
+    scope: str | None = None
     exclude_seen: bool = True
     allow: tuple[ItemId, ...] = ()
     deny: tuple[ItemId, ...] = ()
@@ -44,7 +47,8 @@ class RecallOptions:
 
     def __post_init__(self) -> None:
         check_count("top", self.top)
-        check_choice("method", self.method, ("mm+", "mm"))
+        if self.scope is not None:
+            check_choice("scope", self.scope, SCOPES)
         if self.per_category is not None:
             check_count("per_category", self.per_category)
 
@@ -52,24 +56,30 @@ class RecallOptions:
 class ItemFilter:
     """The options of one recall, resolved against the items of one artifact.
 
+    Parameters
+    ----------
+    options : RecallOptions
+        What is asked.
+    items : ItemTable
+        The items there are.
+
     Attributes
     ----------
     candidates : int64 ndarray, optional
         The only positions that may be recalled, ascending; None means all.
-    n_excluded : int
-        How many items, beyond those seen, may fall out of a ranking.
+    denied : int64 ndarray
+        Positions that may not be recalled; none of them is a candidate.
     """
 
     def __init__(self, options: RecallOptions, items: ItemTable) -> None:
         self._options = options
         self._items = items
         denied = items.positions_of(options.deny)
-        self._denied = np.unique(denied[denied >= 0])
+        self.denied = np.unique(denied[denied >= 0])
         self.candidates = self._candidates()
         if self.candidates is not None:
-            self.candidates = np.setdiff1d(self.candidates, self._denied, assume_unique=True)
-            self._denied = self._denied[:0]
-        self.n_excluded = len(self._denied)
+            self.candidates = np.setdiff1d(self.candidates, self.denied, assume_unique=True)
+            self.denied = self.denied[:0]
         if options.per_category is not None:
             items.in_categories([])  # refuses where the artifact has none
 
@@ -83,43 +93,30 @@ class ItemFilter:
             candidates = members if candidates is None else np.intersect1d(candidates, members)
         return candidates
 
-    def apply(self, ranking: Ranking, histories: Sequence[IntArray]) -> Ranking:
-        """Return the ranking without what the options leave out, cut to `top`."""
-        positions, scores = ranking
-        keep = positions >= 0
-        if self._options.exclude_seen:
-            keep &= ~_is_seen(positions, histories)
-        if len(self._denied):
-            keep &= ~np.isin(positions, self._denied)
-        if self._options.per_category is not None:
-            keep = self._within_cap(positions, keep, self._options.per_category)
-        keep &= np.cumsum(keep, axis=1) <= self._options.top
-        order = np.argsort(~keep, axis=1, kind="stable")[:, : self._options.top]
-        kept = np.take_along_axis(keep, order, axis=1)
-        return (
-            np.where(kept, np.take_along_axis(positions, order, axis=1), -1),
-            np.where(kept, np.take_along_axis(scores, order, axis=1), -np.inf).astype(np.float32),
+    def eligible(self, histories: Sequence[IntArray]) -> Eligible:
+        """Return which items may answer each history of positions."""
+        seen = histories if self._options.exclude_seen else None
+        return Eligible(self.candidates, self.denied, seen)
+
+    def capped(self, ranking: Ranking) -> Ranking:
+        """Return the best `top` of a ranking of which no category holds more than its share.
+
+        An item of several categories counts in each of them.
+        """
+        options = self._options
+        assert options.per_category is not None
+        positions, scores = (
+            np.full((len(ranking[0]), options.top), fill) for fill in (-1, -np.inf)
         )
-
-    def _within_cap(self, positions: IntArray, keep: BoolArray, cap: int) -> BoolArray:
-        codes = self._items.category_codes
-        assert codes is not None  # the constructor refused this filter otherwise
-        capped: BoolArray = keep.copy()
-        for row, chosen in zip(positions, capped, strict=True):
-            columns = np.flatnonzero(chosen)
-            of_row = codes[row[columns]]
-            order = np.argsort(of_row, kind="stable")
-            starts = np.searchsorted(of_row[order], of_row[order], side="left")
-            chosen[columns[order[np.arange(len(order)) - starts >= cap]]] = False
-        return capped
-
-
-def _is_seen(positions: IntArray, histories: Sequence[IntArray]) -> BoolArray:
-    longest = max((len(history) for history in histories), default=0)
-    seen = np.full((len(histories), longest), -2, dtype=np.int64)
-    for row, history in enumerate(histories):
-        seen[row, : len(history)] = history
-    is_seen = np.zeros(positions.shape, dtype=bool)
-    for column in range(longest):
-        is_seen |= positions == seen[:, column, None]
-    return is_seen
+        for row, (found, values) in enumerate(zip(*ranking, strict=True)):
+            n_taken: Counter[int] = Counter()
+            column = 0
+            for position, value in zip(found.tolist(), values.tolist(), strict=True):
+                if position < 0 or column == options.top:
+                    break
+                codes = self._items.codes_of(position)
+                if all(n_taken[code] < options.per_category for code in codes):
+                    n_taken.update(codes)
+                    positions[row, column], scores[row, column] = position, value
+                    column += 1
+        return positions.astype(np.int64), scores.astype(np.float32)

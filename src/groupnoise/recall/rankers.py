@@ -1,23 +1,21 @@
-"""What ranks items for a history: matching vectors, or stored neighbours of each item."""
+"""Ways to rank items for histories: by matching scores, or by item-to-item neighbours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.clicks.scoring import Float32Array
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import ModelFileError
-from groupnoise.recall.exact import ExactSearch
-from groupnoise.recall.scoring import Float32Array, MatchingVectors
+from groupnoise.recall.search import Eligible, ExactSearch, MatchingVectors, Ranking
 
-Method = Literal["mm", "mm+"]
-Ranking = tuple[IntArray, Float32Array]
-"""(positions, scores), each of shape (n_histories, n), best first; -1 and -inf where none is."""
+_BLOCK_SCORES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -46,17 +44,22 @@ class Ranker(Protocol):
         histories: Sequence[IntArray],
         n: int,
         *,
-        method: Method,
-        candidates: IntArray | None = None,
+        scope: str | None = None,
+        eligible: Eligible | None = None,
     ) -> Ranking:
-        """Return the `n` best items per history, among `candidates` (ascending) where given."""
+        """Return the `n` best eligible items per history; the scope is the model's own if None."""
 
-    def explain(self, history: IntArray, positions: IntArray, *, method: Method) -> Explanation:
+    def explain(
+        self, history: IntArray, positions: IntArray, *, scope: str | None = None
+    ) -> Explanation:
         """Return which clicks of one history speak for the items at `positions`."""
+
+    def clicks_used(self, scope: str | None = None) -> str:
+        """Return what an answer is made from, in words."""
 
 
 class VectorRanker:
-    """Ranks by matching scores: MM from the last click, MM+ from all of them.
+    """Ranks by matching scores under the scoring rule of the model.
 
     Parameters
     ----------
@@ -73,35 +76,28 @@ class VectorRanker:
         histories: Sequence[IntArray],
         n: int,
         *,
-        method: Method,
-        candidates: IntArray | None = None,
+        scope: str | None = None,
+        eligible: Eligible | None = None,
     ) -> Ranking:
-        """Return the `n` best items per history, exactly."""
-        if method == "mm":
-            clicks = np.array([history[-1] for history in histories], dtype=np.int64)
-            return self._exact.by_last_click(clicks, n, candidates=candidates)
-        positions = np.full((len(histories), n), -1, dtype=np.int64)
-        scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
-        groups = [self.vectors.group_of(history) for history in histories]
-        for rows, same_size in by_size(groups):
-            positions[rows], scores[rows] = self._exact.by_all_clicks(
-                same_size, n, candidates=candidates
-            )
-        return positions, scores
+        """Return the `n` best eligible items per history, exactly."""
+        return self._exact.search(self.vectors.mixture(histories, scope), n, eligible)
 
-    def explain(self, history: IntArray, positions: IntArray, *, method: Method) -> Explanation:
+    def explain(
+        self, history: IntArray, positions: IntArray, *, scope: str | None = None
+    ) -> Explanation:
         """Return the posterior of each click for each item, and the clicks' group weights."""
-        group = self.vectors.group_of(history)
-        weights = np.full(len(history), np.nan)
-        weights[-len(group) :] = np.exp(self.vectors.log_group_weight(group[None, :])[0])
-        shares = np.zeros((len(history), len(positions)))
-        if method == "mm":
-            shares[-1] = 1.0
-            return Explanation(shares=shares, weights=weights)
-        said = self.vectors.contributions(group, positions)
+        said = self.vectors.contributions(self.vectors.mixture([history], scope), positions)
         said = np.exp(said - said.max(axis=0, keepdims=True))
-        shares[-len(group) :] = said / said.sum(axis=0, keepdims=True)
+        shares = np.zeros((len(history), len(positions)))
+        shares[-len(said) :] = said / said.sum(axis=0, keepdims=True)
+        of_group = self.vectors.group_weights(history)
+        weights = np.full(len(history), np.nan)
+        weights[-len(of_group) :] = of_group
         return Explanation(shares=shares, weights=weights)
+
+    def clicks_used(self, scope: str | None = None) -> str:
+        """Return what an answer is made from, in words."""
+        return self.vectors.rule.with_scope(scope).clicks_used
 
 
 class NeighbourRanker:
@@ -127,27 +123,30 @@ class NeighbourRanker:
         histories: Sequence[IntArray],
         n: int,
         *,
-        method: Method,
-        candidates: IntArray | None = None,
+        scope: str | None = None,
+        eligible: Eligible | None = None,
     ) -> Ranking:
-        """Return up to `n` neighbours per history, by the sum over its clicks."""
+        """Return up to `n` eligible neighbours per history, by the sum over its clicks."""
+        eligible = eligible or Eligible()
         positions = np.full((len(histories), n), -1, dtype=np.int64)
         scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
         for row, history in enumerate(histories):
-            clicks = history[-1:] if method == "mm" else history
-            found, total = self._summed(clicks)
-            if candidates is not None:
-                is_candidate = np.isin(found, candidates, assume_unique=True)
-                found, total = found[is_candidate], total[is_candidate]
+            found, total = self._summed(history[-1:] if scope == "last" else history)
+            keep = ~np.isin(found, eligible.excluded(row), assume_unique=True)
+            if eligible.candidates is not None:
+                keep &= np.isin(found, eligible.candidates, assume_unique=True)
+            found, total = found[keep], total[keep]
             order = np.lexsort((found, -total))[:n]
             positions[row, : len(order)] = found[order]
             scores[row, : len(order)] = total[order]
         return positions, scores
 
-    def explain(self, history: IntArray, positions: IntArray, *, method: Method) -> Explanation:
+    def explain(
+        self, history: IntArray, positions: IntArray, *, scope: str | None = None
+    ) -> Explanation:
         """Return the part of each item's sum that each click brought."""
         shares = np.zeros((len(history), len(positions)))
-        first = len(history) - 1 if method == "mm" else 0
+        first = len(history) - 1 if scope == "last" else 0
         for row in range(first, len(history)):
             found, total = self._summed(history[row : row + 1])
             rank = np.minimum(np.searchsorted(found, positions), max(len(found) - 1, 0))
@@ -155,6 +154,10 @@ class NeighbourRanker:
                 shares[row] = np.where(found[rank] == positions, total[rank], 0.0)
         whole = shares.sum(axis=0, keepdims=True)
         return Explanation(np.divide(shares, whole, out=shares, where=whole > 0), weights=None)
+
+    def clicks_used(self, scope: str | None = None) -> str:
+        """Return what an answer is made from, in words."""
+        return "the last click" if scope == "last" else "all clicks"
 
     def _summed(self, clicks: IntArray) -> tuple[IntArray, FloatArray]:
         spans = [slice(self._indptr[click], self._indptr[click + 1]) for click in clicks]
@@ -166,28 +169,6 @@ class NeighbourRanker:
             raise ModelFileError("the artifact names neighbours it has no item for.")
         sums = np.bincount(where, weights=scores, minlength=len(found)).astype(np.float64)
         return found.astype(np.int64), sums
-
-
-def by_size(histories: Sequence[IntArray]) -> list[tuple[IntArray, IntArray]]:
-    """Return, for each size that occurs, the rows of that size and their histories stacked.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> for rows, stacked in by_size([np.array([7]), np.array([1, 2]), np.array([9])]):
-    ...     print(rows, stacked.tolist())
-    [0 2] [[7], [9]]
-    [1] [[1, 2]]
-    """
-    sizes = np.array([len(history) for history in histories], dtype=np.int64)
-    stacks = []
-    for size in np.unique(sizes):
-        rows = np.flatnonzero(sizes == size)
-        stacks.append((rows, np.stack([histories[row] for row in rows.tolist()])))
-    return stacks
-
-
-_BLOCK_SCORES = 1 << 22
 
 
 def neighbours_from_scores(

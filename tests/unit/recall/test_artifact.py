@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 
+from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
 from groupnoise.recall import IndexSpec, RecallOptions, open_artifact
 from groupnoise.recall.artifact import add_index, write_neighbour_artifact
@@ -22,7 +23,7 @@ def test_a_shared_table_is_stored_once(tmp_path):
     assert first.positions.tolist() == [[IDS.index("hammer")]]
 
 
-def test_the_normaliser_is_computed_where_none_is_given(tmp_path):
+def test_the_log_normalizer_is_computed_where_none_is_given(tmp_path):
     model = open_artifact(write_shop(tmp_path))
     scores = VECTORS @ VECTORS.T
     np.testing.assert_allclose(
@@ -32,7 +33,7 @@ def test_the_normaliser_is_computed_where_none_is_given(tmp_path):
 
 def test_scores_of_mm_are_log_probabilities(tmp_path):
     model = open_artifact(write_shop(tmp_path))
-    options = RecallOptions(top=6, method="mm", exclude_seen=False)
+    options = RecallOptions(top=6, scope="last", exclude_seen=False)
     scores = model.recall([["tea"]], options).scores[0]
     np.testing.assert_allclose(np.exp(scores).sum(), 1.0, rtol=1e-5)
 
@@ -46,8 +47,8 @@ def test_scores_of_mm_are_log_probabilities(tmp_path):
         ({"query_vectors": VECTORS[:4]}, "4 query and 6 target"),
         ({"query_vectors": np.ones((6, 3))}, "3 features"),
         ({"target_vectors": VECTORS * np.inf}, "NaN or infinite"),
-        ({"scoring": {"lambda": 1}}, "no setting 'lambda'"),
-        ({"scoring": {"log_normalizer": np.zeros(3)}}, "log_normalizer must have shape"),
+        ({"rule": ScoringRule(negatives=(6,))}, "negatives of the rule must lie between 0 and 5"),
+        ({"log_normalizer": np.zeros(3)}, "log_normalizer must have shape"),
     ],
 )
 def test_inconsistent_parts_are_refused(tmp_path, change, message):
@@ -57,7 +58,7 @@ def test_inconsistent_parts_are_refused(tmp_path, change, message):
 
 def test_a_window_must_hold_a_click(tmp_path):
     with pytest.raises(ParameterError, match="window_size"):
-        write_shop(tmp_path, scoring={"window_size": 0})
+        write_shop(tmp_path, rule=ScoringRule(window_size=0))
 
 
 def test_an_artifact_that_lacks_a_part_is_refused(tmp_path):
@@ -113,8 +114,8 @@ def test_an_index_is_measured_and_stays_behind_the_same_interface(tmp_path, kind
     assert model.manifest["index"] == found
     assert model.version != exact.version
     histories = [[int(item), int(item) + 1] for item in range(0, 2900, 29)]
-    for method in ("mm", "mm+"):
-        options = RecallOptions(top=10, method=method)
+    for scope in ("last", "group", None):
+        options = RecallOptions(top=10, scope=scope)
         ours, theirs = model.recall(histories, options), exact.recall(histories, options)
         hits = [
             len(np.intersect1d(a, b)) for a, b in zip(ours.positions, theirs.positions, strict=True)
@@ -143,7 +144,7 @@ def test_an_index_below_the_stated_recall_is_refused(tmp_path):
 
 def test_an_unreachable_recall_is_refused_and_the_artifact_stays(tmp_path, monkeypatch):
     pytest.importorskip("faiss")
-    monkeypatch.setattr("groupnoise.recall.approximate.EFFORTS", (1,))
+    monkeypatch.setattr("groupnoise.recall.index.EFFORTS", (1,))
     write_random(tmp_path, 3000, dimension=8)
     version = open_artifact(tmp_path).version
     with pytest.raises(DataError, match=r"below the 1\.0 asked for"):

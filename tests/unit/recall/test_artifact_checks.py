@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
 from groupnoise.io.array_folder import read_folder, write_folder
 from groupnoise.recall import IndexSpec, RecallOptions, open_artifact
@@ -59,7 +60,7 @@ def assert_refused(folder, message, *, memory_map):
         ("search_text_offsets", lambda a: a * 0, "search_text_offsets does not rise"),
         ("search_text", lambda a: a.astype(np.int64), "search_text is of type int64"),
         ("category_codes", lambda a: a + 1000, "category_codes points outside 0 to 1"),
-        ("category_codes", lambda a: a[:2], "category_codes has shape (2,)"),
+        ("category_codes", lambda a: a[:2], "category_offsets does not rise from 0 to 2"),
         ("target_vectors", lambda a: a[:2], "target_vectors has shape (2, 3) where (6, any)"),
         ("target_vectors", lambda a: a[:, :1], "no column beside the bias"),
         ("target_vectors", lambda a: a[0], "target_vectors has shape (3,)"),
@@ -110,7 +111,7 @@ def test_values_are_looked_at_where_everything_is_read(tmp_path, name, change, m
         ({"n_items": -1}, "gives -1 as n_items where it is 6"),
         ({"n_items": True}, "gives True as n_items"),
         ({"scoring": None}, "no dict under 'scoring'"),
-        ({"scoring": {}}, "weighting_strength"),
+        ({"scoring": {}}, "the scoring rule does not say its"),
         ({"index": 5}, "no dict under 'index'"),
     ],
 )
@@ -143,7 +144,7 @@ def test_scoring_rules_that_are_no_usable_numbers_are_refused(tmp_path, rule, va
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300, 10**400, "1"])
 def test_scoring_rules_that_are_no_usable_numbers_are_not_written(tmp_path, value):
     with pytest.raises(ParameterError, match="similarity_scale must be a number of at most"):
-        write_shop(tmp_path, scoring={"similarity_scale": value})
+        write_shop(tmp_path, rule=ScoringRule(similarity_scale=value))
 
 
 def test_popularity_that_is_not_finite_is_not_written(tmp_path):
@@ -181,9 +182,9 @@ def test_neighbours_that_do_not_exist_are_refused_when_read_or_met(tmp_path, shi
 def test_vectors_that_are_no_numbers_are_refused_when_met(tmp_path):
     alter_array(write_shop(tmp_path), "target_vectors", lambda a: a * np.nan)
     mapped = open_artifact(tmp_path)
-    for method in ("mm", "mm+"):
+    for scope in ("last", "group"):
         with pytest.raises(ModelFileError, match="scores an item with NaN"):
-            mapped.recall([["tea", "cup"]], RecallOptions(top=2, method=method))
+            mapped.recall([["tea", "cup"]], RecallOptions(top=2, scope=scope))
 
 
 def test_a_mapped_title_that_is_no_text_is_shown_as_such(tmp_path):

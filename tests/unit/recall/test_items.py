@@ -37,7 +37,7 @@ def test_repeated_ids_are_refused():
         table(["a", "b", "a"])
 
 
-@pytest.mark.parametrize("bad", ["", "x" * 129, "nul\0inside"])
+@pytest.mark.parametrize("bad", ["", "x" * 1001, "nul\0inside"])
 def test_unusable_ids_are_refused_by_row(bad):
     with pytest.raises(DataError, match="row 1"):
         table(["a", bad])

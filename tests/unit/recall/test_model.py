@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
 from groupnoise.recall import RecallOptions, open_artifact
 from groupnoise.recall.model import noise_flags
@@ -18,7 +19,7 @@ def test_a_history_leads_to_its_own_kind(shop):
 
 
 def test_mm_looks_at_the_last_click_alone(shop):
-    assert recalled_ids(shop, ["tea", "hammer"], top=2, method="mm") == ["nail", "saw"]
+    assert recalled_ids(shop, ["tea", "hammer"], top=2, scope="last") == ["nail", "saw"]
 
 
 def test_seen_items_are_left_out_unless_asked_for(shop):
@@ -90,7 +91,7 @@ def test_reasons_name_the_matching_click_and_the_noise(shop):
 
 
 def test_reasons_of_mm_point_at_the_last_click(shop):
-    reasons = shop.explain(["tea", "cup"], shop.items.positions_of(["spoon"]), method="mm")
+    reasons = shop.explain(["tea", "cup"], shop.items.positions_of(["spoon"]), scope="last")
     assert reasons.shares[:, 0].tolist() == [0, 1]
 
 
@@ -101,7 +102,7 @@ def test_an_unknown_history_has_no_reasons(shop):
 
 
 def test_clicks_older_than_the_window_have_no_weight(tmp_path):
-    model = open_artifact(write_shop(tmp_path, scoring={"window_size": 2}))
+    model = open_artifact(write_shop(tmp_path, rule=ScoringRule(window_size=2)))
     reasons = model.explain(["hammer", "tea", "cup"], np.array([2]))
     assert [click.weight is None for click in reasons.clicks] == [True, False, False]
     assert reasons.shares[0, 0] == 0
@@ -118,7 +119,7 @@ def test_nothing_is_noise_where_no_click_agrees_with_another():
 
 def test_neighbours_are_summed_over_the_history(neighbour_shop):
     assert recalled_ids(neighbour_shop, ["tea", "spoon"], top=2) == ["cup", "hammer"]
-    assert recalled_ids(neighbour_shop, ["tea", "spoon"], top=2, method="mm") == ["hammer"]
+    assert recalled_ids(neighbour_shop, ["tea", "spoon"], top=2, scope="last") == ["hammer"]
     assert recalled_ids(neighbour_shop, ["tea"], categories=("tools",)) == []
     reasons = neighbour_shop.explain(["tea", "spoon"], neighbour_shop.items.positions_of(["cup"]))
     assert reasons.shares[:, 0].tolist() == [1, 0]
@@ -126,7 +127,7 @@ def test_neighbours_are_summed_over_the_history(neighbour_shop):
 
 
 @pytest.mark.parametrize(
-    "options", [{"top": 0}, {"top": 1.5}, {"method": "best"}, {"per_category": 0}]
+    "options", [{"top": 0}, {"top": 1.5}, {"scope": "best"}, {"per_category": 0}]
 )
 def test_impossible_options_are_refused(options):
     with pytest.raises(ParameterError):

@@ -82,6 +82,7 @@ def describe(model: RecallModel) -> dict[str, Any]:
         "kind": model.manifest.get("kind"),
         "n_items": len(model.items),
         "dimension": model.manifest.get("dimension"),
+        "clicks_used": model.clicks_used(),
         "created": model.manifest.get("created"),
         "categories": model.items.category_names,
         "index": model.manifest.get("index"),

@@ -30,9 +30,13 @@ class RecallRequest(BaseModel):
         Field(min_length=1, description="Each a list of item ids, oldest click first."),
     ]
     top: Annotated[int, Field(ge=1, strict=True, description="Items per history.")] = 10
-    method: Annotated[
-        Literal["mm+", "mm"], Field(description="Score by all clicks, or by the last alone.")
-    ] = "mm+"
+    scope: Annotated[
+        Literal["group", "last"] | None,
+        Field(
+            description="Score by the latest clicks, as many as the model was trained on, or by "
+            "the last alone; by default as the model was trained."
+        ),
+    ] = None
     exclude_seen: Annotated[bool, Field(description="Leave out the history's own items.")] = True
     allow: Annotated[ItemIds, Field(description="Recall only these, if any.")] = []
     deny: Annotated[ItemIds, Field(description="Never recall these.")] = []
@@ -125,6 +129,7 @@ class ModelDescription(BaseModel):
     kind: str
     n_items: int
     dimension: int | None
+    clicks_used: Annotated[str, Field(description="What an answer is made from by default.")]
     created: str | None
     categories: list[str]
     index: dict[str, Any] | None

@@ -190,7 +190,7 @@ class RecallService:
         model = self.model(request.model)
         options = RecallOptions(
             top=request.top,
-            method=request.method,
+            scope=request.scope,
             exclude_seen=request.exclude_seen,
             allow=tuple(request.allow),
             deny=tuple(request.deny),
@@ -218,7 +218,7 @@ class RecallService:
         check_limit(self.limits, "top", top, f"top is {top}")
         model = self.model()
         model.check_known(item)
-        options = RecallOptions(top=top, method="mm")
+        options = RecallOptions(top=top, scope="last")
         recalled = await self.queue.recall(model, [[item]], options)
         items = ranked_items(model, recalled, 0)
         return {"item": item, "version": model.version, "items": items}
@@ -263,7 +263,7 @@ def _recall_json(
         reasons = None
         if request.explain:
             positions, _ = recalled.row(number)
-            reasons = model.explain(history, positions, method=request.method)
+            reasons = model.explain(history, positions, scope=request.scope)
         results.append(recall_result(model, recalled, number, reasons))
     answer = {"model": request.model, "version": model.version, "results": results}
     return as_json(answer)

@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from groupnoise.core.checks import check_count, check_fraction, check_positive
+from groupnoise.core.checks import MAX_ID_LENGTH, check_count, check_fraction, check_positive
 from groupnoise.exceptions import ParameterError
 
 
@@ -26,7 +26,7 @@ class Limits:
     """Shares in an explained answer, one per click and item, over all histories; above it 422."""
     filter_items: int = 10_000
     """Ids in an allow or deny list, and categories in a filter; above it 422."""
-    query_length: int = 200
+    query_length: int = MAX_ID_LENGTH
     """Characters of a title search; above it 422."""
     seconds: float = 10.0
     """From the first byte of a request to its answer; above it 408."""

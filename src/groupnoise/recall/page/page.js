@@ -222,6 +222,7 @@ function modelCard(title, model) {
     ...Object.entries(facts),
     ...Object.entries(metrics ?? {}),
     ["items", model.n_items.toLocaleString("en")],
+    ["scores by", model.clicks_used],
     ["search", model.index ? `${model.index.kind}, recall ${model.index.recall} at ${model.index.at}` : "exact"],
     ["version", model.version],
     ["exported", model.created?.slice(0, 16).replace("T", " ")],
@@ -246,7 +247,7 @@ function readable(value) {
 function requestFor(model) {
   const request = {
     histories: [state.clicks.map((click) => click.item)],
-    top: Number($("top").value), method: $("method").value,
+    top: Number($("top").value), scope: $("scope").value || null,
     exclude_seen: $("exclude").checked, model, explain: true,
   };
   if ($("category").value) request.categories = [$("category").value];
@@ -319,6 +320,7 @@ function fillOptions() {
   $("category-label").hidden = $("cap-label").hidden = !hasCategories;
   $("category").replaceChildren(make("option", { value: "" }, "any"),
     ...categories.map((name) => make("option", { value: name }, name)));
+  $("scope").options[0].textContent = state.models.main.clicks_used;
   $("example").hidden = exampleIds().length === 0;
 }
 
@@ -351,7 +353,7 @@ function wire() {
     setTheme(next);
   });
   wireSearch();
-  for (const id of ["method", "top", "category", "cap", "exclude"]) $(id).addEventListener("change", refresh);
+  for (const id of ["scope", "top", "category", "cap", "exclude"]) $(id).addEventListener("change", refresh);
   $("clear").addEventListener("click", () => { state.clicks = []; refresh(); $("search").focus(); });
   $("example").addEventListener("click", () => pickIds(exampleIds()).catch(showError));
   $("token-form").addEventListener("submit", (event) => {

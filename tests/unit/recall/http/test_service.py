@@ -16,11 +16,11 @@ def test_reasons_nobody_waits_for_are_not_worked_out(tmp_path, monkeypatch):
     begun, go_on, explained = threading.Event(), threading.Event(), []
     explain = RecallModel.explain
 
-    def slow_explain(self, history, positions, *, method):
+    def slow_explain(self, history, positions, *, scope):
         explained.append(history)
         begun.set()
         go_on.wait(10)
-        return explain(self, history, positions, method=method)
+        return explain(self, history, positions, scope=scope)
 
     monkeypatch.setattr(RecallModel, "explain", slow_explain)
     service = RecallService(ServiceSettings(artifact=write_shop(tmp_path)))

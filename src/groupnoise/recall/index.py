@@ -15,18 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.clicks.scoring import Float32Array, Mixture, log_sum_exp
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, check_count, check_fraction, require
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.untrusted_arrays import check_positions, stored_array
-from groupnoise.recall.exact import ExactSearch
-from groupnoise.recall.rankers import Explanation, Method, Ranking, VectorRanker
-from groupnoise.recall.scoring import Float32Array, MatchingVectors, log_sum_exp
+from groupnoise.recall.rankers import Explanation, VectorRanker
+from groupnoise.recall.search import Eligible, ExactSearch, MatchingVectors, Ranking
 
 MEASURED_QUERIES = 1000
 LISTS_PER_ROOT = 6.5
 NOMINEES_PER_ITEM = 4
-"""How many items each click nominates in MM+ for every item asked for."""
+"""How many items each of several queries nominates for every item asked for."""
+MAX_EXCLUDED = 256
+"""A history that leaves out more is searched exactly: an index would have to find all of it."""
 _FIRST_BYTES = {"ivf": b"IwFl", "hnsw": b"IHNf"}
 """How faiss begins an index of each kind that keeps vectors whole."""
 _READING = threading.Lock()
@@ -98,35 +100,63 @@ class ApproximateRanker:
         histories: Sequence[IntArray],
         n: int,
         *,
-        method: Method,
-        candidates: IntArray | None = None,
+        scope: str | None = None,
+        eligible: Eligible | None = None,
     ) -> Ranking:
-        """Return the best items found per history; MM+ ranks the union over its clicks."""
-        if candidates is not None:
+        """Return the best items found per history, ranked among the union over its queries."""
+        eligible = eligible or Eligible()
+        if eligible.candidates is not None:
             # An index cannot tell how much of what it finds a filter will leave.
-            return self._exact.rank(histories, n, method=method, candidates=candidates)
-        vectors = self._exact.vectors
-        if method == "mm":
-            clicks = np.array([history[-1] for history in histories], dtype=np.int64)
-            positions, scores = self._index.search(vectors.query_rows(clicks), n)
-            return positions, scores - vectors.log_normalizer[clicks, None]
-        groups = [vectors.group_of(history) for history in histories]
-        n_nominees = min(NOMINEES_PER_ITEM * n, len(vectors.targets))
-        nominees, _ = self._index.search(vectors.query_rows(np.concatenate(groups)), n_nominees)
-        ends = np.cumsum([len(group) for group in groups])
+            return self._exact.rank(histories, n, scope=scope, eligible=eligible)
+        excluded = [eligible.excluded(row) for row in range(len(histories))]
         positions = np.full((len(histories), n), -1, dtype=np.int64)
         scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
-        for row, (group, end) in enumerate(zip(groups, ends, strict=True)):
-            union = np.unique(nominees[end - len(group) : end])
+        is_long = np.array([len(out) > MAX_EXCLUDED for out in excluded])
+        for rows, rank in (
+            (np.flatnonzero(is_long), self._exact.rank),
+            (np.flatnonzero(~is_long), self._nominated),
+        ):
+            if len(rows):
+                positions[rows], scores[rows] = rank(
+                    [histories[row] for row in rows.tolist()],
+                    n,
+                    scope=scope,
+                    eligible=eligible.take(rows),
+                )
+        return positions, scores
+
+    def _nominated(
+        self, histories: Sequence[IntArray], n: int, *, scope: str | None, eligible: Eligible
+    ) -> Ranking:
+        """Rank what the index finds for the queries of each history."""
+        vectors = self._exact.vectors
+        mixture = vectors.mixture(histories, scope)
+        excluded = [eligible.excluded(row) for row in range(len(histories))]
+        n_out = max(len(out) for out in excluded)
+        has_one = len(mixture.query_of) == len(histories)
+        reach = min((n if has_one else NOMINEES_PER_ITEM * n) + n_out, len(vectors.targets))
+        nominees, _ = self._index.search(vectors.query_rows(mixture), reach)
+        positions = np.full((len(histories), n), -1, dtype=np.int64)
+        scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
+        for row, out in enumerate(excluded):
+            terms = slice(mixture.offsets[row], mixture.offsets[row + 1])
+            union = np.setdiff1d(nominees[mixture.query_of[terms]], out)
             union = union[union >= 0]
-            total = log_sum_exp(vectors.contributions(group, union), axis=0)
+            own = mixture.take(np.array([row]))
+            total = log_sum_exp(vectors.contributions(own, union), axis=0)
             best = np.lexsort((union, -total))[:n]
             positions[row, : len(best)], scores[row, : len(best)] = union[best], total[best]
         return positions, scores
 
-    def explain(self, history: IntArray, positions: IntArray, *, method: Method) -> Explanation:
+    def explain(
+        self, history: IntArray, positions: IntArray, *, scope: str | None = None
+    ) -> Explanation:
         """Return the exact explanation."""
-        return self._exact.explain(history, positions, method=method)
+        return self._exact.explain(history, positions, scope=scope)
+
+    def clicks_used(self, scope: str | None = None) -> str:
+        """Return what an answer is made from, in words."""
+        return self._exact.clicks_used(scope)
 
 
 def build_index(
@@ -153,10 +183,12 @@ def build_index(
     index.train(targets)
     index.add(targets)
     recall = 0.0
-    exact = _exact_sample(vectors, spec.at)
+    measured = _single_clicks(vectors)
+    rows = vectors.query_rows(measured)[measured.query_of]
+    exact, _ = ExactSearch(vectors).search(measured, spec.at)
     for effort in EFFORTS:
         candidate = FaissIndex(index, spec.kind, effort)
-        recall = _recall_at(vectors, candidate, exact)
+        recall = _recall_at(candidate, rows, exact)
         if recall >= spec.least_recall:
             description = {
                 "kind": spec.kind,
@@ -258,19 +290,15 @@ def _empty_index(faiss: Any, kind: str, n_items: int, width: int) -> Any:
     return index
 
 
-def _measured_clicks(n_items: int) -> IntArray:
-    return np.linspace(0, n_items - 1, min(MEASURED_QUERIES, n_items)).astype(np.int64)
+def _single_clicks(vectors: MatchingVectors) -> Mixture:
+    """Return evenly spaced items as histories of one click each."""
+    n_items = len(vectors.targets)
+    clicks = np.linspace(0, n_items - 1, min(MEASURED_QUERIES, n_items)).astype(np.int64)
+    return vectors.mixture(list(clicks[:, None]), "last")
 
 
-def _exact_sample(vectors: MatchingVectors, at: int) -> IntArray:
-    """Return the exact top `at` of evenly spaced items, shape (n_measured, at)."""
-    positions, _ = ExactSearch(vectors).by_last_click(_measured_clicks(len(vectors.targets)), at)
-    return positions
-
-
-def _recall_at(vectors: MatchingVectors, index: FaissIndex, exact: IntArray) -> float:
+def _recall_at(index: FaissIndex, rows: Float32Array, exact: IntArray) -> float:
     """Return the share of the exact top the index finds."""
-    clicks = _measured_clicks(len(vectors.targets))
-    found, _ = index.search(vectors.query_rows(clicks), exact.shape[1])
+    found, _ = index.search(rows, exact.shape[1])
     hits = (exact[:, :, None] == found[:, None, :]).any(axis=2)
     return float(hits.mean())

@@ -1,0 +1,137 @@
+"""Titles and categories of items, from a table of them or from any file that names items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from groupnoise.exceptions import DataError
+from groupnoise.io.columns import pick_column
+from groupnoise.io.named_arrays import NamedArrays, read_input
+from groupnoise.io.sources import Guesses, Report, find_source
+from groupnoise.io.tables import Table
+
+CATEGORY_SEPARATOR = "|"
+NO_CATEGORY = "other"
+
+
+class ItemDescriptions(NamedTuple):
+    """What a table says about the items of a model.
+
+    Attributes
+    ----------
+    titles : list of str
+        One per item; the id where the table has none.
+    categories : list of list of str, optional
+        All categories of each item; None where the table has no such column.
+    """
+
+    titles: list[str]
+    categories: list[list[str]] | None
+
+
+def read_items(
+    source: Any,
+    item_ids: NDArray[Any],
+    *,
+    item: str | None = None,
+    title: str | None = None,
+    category: str | None = None,
+    report: Report | None = None,
+    **table_options: Any,
+) -> ItemDescriptions:
+    """Read the title and the categories of each item of a model.
+
+    Parameters
+    ----------
+    source : str, Path or frame
+        Whatever :func:`groupnoise.clicks.read_clicks` reads, with one row per item or per click.
+    item_ids : ndarray of shape (n_items,)
+        The items of the model.
+    item : str, optional
+        The column of item ids: by default one with a usual name, or the one in which most cells
+        are items of the model.
+    title : str, optional
+        The column of titles; by default one with a usual name.
+    category : str, optional
+        The column of categories, several in a cell joined by | or as a list; by default one with
+        a usual name.
+    report : callable, optional
+        Told of each guess, one sentence at a time.
+    **table_options
+        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
+
+    Returns
+    -------
+    ItemDescriptions
+        In the order of `item_ids`.
+
+    Raises
+    ------
+    DataError
+        If no row of the table is an item of the model.
+    """
+    guesses = Guesses(report)
+    if table_options.get("format") is None and _is_delimited(source):
+        table_options["format"] = "csv"
+    table = read_input(source, report=guesses, **table_options)
+    if isinstance(table, NamedArrays):
+        table = table.as_table()
+    keys = [str(each) for each in item_ids.tolist()]
+    columns, origin = table.frame.columns, table.origin
+    items = pick_column("item", item, columns, origin=origin, report=guesses)
+    items = items or _column_of_items(table, set(keys), guesses)
+    ids = _texts(table, items)
+    if not set(keys) & set(ids):
+        raise DataError(f"no id in column {items!r} of {origin} is an item of the model.")
+    taken = {items}
+    titles = pick_column("title", title, columns, origin=origin, report=guesses, taken=taken)
+    title_of = dict(zip(ids, _texts(table, titles), strict=True)) if titles else {}
+    named = [title_of.get(key) or key for key in keys]
+    taken |= {titles} if titles else set()
+    found = pick_column("category", category, columns, origin=origin, report=guesses, taken=taken)
+    if found is None:
+        return ItemDescriptions(named, None)
+    rows = [_categories(cell) for cell in table.frame[found]]
+    categories_of = dict(zip(ids, rows, strict=True))
+    return ItemDescriptions(named, [categories_of.get(key) or [NO_CATEGORY] for key in keys])
+
+
+def _is_delimited(source: Any) -> bool:
+    """Tell whether a file of plain text holds a table, and not clicks apart by blanks."""
+    if not isinstance(source, (str, Path)):
+        return False
+    files = find_source(source)
+    if files.format != "text":
+        return False
+    first_line = next(files.line_blocks(files.paths[0], 1 << 16), b"").lstrip().split(b"\n")[0]
+    return any(separator in first_line for separator in (b",", b";", b"\t", b"|"))
+
+
+def _column_of_items(table: Table, keys: set[str], report: Report) -> str:
+    """Return the column in which most cells are items of the model."""
+    hits = {column: sum(t in keys for t in _texts(table, column)) for column in table.frame.columns}
+    best = max(hits, key=hits.__getitem__)
+    if not hits[best]:
+        raise DataError(
+            f"no column of {table.origin} holds items of the model; name it with `item` (--item). "
+            f"Its columns are {', '.join(map(repr, table.frame.columns[:12]))}."
+        )
+    report(f"took column {best!r} as the item, which most of its cells are")
+    return best
+
+
+def _texts(table: Table, column: str) -> list[str]:
+    return ["" if cell is None else str(cell).strip() for cell in table.frame[column]]
+
+
+def _categories(cell: Any) -> list[str]:
+    parts: Sequence[Any] = [] if cell is None else cell
+    if isinstance(parts, str):
+        parts = parts.split(CATEGORY_SEPARATOR)
+    elif not hasattr(parts, "__iter__"):
+        parts = [parts]
+    return [name for name in (str(part).strip() for part in parts if part is not None) if name]

@@ -1,0 +1,348 @@
+"""Exact search for the best items of histories: blocked matrix products and a tournament.
+
+Each block of items is scored by one matrix product. Position j of every block competes with
+position j of the others, so a running maximum over blocks keeps one champion per column. The top
+k items all lie in the k columns with the best champions, which leaves a few thousand scores to
+sort instead of the whole catalogue; nothing is approximated. Items that a history leaves out are
+marked before they compete, so a long history costs no more than a short one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.clicks.scoring import Float32Array, Mixture, ScoringRule, log_sum_exp
+from groupnoise.core.arrays import FloatArray, IntArray
+
+Ranking = tuple[IntArray, Float32Array]
+"""(positions, scores), each of shape (n_histories, n), best first; -1 and -inf where none is."""
+
+_BLOCK_ITEMS = 4096
+_MAX_SCORES = 1 << 25
+_MAX_PAIR_ROWS = 1024
+
+ScoreBlock = Callable[[slice, Float32Array, Float32Array], None]
+"""Fills its last argument with the scores of some rows (a slice) for a block of items."""
+
+
+@dataclass(frozen=True)
+class MatchingVectors:
+    """Item vectors and the rule that scores with them.
+
+    Attributes
+    ----------
+    targets : float32 ndarray of shape (n_items, dimension + 1)
+        g of every item; the last column is its bias, so that one product gives the score.
+    queries : float32 ndarray of shape (n_items, dimension or dimension + 1)
+        f of every item; may be `targets` itself, whose bias column is then passed over.
+    log_normalizer : float32 ndarray of shape (n_items,)
+        log of the sum of exponentiated scores over the whole catalogue, per clicked item.
+    rule : ScoringRule
+        How the clicks of a history become queries.
+    """
+
+    targets: Float32Array
+    queries: Float32Array
+    log_normalizer: Float32Array
+    rule: ScoringRule
+
+    @property
+    def dimension(self) -> int:
+        """The length of a vector, the bias left out."""
+        return int(self.targets.shape[1]) - 1
+
+    def features(self, positions: IntArray) -> Float32Array:
+        """Return f of the items at `positions`, shape (..., dimension)."""
+        return np.asarray(self.queries[positions, : self.dimension])
+
+    def mixture(self, histories: Sequence[IntArray], scope: str | None = None) -> Mixture:
+        """Return the weighted queries of histories, none of them empty."""
+        offsets = np.concatenate([[0], np.cumsum([len(history) for history in histories])])
+        rule = self.rule.with_scope(scope)
+        return rule.mixture(self.features, np.concatenate(histories), offsets)
+
+    def group_weights(self, history: IntArray) -> FloatArray:
+        """Return P(click | history) of the latest clicks, those that make a group."""
+        group = history if self.rule.window_size is None else history[-self.rule.window_size :]
+        negatives = np.array(self.rule.negatives, dtype=np.int64)
+        log_weight = self.rule.log_group_weight(
+            self.features(group)[None], self.features(negatives) if len(negatives) else None
+        )
+        return np.asarray(np.exp(log_weight[0].astype(np.float64)))
+
+    def query_rows(self, mixture: Mixture) -> Float32Array:
+        """Return rows whose product with `targets` is the score, shape (n_queries, dim + 1)."""
+        rows = np.ones((len(mixture.queries), self.dimension + 1), dtype=np.float32)
+        rows[:, :-1] = mixture.queries
+        return rows
+
+    def term_offsets(self, mixture: Mixture) -> Float32Array:
+        """Return what each term adds to the product of its query with a target, (n_terms,)."""
+        if mixture.items is not None:
+            normalizer = self.log_normalizer[mixture.items]
+        else:
+            normalizer = log_normalizers(self.query_rows(mixture), self.targets)
+        return np.asarray(mixture.log_weight - normalizer[mixture.query_of], dtype=np.float32)
+
+    def contributions(self, mixture: Mixture, positions: IntArray) -> FloatArray:
+        """Return what each term says for each item, shape (n_terms, n_positions)."""
+        pairs = self.query_rows(mixture)[mixture.query_of] @ self.targets[positions].T
+        return np.asarray(pairs + self.term_offsets(mixture)[:, None])
+
+
+@dataclass(frozen=True)
+class Eligible:
+    """Which items may be recalled: all or some, less those that a history leaves out.
+
+    Attributes
+    ----------
+    candidates : int64 ndarray, optional
+        The only positions that may be recalled, ascending; None means all.
+    denied : int64 ndarray
+        Positions that no history may be answered with; none of them is a candidate.
+    seen : sequence of int64 ndarray, optional
+        For each history the positions it leaves out.
+    """
+
+    candidates: IntArray | None = None
+    denied: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    seen: Sequence[IntArray] | None = None
+
+    def take(self, rows: IntArray) -> Eligible:
+        """Return what is eligible for some of the histories."""
+        seen = None if self.seen is None else [self.seen[row] for row in rows.tolist()]
+        return Eligible(self.candidates, self.denied, seen)
+
+    def excluded(self, row: int) -> IntArray:
+        """Return the positions that one history leaves out, ascending."""
+        own = self.denied[:0] if self.seen is None else self.seen[row]
+        return np.union1d(own, self.denied)
+
+    def pairs(self, rows: slice) -> tuple[IntArray, IntArray]:
+        """Return (history, column) of all that a slice of the histories leaves out.
+
+        Columns count the candidates where there are any, else all items, and are ascending.
+        """
+        n_rows = rows.stop - rows.start
+        seen = [] if self.seen is None else self.seen[rows]
+        items = np.concatenate([self.denied[:0], *seen])
+        row = np.repeat(np.arange(len(seen)), [len(own) for own in seen])
+        if self.candidates is not None:
+            column = np.searchsorted(self.candidates, items)
+            is_one = np.isin(items, self.candidates)
+            row, items = row[is_one], column[is_one]
+        if len(self.denied):
+            row = np.concatenate([row, np.tile(np.arange(n_rows), len(self.denied))])
+            items = np.concatenate([items, np.repeat(self.denied, n_rows)])
+        order = np.argsort(items, kind="stable")
+        return row[order], items[order]
+
+
+class ExactSearch:
+    """The best items for each history, over all items or over some of them.
+
+    Parameters
+    ----------
+    vectors : MatchingVectors
+        The model.
+    """
+
+    def __init__(self, vectors: MatchingVectors) -> None:
+        self._vectors = vectors
+        # One scratch area per thread: allocating it anew costs as much as the product itself.
+        self._scratch = threading.local()
+
+    def search(self, mixture: Mixture, n: int, eligible: Eligible | None = None) -> Ranking:
+        """Return the `n` best items per history of a mixture.
+
+        Parameters
+        ----------
+        mixture : Mixture
+            Weighted queries of the histories.
+        n : int
+            How many items to return per history.
+        eligible : Eligible, optional
+            What may be returned; everything by default.
+
+        Returns
+        -------
+        positions : int64 ndarray of shape (n_histories, n)
+            Best first; of equal scores the lower position comes first. Where fewer than `n` items
+            are eligible a row ends in -1.
+        scores : float32 ndarray of shape (n_histories, n)
+            -inf where a position is -1.
+        """
+        eligible = eligible or Eligible()
+        n_histories = len(mixture.offsets) - 1
+        positions, scores = _nothing(n_histories, n)
+        rows = self._vectors.query_rows(mixture)
+        offsets = self._vectors.term_offsets(mixture)
+        for histories, terms in mixture.by_size():
+            score = _one_query if terms.shape[1] == 1 else _several_queries
+            positions[histories], scores[histories] = self._search(
+                score(rows, mixture.query_of[terms], offsets[terms]),
+                terms.shape,
+                n,
+                eligible.take(histories),
+            )
+        return positions, scores
+
+    def _search(
+        self, score: ScoreBlock, shape: tuple[int, ...], n: int, eligible: Eligible
+    ) -> Ranking:
+        """Search chunk by chunk, so that the scores kept and one block's pairs stay bounded."""
+        n_rows, size = shape
+        items = self._vectors.targets if eligible.candidates is None else eligible.candidates
+        if len(items) == 0:
+            return _nothing(n_rows, n)
+        fit = min(_MAX_SCORES // max(len(items), _BLOCK_ITEMS), _MAX_PAIR_ROWS // size)
+        step = max(1, fit)
+        parts = [
+            self._best(score, slice(begin, min(begin + step, n_rows)), n, len(items), eligible)
+            for begin in range(0, n_rows, step)
+        ]
+        positions, scores = zip(*parts, strict=True)
+        return np.concatenate(positions), np.concatenate(scores)
+
+    def _best(
+        self, score: ScoreBlock, chunk: slice, n: int, n_items: int, eligible: Eligible
+    ) -> Ranking:
+        targets, candidates = self._vectors.targets, eligible.candidates
+        n_rows = chunk.stop - chunk.start
+        width = min(_BLOCK_ITEMS, n_items)
+        n_blocks = -(-n_items // width)
+        scores = self._workspace(n_blocks * n_rows * width).reshape(n_blocks, n_rows, width)
+        champions = np.full((n_rows, width), -np.inf, dtype=np.float32)
+        row, column = eligible.pairs(chunk)
+        cuts = np.searchsorted(column, width * np.arange(n_blocks + 1))
+        for number in range(n_blocks):
+            begin, end = number * width, min((number + 1) * width, n_items)
+            items = slice(begin, end) if candidates is None else candidates[begin:end]
+            score(chunk, targets[items], scores[number, :, : end - begin])
+            scores[number, :, end - begin :] = -np.inf
+            out = slice(cuts[number], cuts[number + 1])
+            scores[number, row[out], column[out] - begin] = -np.inf
+            np.maximum(champions, scores[number], out=champions)
+        positions, best = tournament(scores, champions, n)
+        if candidates is not None:
+            positions = np.where(positions < 0, -1, candidates[positions])
+        return positions, best
+
+    def _workspace(self, n_floats: int) -> Float32Array:
+        space: NDArray[Any] | None = getattr(self._scratch, "space", None)
+        if space is None or len(space) < n_floats:
+            space = self._scratch.space = np.empty(n_floats, dtype=np.float32)
+        return space[:n_floats]
+
+
+def _one_query(rows: Float32Array, query_of: IntArray, offsets: Float32Array) -> ScoreBlock:
+    """Score histories that are one query each: a product, and no exponential."""
+    own = rows[query_of[:, 0]]
+
+    def score(chunk: slice, block: Float32Array, out: Float32Array) -> None:
+        np.matmul(own[chunk], block.T, out=out)
+        out += offsets[chunk]
+
+    return score
+
+
+def _several_queries(rows: Float32Array, query_of: IntArray, offsets: Float32Array) -> ScoreBlock:
+    """Score histories of several queries each: the log of the summed probabilities."""
+
+    def score(chunk: slice, block: Float32Array, out: Float32Array) -> None:
+        asked = query_of[chunk]
+        pairs = rows[asked.reshape(-1)] @ block.T
+        pairs = pairs.reshape(*asked.shape, len(block))
+        pairs += offsets[chunk, :, None]
+        out[...] = log_sum_exp(pairs, axis=1)
+
+    return score
+
+
+def tournament(scores: Float32Array, champions: Float32Array, n: int) -> Ranking:
+    """Return the `n` best of scores cut into blocks, best first.
+
+    Parameters
+    ----------
+    scores : float32 ndarray of shape (n_blocks, n_rows, width)
+        Position p of row r is `scores[p // width, r, p % width]`; -inf marks no item.
+    champions : float32 ndarray of shape (n_rows, width)
+        The maximum over blocks.
+    n : int
+        How many to return; missing ones are -1 with score -inf.
+
+    Returns
+    -------
+    positions : int64 ndarray of shape (n_rows, n)
+    best : float32 ndarray of shape (n_rows, n)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> blocks = np.array([[[1.0, 9.0]], [[5.0, 3.0]]], dtype=np.float32)
+    >>> positions, best = tournament(blocks, blocks.max(axis=0), 2)
+    >>> positions.tolist(), best.tolist()
+    ([[1, 2]], [[9.0, 5.0]])
+    """
+    _, n_rows, width = scores.shape
+    n_columns = min(n, width)
+    columns = _largest(champions, n_columns)  # (n_rows, n_columns)
+    finalists = scores[:, np.arange(n_rows)[:, None], columns]  # (n_blocks, n_rows, n_columns)
+    finalists = finalists.transpose(1, 0, 2).reshape(n_rows, -1)
+    chosen = _largest(finalists, min(n, finalists.shape[1]))
+    best = np.take_along_axis(finalists, chosen, axis=1)
+    column = np.take_along_axis(columns, chosen % n_columns, axis=1)
+    positions = (chosen // n_columns) * width + column
+    order = np.lexsort((positions, -best), axis=1)  # equal scores: the lower position first
+    positions = np.take_along_axis(positions, order, axis=1).astype(np.int64)
+    best = np.take_along_axis(best, order, axis=1)
+    positions[np.isneginf(best)] = -1
+    padded_positions, padded_best = _nothing(n_rows, n)
+    padded_positions[:, : positions.shape[1]] = positions
+    padded_best[:, : best.shape[1]] = best
+    return padded_positions, padded_best
+
+
+def log_normalizers(queries: Float32Array, targets: Float32Array) -> Float32Array:
+    """Return the log-sum-exp of each query's scores over all targets, block by block.
+
+    Parameters
+    ----------
+    queries : float32 ndarray of shape (n_queries, dimension + 1)
+        Rows that end in a one.
+    targets : float32 ndarray of shape (n_items, dimension + 1)
+        Rows that end in the bias.
+
+    Returns
+    -------
+    float32 ndarray of shape (n_queries,)
+    """
+    result = np.empty(len(queries), dtype=np.float32)
+    for begin in range(0, len(queries), 256):
+        rows = queries[begin : begin + 256]
+        total = np.full(len(rows), -np.inf, dtype=np.float32)
+        for first in range(0, len(targets), _BLOCK_ITEMS):
+            scores = rows @ targets[first : first + _BLOCK_ITEMS].T
+            total = np.logaddexp(total, log_sum_exp(scores, axis=1))
+        result[begin : begin + len(rows)] = total
+    return result
+
+
+def _largest(values: Float32Array, n: int) -> IntArray:
+    """Return the columns of the `n` largest values of each row, in no order."""
+    if n == values.shape[1]:
+        return np.broadcast_to(np.arange(n), values.shape)
+    return np.argpartition(values, values.shape[1] - n, axis=1)[:, values.shape[1] - n :]
+
+
+def _nothing(n_rows: int, n: int) -> Ranking:
+    return (
+        np.full((n_rows, n), -1, dtype=np.int64),
+        np.full((n_rows, n), -np.inf, dtype=np.float32),
+    )
