@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,20 @@ def data_directory() -> Path:
         if candidate and Path(candidate).is_dir():
             return Path(candidate)
     pytest.skip("no real data: set GROUPNOISE_DATA to the directory that holds it")
+
+
+@pytest.fixture
+def groupnoise(tmp_path, monkeypatch, capsys):
+    """The command line in this process, whose libraries are loaded: (exit code, stdout, stderr)."""
+    from groupnoise.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["groupnoise", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        return left.value.code, said.out, said.err
+
+    return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
 def recall(
     artifact: Annotated[Path, typer.Argument(help="Folder written by `groupnoise export`.")],
     histories: Annotated[
-        Path,
+        str,
         typer.Option(
-            help="Click histories: .parquet, .csv (user,item) or .jsonl; by user, then time."
+            help="Click histories, in any form that `fit` reads: a log of clicks, or one list of "
+            "items per row."
         ),
     ],
     output: Annotated[Path, typer.Option(help="Where to write: .parquet, .csv or .jsonl.")],
@@ -40,6 +42,21 @@ def recall(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
     threads: Annotated[
         int | None, typer.Option(help="Blocks answered at a time; one per core by default.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Column of user ids.")] = None,
+    item: Annotated[str | None, typer.Option(help="Column of item ids.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column that orders clicks.")] = None,
+    rating: Annotated[str | None, typer.Option(help="Column of ratings.")] = None,
+    min_rating: Annotated[float | None, typer.Option(help="Leave out rows rated below.")] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="What stands between cells of text.")
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether text begins with column names."),
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Format, if the suffix does not say it.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
@@ -74,6 +91,15 @@ def recall(
             resume=resume,
             n_threads=threads,
             on_block=show,
+            report=partial(typer.echo, err=True),
+            user=user,
+            item=item,
+            time=time,
+            rating=rating,
+            min_rating=min_rating,
+            format=format,
+            separator=separator,
+            header=header,
         )
     rate = done.n_histories / max(done.seconds, 1e-9)
     typer.echo(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import pick_column
 from groupnoise.io.named_arrays import NamedArrays, read_input
+from groupnoise.io.polars import pl
 from groupnoise.io.sources import Guesses, Report, find_source
 from groupnoise.io.tables import Table
 
@@ -83,6 +85,8 @@ def read_items(
     keys = [str(each) for each in item_ids.tolist()]
     columns, origin = table.frame.columns, table.origin
     items = pick_column("item", item, columns, origin=origin, report=guesses)
+    if items is not None and table.frame[items].dtype == pl.List:
+        table = replace(table, frame=table.frame.explode(items))
     items = items or _column_of_items(table, set(keys), guesses)
     ids = _texts(table, items)
     if not set(keys) & set(ids):

@@ -233,3 +233,94 @@ def _cut_sessions(
         histories=Groups(clicks.histories.objects, np.append(starts, len(timestamps))),
         user_ids=clicks.user_ids[clicks.histories.group_of_object[starts]],
     )
+
+
+@dataclass(frozen=True)
+class Histories:
+    """Histories to be answered: unlike those of a data set one may be empty.
+
+    Attributes
+    ----------
+    user_ids : ndarray of shape (n_histories,)
+        Whose each history is.
+    item_ids : ndarray of shape (n_items,)
+        The distinct items.
+    items : int64 ndarray of shape (n_clicks,)
+        Indices into `item_ids`, one history after the other, oldest click first.
+    offsets : int64 ndarray of shape (n_histories + 1,)
+        Where each history begins.
+    """
+
+    user_ids: NDArray[Any]
+    item_ids: NDArray[Any]
+    items: NDArray[Any]
+    offsets: IntArray
+
+    def __len__(self) -> int:
+        return len(self.user_ids)
+
+    @classmethod
+    def of(cls, clicks: ClickDataset) -> Histories:
+        """Return the histories of a data set."""
+        groups = clicks.histories
+        return cls(clicks.user_ids, clicks.item_ids, groups.objects, groups.offsets)
+
+
+def read_histories(
+    source: Any,
+    *,
+    user: str | None = None,
+    item: str | None = None,
+    time: str | None = None,
+    rating: str | None = None,
+    min_rating: float | None = None,
+    report: Report | None = None,
+    **table_options: Any,
+) -> Histories:
+    """Read histories to be answered, from whatever :func:`read_clicks` reads.
+
+    Parameters
+    ----------
+    source, user, item, time, rating, min_rating, report, **table_options
+        As in :func:`read_clicks`. A row of a file with lists of items is a history of its own: it
+        stays where it is, may be empty, and a user may have several.
+
+    Returns
+    -------
+    Histories
+        Of a log with one row per click, users come in the order of their ids.
+    """
+    stored = open_if_stored(source, ClickDataset)
+    if stored is not None:
+        return Histories.of(stored)
+    guesses = Guesses(report)
+    table = read_input(source, report=guesses, **table_options)
+    if isinstance(table, NamedArrays):
+        table = table.as_table()
+    columns = find_click_columns(
+        table.frame, table.origin, guesses, user=user, item=item, time=time, rating=rating
+    )
+    if holds_lists(table, columns):
+        return _histories_of_lists(table, columns)
+    month_first = reads_month_first(table, columns.time, guesses)
+    rows = click_rows(table, columns, min_rating, month_first=month_first)
+    return Histories.of(_histories_of(rows, table.name)[0])
+
+
+def holds_lists(table: Table, columns: ClickColumns) -> bool:
+    """Tell whether a table has one row per history, a list of items in each."""
+    return isinstance(table.frame[columns.item].dtype, (pl.List, pl.Array))
+
+
+def _histories_of_lists(table: Table, columns: ClickColumns) -> Histories:
+    cells = table.frame[columns.item]
+    refuse_empty_cells(table, columns.item, cells)
+    sizes = cells.list.len().to_numpy().astype(np.int64)
+    spread = table.take(np.repeat(np.arange(len(table)), sizes))
+    items = cells.explode(empty_as_null=False)
+    spread = replace(spread, frame=spread.frame.with_columns(items.alias(columns.item)))
+    user_ids, users = number_ids(read_id_cells(table, columns.user))
+    item_ids, codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if len(spread):
+        item_ids, codes = number_ids(read_id_cells(spread, columns.item))
+    return Histories(user_ids[users], item_ids, codes, np.concatenate([[0], np.cumsum(sizes)]))

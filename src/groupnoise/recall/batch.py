@@ -10,17 +10,21 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from groupnoise.clicks.blocks import BLOCK_FORMATS, read_head
+from groupnoise.clicks.log import Histories, holds_lists, read_histories
+from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, require
 from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import DataError
-from groupnoise.io.files import atomic_path, check_not_own_input, check_writable_file, write_json
-from groupnoise.recall.history_files import HistoryBlock, count_histories, read_histories
+from groupnoise.io.columns import find_click_columns
+from groupnoise.io.data_folder import is_data_folder
+from groupnoise.io.files import atomic_path, refuse_own_input, refuse_unwritable_file, write_json
+from groupnoise.io.sources import Report, Source, find_source, say_nothing
 from groupnoise.recall.items import ItemTable
 from groupnoise.recall.model import Recalled, RecallModel
 from groupnoise.recall.options import RecallOptions
@@ -111,6 +115,8 @@ def _join_parquet(parts: Sequence[Path], path: Path) -> None:
 
 
 BLOCK_HISTORIES = 4096
+IN_MEMORY_BYTES = 1 << 28
+"""A log larger than this is put in order on disk."""
 
 OnBlock = Callable[["BatchProgress"], None]
 
@@ -127,8 +133,8 @@ class BatchProgress:
         Items in those histories, and how many the model does not know.
     n_by_popularity : int
         Histories without a known item.
-    n_total : int, optional
-        Histories in the file, where it says.
+    n_total : int
+        Histories in the file.
     seconds : float
         Time spent in this run.
     """
@@ -137,7 +143,7 @@ class BatchProgress:
     n_clicks: int = 0
     n_unknown: int = 0
     n_by_popularity: int = 0
-    n_total: int | None = None
+    n_total: int = 0
     seconds: float = 0.0
 
 
@@ -150,6 +156,8 @@ def recall_file(
     resume: bool = False,
     n_threads: int | None = None,
     on_block: OnBlock | None = None,
+    report: Report | None = None,
+    **columns: Any,
 ) -> BatchProgress:
     """Recall for every history of a file; memory stays bounded whatever its length.
 
@@ -161,7 +169,9 @@ def recall_file(
     model : RecallModel
         From `open_artifact`.
     histories : path
-        A parquet, CSV or JSON lines file.
+        Whatever :func:`groupnoise.clicks.read_clicks` reads: a log with one row per click, in any
+        order, or one row per history with a list of items. A log larger than 256 MB is put in
+        order on disk, beside the output.
     output : path
         Where to write; the ending (.parquet, .csv, .jsonl) decides the format.
     options : RecallOptions, optional
@@ -172,53 +182,114 @@ def recall_file(
         Blocks answered at a time; by default one per core.
     on_block : callable, optional
         Called with a :class:`BatchProgress` after each block.
+    report : callable, optional
+        Told of each guess about the file, one sentence at a time.
+    **columns
+        `user`, `item`, `time`, `rating`, `min_rating`, `format`, `separator` and `header`, as in
+        :func:`groupnoise.clicks.read_clicks`.
+
+    Returns
+    -------
+    BatchProgress
+        Of the whole run.
     """
-    histories, output = Path(histories), Path(output)
+    output = Path(output)
     options = options or RecallOptions()
     check_format(output)
     check_not_own_input(output, histories)
     check_writable_file(output)
     n_threads = n_threads or available_cores()
     check_count("n_threads", n_threads)
-    blocks = read_histories(histories, block_size=BLOCK_HISTORIES)
-    first = next(blocks, None)  # most bad input shows here, before anything is written
-    if first is None:
-        raise DataError(f"{histories} holds no history.")
-    parts = _Parts(output, _plan(model, histories, options), resume=resume)
+    given = {name: value for name, value in columns.items() if value is not None}
+    parts = _Parts(output, _plan(model, histories, options, given), resume=resume)
+    with parts.kept_if_useful():
+        asked = _open_histories(histories, parts.folder, report, given)
+        if len(asked) == 0:
+            raise DataError(f"{histories} holds no history.")
+        # Every distinct item is looked up once, however often it was clicked.
+        positions = model.items.positions_of(asked.item_ids)
+        progress = _answer_all(parts, asked, positions, model, options, n_threads, on_block)
+    parts.join()
+    return progress
 
-    def answer(number: int, block: HistoryBlock) -> dict[str, int]:
-        return parts.write(number, block, model, options)
 
-    progress = BatchProgress(n_total=count_histories(histories))
+def _open_histories(
+    source: Path | str, folder: Path, report: Report | None, columns: dict[str, Any]
+) -> Histories:
+    """Return the histories of a file, in memory or, of a large log, in order on disk."""
+    if is_data_folder(source):
+        return read_histories(source)
+    files = find_source(source, format=columns.get("format"))
+    n_bytes = sum(files.size_of(path)[0] for path in files.paths)
+    if n_bytes <= IN_MEMORY_BYTES or not _is_log_of_rows(files, columns):
+        return read_histories(source, report=report, **columns)
+    from groupnoise.clicks.streaming import convert_clicks
+
+    place = folder / "clicks"
+    if not is_data_folder(place):
+        convert_clicks(source, place, report=report, **columns)
+    return read_histories(place)
+
+
+def _is_log_of_rows(files: Source, columns: dict[str, Any]) -> bool:
+    """Tell whether a file can be read in blocks, one click in each row."""
+    if files.format not in BLOCK_FORMATS or files.format == "text":
+        return False
+    form = {name: columns.get(name) for name in ("separator", "header")}
+    head, _ = read_head(files, **form, report=say_nothing)
+    named = {name: columns.get(name) for name in ("user", "item", "time")}
+    found = find_click_columns(head.frame, head.origin, say_nothing, **named, rating=None)
+    return not holds_lists(head, found)
+
+
+def _answer_all(
+    parts: _Parts,
+    asked: Histories,
+    positions: IntArray,
+    model: RecallModel,
+    options: RecallOptions,
+    n_threads: int,
+    on_block: OnBlock | None,
+) -> BatchProgress:
+    """Answer block after block, several at a time."""
+
+    def answer(number: int) -> dict[str, int]:
+        first = number * BLOCK_HISTORIES
+        rows = slice(first, min(first + BLOCK_HISTORIES, len(asked)))
+        offsets = asked.offsets[rows.start : rows.stop + 1]
+        clicks = positions[asked.items[offsets[0] : offsets[-1]]]
+        users = asked.user_ids[rows].tolist()
+        return parts.write(number, users, clicks, offsets - offsets[0], model, options)
+
+    progress = BatchProgress(n_total=len(asked))
     started = time.perf_counter()
-    all_blocks = chain([first], blocks)
+    n_blocks = -(-len(asked) // BLOCK_HISTORIES)
     # Blocks run side by side, so each must keep to one thread inside the matrix product.
     limited = require("threadpoolctl", extra="all").threadpool_limits(1)
-    with parts.kept_if_useful(), limited, ThreadPoolExecutor(n_threads) as workers:
-        for counts in _in_parallel(workers, n_threads, answer, all_blocks, parts.finished()):
+    with limited, ThreadPoolExecutor(n_threads) as workers:
+        for counts in _in_parallel(workers, n_threads, answer, n_blocks, parts.finished()):
             sums = {name: getattr(progress, name) + count for name, count in counts.items()}
             seconds = time.perf_counter() - started
             progress = BatchProgress(**{**asdict(progress), **sums, "seconds": seconds})
             if on_block is not None:
                 on_block(progress)
-    parts.join()
     return progress
 
 
 def _in_parallel(
     workers: ThreadPoolExecutor,
     n_threads: int,
-    answer: Callable[[int, HistoryBlock], dict[str, int]],
-    blocks: Iterator[HistoryBlock],
+    answer: Callable[[int], dict[str, int]],
+    n_blocks: int,
     finished: dict[int, dict[str, int]],
 ) -> Iterator[dict[str, int]]:
-    """Answer blocks on the workers, never reading far ahead; yield the counts of each."""
+    """Answer blocks on the workers, none far ahead of another; yield the counts of each."""
     running: set[Future[dict[str, int]]] = set()
-    for number, block in enumerate(blocks):
+    for number in range(n_blocks):
         if number in finished:
             yield finished[number]
             continue
-        running.add(workers.submit(answer, number, block))
+        running.add(workers.submit(answer, number))
         while len(running) > n_threads:
             done, running = wait(running, return_when=FIRST_COMPLETED)
             yield from (future.result() for future in done)
@@ -231,23 +302,23 @@ class _Parts:
 
     def __init__(self, output: Path, plan: dict[str, Any], *, resume: bool) -> None:
         self._output = output
-        self._folder = output.with_name(output.name + ".parts")
-        plan_file = self._folder / "plan.json"
+        self.folder = output.with_name(output.name + ".parts")
+        plan_file = self.folder / "plan.json"
         if plan_file.exists() and not resume:
             raise DataError(
-                f"{self._folder} holds an interrupted run; go on with --resume, or delete it."
+                f"{self.folder} holds an interrupted run; go on with --resume, or delete it."
             )
         if plan_file.exists() and json.loads(plan_file.read_text()) != plan:
             raise DataError(
-                f"{self._folder} was begun with another artifact, input or options; delete it to "
+                f"{self.folder} was begun with another artifact, input or options; delete it to "
                 "start anew."
             )
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         write_json(plan_file, plan)
 
     def finished(self) -> dict[int, dict[str, int]]:
         """Return the counts of every finished part by number."""
-        counts = sorted(self._folder.glob("part-*.json"))
+        counts = sorted(self.folder.glob("part-*.json"))
         return {int(path.stem.split("-")[1]): json.loads(path.read_text()) for path in counts}
 
     @contextmanager
@@ -258,43 +329,53 @@ class _Parts:
         except BaseException as error:
             # Bad input has to be corrected, and the parts of another input are of no use.
             if isinstance(error, DataError) or not self.finished():
-                shutil.rmtree(self._folder, ignore_errors=True)
+                shutil.rmtree(self.folder, ignore_errors=True)
             raise
 
     def write(
-        self, number: int, block: HistoryBlock, model: RecallModel, options: RecallOptions
+        self,
+        number: int,
+        users: list[Any],
+        positions: IntArray,
+        offsets: IntArray,
+        model: RecallModel,
+        options: RecallOptions,
     ) -> dict[str, int]:
         """Answer a block, write its part, then its counts, which mark it as finished."""
-        positions = model.items.positions_of(block.clicks)
-        histories = np.split(positions, block.offsets[1:-1])
+        histories = np.split(positions, offsets[1:-1])
         known = [history[history >= 0] for history in histories]
         recalled = model.recall_positions(known, [[] for _ in known], options)
-        write_part(self._part(number), block.users, recalled, model.items)
+        write_part(self._part(number), users, recalled, model.items)
         counts = {
-            "n_histories": len(block),
+            "n_histories": len(users),
             "n_clicks": len(positions),
             "n_unknown": int((positions < 0).sum()),
             "n_by_popularity": int(recalled.from_popularity.sum()),
         }
-        write_json(self._folder / f"part-{number:06d}.json", counts)
+        write_json(self.folder / f"part-{number:06d}.json", counts)
         return counts
 
     def join(self) -> None:
         """Make one output of all parts and remove them."""
         join_parts([self._part(number) for number in sorted(self.finished())], self._output)
-        shutil.rmtree(self._folder)
+        shutil.rmtree(self.folder)
 
     def _part(self, number: int) -> Path:
-        return self._folder / f"part-{number:06d}{self._output.suffix}"
+        return self.folder / f"part-{number:06d}{self._output.suffix}"
 
 
-def _plan(model: RecallModel, histories: Path, options: RecallOptions) -> dict[str, Any]:
+def _plan(
+    model: RecallModel, histories: Path | str, options: RecallOptions, columns: dict[str, Any]
+) -> dict[str, Any]:
     """Return what must be equal for a run to go on with the parts of another."""
     plan = {
         "artifact": model.version,
         "options": asdict(options),
-        "histories": {"name": histories.name, "bytes": histories.stat().st_size},
+        "histories": {"name": Path(histories).name, "columns": columns},
         "block": BLOCK_HISTORIES,
     }
+    if not is_data_folder(histories):
+        files = find_source(histories, format=columns.get("format"))
+        plan["bytes"] = [files.size_of(path)[0] for path in files.paths]
     as_written: dict[str, Any] = json.loads(json.dumps(plan))
     return as_written
