@@ -30,6 +30,7 @@ N_ITEMS, DIMENSION, TOP, CLICKS = 100_000, 64, 100, 5
 BARE_BLOCK = 256
 MAX_BARE = 8192
 SEED = 0
+SCOPES = {"mm": "last", "mm+": "group"}
 
 
 def write_catalogue(folder: Path, n_items: int) -> Any:
@@ -43,7 +44,7 @@ def write_catalogue(folder: Path, n_items: int) -> Any:
         target_bias=None,
         popularity=np.arange(n_items),
         titles=[f"item number {number}" for number in range(n_items)],
-        scoring={"log_normalizer": np.zeros(n_items)},
+        log_normalizer=np.zeros(n_items),
     )
     return table
 
@@ -75,7 +76,7 @@ def batch_rates(folder: Path, n_histories: int, methods: list[str], rounds: int)
     for method in methods:
         clocked, ours, bare = [], [], []
         for _ in range(rounds):
-            options = RecallOptions(top=TOP, method=method)
+            options = RecallOptions(top=TOP, scope=SCOPES[method])
             started = time.process_time()
             done = recall_file(model, folder / "histories.parquet", folder / "out.parquet", options)
             ours.append(n_histories / (time.process_time() - started))

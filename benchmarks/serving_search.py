@@ -23,11 +23,11 @@ import faiss
 import numpy as np
 from _record import write_result
 
+from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.io import load_model
 from groupnoise.recall import IndexSpec
-from groupnoise.recall.approximate import build_index, load_index
-from groupnoise.recall.exact import ExactSearch
-from groupnoise.recall.scoring import MatchingVectors
+from groupnoise.recall.index import build_index, load_index
+from groupnoise.recall.search import ExactSearch, MatchingVectors
 
 ROUNDS = 15
 N_ITEMS, DIMENSION, BATCH = 100_000, 64, 64
@@ -60,7 +60,15 @@ def summary(seconds: dict[str, list[float]], n_queries: int, base: str) -> dict[
 
 def matching_vectors(table: Any, bias: Any) -> MatchingVectors:
     targets = np.concatenate([table, bias[:, None]], axis=1).astype(np.float32)
-    return MatchingVectors(targets, targets, np.zeros(len(targets), dtype=np.float32))
+    return MatchingVectors(
+        targets, targets, np.zeros(len(targets), dtype=np.float32), ScoringRule(scope="last")
+    )
+
+
+def by_last_click(vectors: MatchingVectors) -> Callable[[Any, int], Any]:
+    """Return exact search for histories of one click each."""
+    search = ExactSearch(vectors)
+    return lambda clicks, top: search.search(vectors.mixture(list(clicks[:, None])), top)
 
 
 def exact_against_flat() -> dict[str, Any]:
@@ -70,7 +78,7 @@ def exact_against_flat() -> dict[str, Any]:
     vectors = matching_vectors(table, np.zeros(N_ITEMS))
     clicks = generator.integers(0, N_ITEMS, BATCH)
     rows = table[clicks]
-    search = ExactSearch(vectors)
+    ranked = by_last_click(vectors)
     flat = faiss.IndexFlatIP(DIMENSION)
     flat.add(table)
     results = {}
@@ -80,12 +88,12 @@ def exact_against_flat() -> dict[str, Any]:
             scores = rows @ table.T
             return np.argpartition(scores, N_ITEMS - top, axis=1)[:, N_ITEMS - top :]
 
-        found = search.by_last_click(clicks, top)[0]
+        found = ranked(clicks, top)[0]
         agreement = float((found == flat.search(rows, top)[1]).mean())
         seconds = alternate(
             {
                 "faiss_flat": lambda top=top: flat.search(rows, top),
-                "exact": lambda top=top: search.by_last_click(clicks, top),
+                "exact": lambda top=top: ranked(clicks, top),
                 "product_and_argpartition": bare,
                 "product_alone": lambda: rows @ table.T,
             }
@@ -109,13 +117,13 @@ def indexes_against_exact(folder: Path) -> dict[str, Any]:
     vectors, training = trained_vectors(folder)
     n_items = len(vectors.targets)
     clicks = np.random.default_rng(SEED + 1).integers(0, n_items, 512)
-    rows = vectors.query_rows(clicks)
-    search = ExactSearch(vectors)
-    exact = search.by_last_click(clicks, 10)[0]
+    rows = np.concatenate([vectors.features(clicks), np.ones((512, 1), dtype=np.float32)], axis=1)
+    ranked = by_last_click(vectors)
+    exact = ranked(clicks, 10)[0]
     results: dict[str, Any] = {"training": training, "n_items": n_items}
     for kind in ("ivf", "hnsw"):
         data, described = build_index(vectors, IndexSpec(kind=kind, least_recall=0.95))
-        index = load_index(data, described, least_recall=0.95)
+        index = load_index(data, described, least_recall=0.95, shape=vectors.targets.shape)
         found = index.search(rows, 10)[0]
         hits = (exact[:, :, None] == found[:, None, :]).any(axis=2)
         results[kind] = {
@@ -127,7 +135,7 @@ def indexes_against_exact(folder: Path) -> dict[str, Any]:
             seconds = alternate(
                 {
                     "exact": lambda starts=starts, batch=batch: [
-                        search.by_last_click(clicks[a : a + batch], 10) for a in starts
+                        ranked(clicks[a : a + batch], 10) for a in starts
                     ],
                     kind: lambda starts=starts, batch=batch, index=index: [
                         index.search(rows[a : a + batch], 10) for a in starts

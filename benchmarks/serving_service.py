@@ -33,6 +33,7 @@ from serving_batch import N_ITEMS, write_catalogue
 from groupnoise.recall import RecallOptions, open_artifact
 
 N_CLIENTS, CLICKS, TOP = 16, 5, 10
+SCOPES = {"mm": "last", "mm+": "group"}
 SECONDS, ROUNDS = 4.0, 5
 SEED = 0
 SERVE = """
@@ -45,7 +46,7 @@ serve(settings, on_ready=lambda address: print(address, flush=True))
 
 
 def request_bytes(history: list[int], method: str) -> bytes:
-    body = json.dumps({"histories": [history], "top": TOP, "method": method}).encode()
+    body = json.dumps({"histories": [history], "top": TOP, "scope": SCOPES[method]}).encode()
     head = (
         "POST /v1/recall HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
@@ -84,7 +85,7 @@ async def load(port: int, histories: Any, method: str) -> dict[str, float]:
 
 
 def in_process_rate(model: Any, histories: Any, method: str, batch: int) -> float:
-    options = RecallOptions(top=TOP, method=method)
+    options = RecallOptions(top=TOP, scope=SCOPES[method])
     n_done, started = 0, time.perf_counter()
     while time.perf_counter() - started < SECONDS / 2:
         begin = n_done % (len(histories) - batch)

@@ -131,14 +131,14 @@ def log_group_weights(features, similarity):
     return log_weights
 
 
-def strangers_of(groups, row, n_strangers):
+def negatives_of(groups, row, n_negatives):
     """Objects of other groups at even distances, beginning just behind the group itself."""
     elsewhere = [obj for group in groups[row + 1 :] + groups[:row] for obj in group]
-    return [elsewhere[place * len(elsewhere) // n_strangers] for place in range(n_strangers)]
+    return [elsewhere[place * len(elsewhere) // n_negatives] for place in range(n_negatives)]
 
 
-def log_contrastive_weights(features, strangers, similarity):
-    """The authors' form: own context score in a softmax with the scores of strangers."""
+def log_contrastive_weights(features, negatives, similarity):
+    """The authors' form: own context score in a softmax with the scores of negatives."""
 
     def context_score(feature, own_place):
         similarities = [constant(similarity(feature, other)) for other in features]
@@ -146,7 +146,7 @@ def log_contrastive_weights(features, strangers, similarity):
             similarities[own_place] = 0.0
         return similarity(mixture(softmax(similarities), features), feature)
 
-    others = [context_score(stranger, None) for stranger in strangers]
+    others = [context_score(negative, None) for negative in negatives]
     log_weights = []
     for place, feature in enumerate(features):
         own = context_score(feature, place)

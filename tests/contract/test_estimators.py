@@ -155,7 +155,7 @@ def test_saving_twice_replaces_the_model_and_leaves_nothing_behind(case, tmp_pat
     [
         {"selection": TopK(3)},
         {"selection": Tempered(1.0, 0.5)},
-        {"weighting": ContrastiveWeighting(Dot(0.5), n_strangers=7)},
+        {"weighting": ContrastiveWeighting(Dot(0.5), n_negatives=7)},
         {"weighting": "sigmoid", "similarity": Dot(2.0)},
         {"temperature": (1.0, 0.4)},
     ],

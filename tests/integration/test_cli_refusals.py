@@ -107,16 +107,26 @@ def test_an_unusable_output_is_refused_before_the_work(refused, trained, files, 
     assert content_of(files) == before
 
 
-def test_a_log_out_of_order_is_refused_and_the_sorted_one_recalled(
-    groupnoise, refused, trained, files
-):
-    words = ["recall", trained / "artifact", "--histories", "clicks.csv", "--output", "recs.csv"]
+def test_a_log_out_of_order_is_put_in_order_and_recalled(groupnoise, trained, files):
     header, first, second, *others = CLICKS.splitlines()
+    (files / "sorted.csv").write_text(CLICKS)
     (files / "clicks.csv").write_text("\n".join([header, second, first, *others]))
-    assert "sort the log by user, then by time" in refused(*words, "--quiet")
+    for name in ("clicks", "sorted"):
+        code, _, said = groupnoise(
+            "recall", trained / "artifact", "--histories", f"{name}.csv", "--output",
+            f"{name}.jsonl", "--quiet",
+        )  # fmt: skip
+        assert code == 0, said
+    assert (files / "clicks.jsonl").read_bytes() == (files / "sorted.jsonl").read_bytes()
+
+
+def test_a_log_of_another_make_is_recalled(groupnoise, trained, files):
     semicolons = "\ufeff" + CLICKS.replace(",", ";").replace("\n", "\r\n") + "u99;new;1\r\n"
     (files / "clicks.csv").write_bytes(semicolons.encode())
-    code, said, _ = groupnoise(*words, "--quiet")
+    code, said, _ = groupnoise(
+        "recall", trained / "artifact", "--histories", "clicks.csv", "--output", "recs.csv",
+        "--quiet",
+    )  # fmt: skip
     assert code == 0
     assert "13 histories" in said
     rows = [line.split(",") for line in (files / "recs.csv").read_text().splitlines()]

@@ -196,7 +196,7 @@ def test_a_batch_is_recalled_from_file_to_file(artifact, run, tmp_path):
     assert "3 histories" in printed
     assert "1 of 4 clicks unknown" in printed
     rows = [json.loads(line) for line in (tmp_path / "recs.jsonl").read_text().splitlines()]
-    assert [row["user"] for row in rows] == ["1", "2", "3"]
+    assert [row["user"] for row in rows] == [1, 2, 3]
     assert set(rows[0]["items"]) == {"spoon", "pot"}
     assert rows[2]["source"] == "popularity"
 

@@ -50,5 +50,5 @@ def test_every_route_and_option_of_the_tutorial_exists():
     from groupnoise.recall.http.requests import RecallRequest
 
     sentence = re.search(r"A request may also carry (.*?)\n\n", text, flags=re.DOTALL).group(1)
-    named = set(re.findall(r"`(\w+)`(?! or)", sentence)) - {"compare", "mm"}
+    named = set(re.findall(r"`(\w+)`(?! or)", sentence)) - {"compare", "group", "last"}
     assert named - {"main"} <= set(RecallRequest.model_fields)

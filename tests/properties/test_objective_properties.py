@@ -90,9 +90,9 @@ def test_padding_of_a_batch_changes_neither_loss_nor_gradient(sizes, seed, selec
     groups = id_groups(sizes, n_ids=6, n_targets=N_TARGETS, seed=seed)
     batch = collate(groups, np.arange(len(sizes)))
     # A valid id, but one that no group holds: nothing of it may reach the loss.
-    stranger = batch.objects.masked_fill(~batch.mask, 6)
+    negative = batch.objects.masked_fill(~batch.mask, 6)
     padded = GroupBatch(
-        F.pad(stranger, (0, 2), value=6), F.pad(batch.mask, (0, 2)), batch.targets, batch.rows
+        F.pad(negative, (0, 2), value=6), F.pad(batch.mask, (0, 2)), batch.targets, batch.rows
     )
     on_probabilities = weighting is not None and weighting.similarity.uses_probabilities
     pair = PairMatching(FullCandidates(N_TARGETS), with_probabilities=on_probabilities)

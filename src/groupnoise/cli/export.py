@@ -53,7 +53,7 @@ def export(
     ] = 200,
 ) -> None:
     """Write a recall model as a folder that loads in an instant and never runs code."""
-    from groupnoise.io.files import refuse_own_input, refuse_unwritable_folder
+    from groupnoise.io.files import check_not_own_input, check_writable_folder
     from groupnoise.recall.artifact import add_index, open_artifact
     from groupnoise.recall.index import IndexSpec
 

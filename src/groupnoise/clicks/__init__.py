@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from groupnoise.clicks.filters import add_stray_clicks, keep_core, merge_repeats
     from groupnoise.clicks.log import read_clicks
     from groupnoise.clicks.ranking import TargetRanks, rank_targets
+    from groupnoise.clicks.scoring import ScoringRule
     from groupnoise.clicks.shop import make_shop
     from groupnoise.clicks.splits import split_clicks
     from groupnoise.clicks.streaming import convert_clicks, write_windows
@@ -18,6 +19,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "MaxMatchingRecommender": "groupnoise.clicks.estimator",
+        "ScoringRule": "groupnoise.clicks.scoring",
         "TargetRanks": "groupnoise.clicks.ranking",
         "add_stray_clicks": "groupnoise.clicks.filters",
         "convert_clicks": "groupnoise.clicks.streaming",
@@ -34,6 +36,7 @@ __getattr__, __dir__ = lazy_names(
 
 __all__ = [
     "MaxMatchingRecommender",
+    "ScoringRule",
     "TargetRanks",
     "add_stray_clicks",
     "convert_clicks",

@@ -76,8 +76,8 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
     min_window : int
         The fewest clicks that make a group; `window_size` keeps full windows alone.
     scope : {"group", "last"}
-        What a recommendation is made from: all clicks of the group (the paper's MM+), or the
-        last one (MM).
+        What a recommendation is made from: the last `window_size` clicks (the paper's MM+), or
+        the last one alone (MM).
     candidates : {"sampled", "full", "in_batch"}
         What pair matching normalizes over.
     n_negatives : int

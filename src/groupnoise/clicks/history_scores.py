@@ -69,7 +69,7 @@ def rule_of(
             named["similarity"] = "dot" if isinstance(similarity, Dot) else "neg_kl"
             named["similarity_scale"] = similarity.scale
         if isinstance(weighting, ContrastiveWeighting):
-            named["negatives"] = popular_negatives(popularity, weighting.n_strangers)
+            named["negatives"] = popular_negatives(popularity, weighting.n_negatives)
     return ScoringRule(
         scope=scope,
         window_size=window_size,
@@ -256,7 +256,7 @@ def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | None:
     """
     queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)
-    level = log_normaliser(queries, targets, bias)
+    level = log_normalizer(queries, targets, bias)
     # By Cauchy and Schwarz no logit is larger than this, on either side of zero.
     largest = queries.norm(dim=-1).amax() * targets.norm(dim=-1).amax()
     offset = targets.new_zeros(len(targets)) if bias is None else bias
@@ -285,7 +285,7 @@ def score_items(model: MatchingModel, mixture: Mixture, items: Tensor) -> Tensor
     Tensor of shape (groups, n_candidates)
     """
     queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
-    level = log_normaliser(queries, model.encode_targets(everything), model.target_bias(everything))
+    level = log_normalizer(queries, model.encode_targets(everything), model.target_bias(everything))
     log_weight = torch.from_numpy(mixture.log_weight) - level[mixture.query_of]
     scores = queries.new_empty(items.shape)
     for histories, terms in mixture.by_size():

@@ -314,7 +314,7 @@ def holds_lists(table: Table, columns: ClickColumns) -> bool:
 
 def _histories_of_lists(table: Table, columns: ClickColumns) -> Histories:
     cells = table.frame[columns.item]
-    refuse_empty_cells(table, columns.item, cells)
+    check_no_empty_cells(table, columns.item, cells)
     sizes = cells.list.len().to_numpy().astype(np.int64)
     spread = table.take(np.repeat(np.arange(len(table)), sizes))
     items = cells.explode(empty_as_null=False)

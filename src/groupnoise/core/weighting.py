@@ -229,9 +229,9 @@ class SigmoidWeighting:
 
 @dataclass(frozen=True)
 class ContrastiveWeighting:
-    """The authors' code: softmax of an object's context score against those of strangers.
+    """The authors' code: softmax of an object's context score against those of negatives.
 
-    The strangers of a group are objects of other groups of the batch, each scored in the context
+    The negatives of a group are objects of other groups of the batch, each scored in the context
     of this group. As in that code attention weights carry no gradient and an object's own
     similarity enters the softmax as zero instead of being left out.
 
@@ -239,7 +239,7 @@ class ContrastiveWeighting:
     ----------
     similarity : Similarity
         S of Eq. 5.
-    n_strangers : int
+    n_negatives : int
         How many objects of other groups an object is held against.
     negatives : Tensor of shape (n_negatives, dim), optional
         Features that every object is held against instead, so that the weights of a group do not
@@ -247,7 +247,7 @@ class ContrastiveWeighting:
     """
 
     similarity: Similarity = field(default_factory=Dot)
-    n_strangers: int = 100
+    n_negatives: int = 100
     negatives: Tensor | None = field(default=None, compare=False, repr=False)
 
     def against(self, negatives: Tensor) -> ContrastiveWeighting:
@@ -266,8 +266,8 @@ class ContrastiveWeighting:
 
     def __call__(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
         """Map features (groups, size, dim) to log weights (groups, size)."""
-        strangers = self._strangers(features, mask)  # (groups, n_strangers, dim)
-        if strangers is None:
+        negatives = self._negatives(features, mask)  # (groups, n_negatives, dim)
+        if negatives is None:
             return features.new_zeros(mask.shape)
 
         def own_score(rows: slice) -> Tensor:
@@ -277,8 +277,8 @@ class ContrastiveWeighting:
             return self._score(attended, features, block, mask)
 
         own = in_blocks(own_score, mask)
-        attended = self.similarity.between(strangers, features).detach()
-        others = self._score(attended, features, strangers, mask)  # (groups, n_strangers)
+        attended = self.similarity.between(negatives, features).detach()
+        others = self._score(attended, features, negatives, mask)  # (groups, n_negatives)
         level = torch.logaddexp(own, others.logsumexp(-1, keepdim=True))
         return (own - level).masked_fill(~mask, 0.0)
 
@@ -287,7 +287,7 @@ class ContrastiveWeighting:
         attention = masked_softmax(attended, mask.unsqueeze(1))
         return self.similarity.matched(self.similarity.context(attention, features), queries)
 
-    def _strangers(self, features: Tensor, mask: Tensor) -> Tensor | None:
+    def _negatives(self, features: Tensor, mask: Tensor) -> Tensor | None:
         """Pick objects of other groups at even distances, so that no generator is needed."""
         if self.negatives is not None:
             return self.negatives.expand(len(features), *self.negatives.shape)
@@ -297,7 +297,7 @@ class ContrastiveWeighting:
         sizes = mask.sum(-1)
         start = sizes.cumsum(0) - sizes
         elsewhere = len(flat) - sizes  # objects of other groups
-        step = torch.arange(self.n_strangers, device=sizes.device)
-        hop = step * elsewhere.unsqueeze(-1) // self.n_strangers  # (groups, n_strangers)
+        step = torch.arange(self.n_negatives, device=sizes.device)
+        hop = step * elsewhere.unsqueeze(-1) // self.n_negatives  # (groups, n_negatives)
         index = (start + sizes).unsqueeze(-1) + hop
         return flat[index % len(flat)]

@@ -189,7 +189,7 @@ def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
         whole = text.cast(pl.Int64)
         return whole
     is_odd = (text.str.len_chars() > MAX_ID_LENGTH) | text.str.contains("\x00", literal=True)
-    _refuse_cells(
+    _check_cells(
         table, column, text, is_odd, "cannot be an id",
         f"ids have at most {MAX_ID_LENGTH} characters and no NUL; look for a quotation mark that "
         "is never closed",

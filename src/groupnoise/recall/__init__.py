@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.recall.index import IndexSpec
     from groupnoise.recall.artifact import open_artifact, write_artifact
     from groupnoise.recall.batch import recall_file
+    from groupnoise.recall.index import IndexSpec
     from groupnoise.recall.model import Recalled, RecallModel
     from groupnoise.recall.options import RecallOptions
 

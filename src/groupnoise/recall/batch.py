@@ -23,7 +23,7 @@ from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import find_click_columns
 from groupnoise.io.data_folder import is_data_folder
-from groupnoise.io.files import atomic_path, refuse_own_input, refuse_unwritable_file, write_json
+from groupnoise.io.files import atomic_path, check_not_own_input, check_writable_file, write_json
 from groupnoise.io.sources import Report, Source, find_source, say_nothing
 from groupnoise.recall.items import ItemTable
 from groupnoise.recall.model import Recalled, RecallModel

@@ -90,7 +90,7 @@ def fold(text: str) -> str:
 
 ItemId = int | str
 CATEGORY_SEPARATOR = "|"
-MOST_WORDS = 8
+MAX_WORDS = 8
 
 
 class ItemTable:

@@ -124,9 +124,9 @@ def test_unknown_clicks_keep_their_places_and_are_never_chosen(two_worlds):
     places = [1, 3, 5]
     np.testing.assert_array_equal(found.scores[places], known.scores)
     np.testing.assert_array_equal(found.responsibility[places], known.responsibility)
-    strangers = [0, 2, 4]
-    assert np.isneginf(found.scores[strangers]).all()
-    assert (found.responsibility[strangers] == 0.0).all()
+    negatives = [0, 2, 4]
+    assert np.isneginf(found.scores[negatives]).all()
+    assert (found.responsibility[negatives] == 0.0).all()
 
 
 def test_unknown_indices_in_groups_keep_their_places(two_worlds):

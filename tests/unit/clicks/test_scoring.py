@@ -14,7 +14,8 @@ from groupnoise.clicks.scoring import (
     popular_negatives,
     recent_clicks,
 )
-from groupnoise.core import GroupObjective, make_weighting
+from groupnoise.core import GroupObjective
+from groupnoise.core.objective import make_weighting
 from groupnoise.exceptions import ParameterError
 from processes import modules_after
 

@@ -56,29 +56,29 @@ def test_sigmoid_weights_equal_the_loops_over_equation_five(kind):
     )
 
 
-@pytest.mark.parametrize("n_strangers", [1, 3, 20])
+@pytest.mark.parametrize("n_negatives", [1, 3, 20])
 @pytest.mark.parametrize("kind", SIMILARITIES)
-def test_contrastive_weights_equal_the_loops(kind, n_strangers):
+def test_contrastive_weights_equal_the_loops(kind, n_negatives):
     similarity, loop = SIMILARITIES[kind]
     features, mask = features_of(kind)
     groups = loop_features(kind, features, mask)
     expected = flat(
         reference.log_contrastive_weights(
-            group, reference.strangers_of(groups, row, n_strangers), loop
+            group, reference.negatives_of(groups, row, n_negatives), loop
         )
         for row, group in enumerate(groups)
     )
-    actual = ContrastiveWeighting(similarity, n_strangers)(features, mask)[mask]
+    actual = ContrastiveWeighting(similarity, n_negatives)(features, mask)[mask]
     assert_equal_with_gradients(actual, expected, features)
 
 
-@pytest.mark.parametrize("n_strangers", [1, 2, 7, 100])
-def test_strangers_never_come_from_the_group_itself(n_strangers):
+@pytest.mark.parametrize("n_negatives", [1, 2, 7, 100])
+def test_strangers_never_come_from_the_group_itself(n_negatives):
     mask = torch.arange(max(SIZES)) < torch.tensor(SIZES).unsqueeze(-1)
     rows = torch.arange(len(SIZES)).double()[:, None, None].expand(-1, max(SIZES), 1)
-    strangers = ContrastiveWeighting(Dot(), n_strangers)._strangers(rows, mask)
-    assert strangers.shape == (len(SIZES), n_strangers, 1)
-    assert (strangers.squeeze(-1) != torch.arange(len(SIZES)).unsqueeze(-1)).all()
+    negatives = ContrastiveWeighting(Dot(), n_negatives)._negatives(rows, mask)
+    assert negatives.shape == (len(SIZES), n_negatives, 1)
+    assert (negatives.squeeze(-1) != torch.arange(len(SIZES)).unsqueeze(-1)).all()
 
 
 def test_a_single_group_meets_no_strangers_and_weighs_all_objects_alike():

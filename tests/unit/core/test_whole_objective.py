@@ -52,8 +52,8 @@ def contrastive(similarity):
     def log_weights(features, row):
         if len(features) == 1:
             return [0.0] * len(features[0])
-        strangers = reference.strangers_of(features, row, N_STRANGERS)
-        return reference.log_contrastive_weights(features[row], strangers, similarity)
+        negatives = reference.negatives_of(features, row, N_STRANGERS)
+        return reference.log_contrastive_weights(features[row], negatives, similarity)
 
     return log_weights
 
