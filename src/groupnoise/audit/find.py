@@ -174,7 +174,7 @@ def find_group_issues(
         Cross-fit: split the data in this many folds, judge each fold by a clone that was trained
         on the others and calibrated on this one, so that no model judges what it memorised.
         Without it the model judges as it is.
-    random_state : int, generator or None
+    random_state : int, generator or None, default=None
         Decides the folds.
     on_progress : callable, optional
         Called with a record after each fit and each block: `stage` ("fitting" or "judging"),

@@ -35,10 +35,10 @@ def add_candidates(
     tau : int
         The greatest number of candidates of a row, the truth included. A partially labelled
         row has 2 to `tau` of them, each number equally often.
-    correlated : bool, default False
+    correlated : bool, default False, default=False
         Give each class one partner that is drawn about as often as all others together, as
         when two labels are habitually confused. False draws wrong labels evenly.
-    random_state : int, numpy generator or None
+    random_state : int, numpy generator or None, default=None
         Decides the draw.
 
     Returns
@@ -180,10 +180,10 @@ def flip_labels(
         How many classes there are.
     rate : float
         The share of rows that receive a wrong label, exact up to rounding.
-    kind : {"symmetric", "pairwise"}, default "symmetric"
+    kind : {"symmetric", "pairwise"}, default "symmetric", default="symmetric"
         Any other class with equal chance, or always the next class (the last becomes the first),
         as when every class has one that it is mistaken for.
-    random_state : int, numpy generator or None
+    random_state : int, numpy generator or None, default=None
         Decides which rows, and which wrong label.
 
     Returns
@@ -219,7 +219,7 @@ def add_false_labels(
         How many classes there are.
     n_false : int
         How many false labels each receives.
-    random_state : int, numpy generator or None
+    random_state : int, numpy generator or None, default=None
         Decides the draw.
 
     Returns

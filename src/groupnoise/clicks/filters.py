@@ -66,7 +66,7 @@ def merge_repeats(clicks: ClickDataset, rule: str = "merge_adjacent") -> ClickDa
     ----------
     clicks : ClickDataset
         The click log.
-    rule : {'keep', 'merge_adjacent', 'keep_first'}
+    rule : {'keep', 'merge_adjacent', 'keep_first'}, default="merge_adjacent"
         `merge_adjacent` makes one click of several in a row; `keep_first` leaves each item once
         in a history, where it came first; `keep` changes nothing.
 
@@ -121,7 +121,7 @@ def add_stray_clicks(
         The log; clicks already marked as stray stay marked.
     rate : float
         The share of planted clicks in the result, below 1.
-    random_state : int, numpy generator or None
+    random_state : int, numpy generator or None, default=None
         Decides items and places.
 
     Returns

@@ -164,16 +164,16 @@ def rank_targets(
         Item indices with the index of the next item as target, one group per test user.
     n_items : int
         The size of the catalogue.
-    protocol : {"sampled", "full"}
+    protocol : {"sampled", "full"}, default="sampled"
         `sampled` draws distinct negatives for each row uniformly from the items its user never
         touched (the paper's and its authors' protocol, with 100 of them; the authors' own code
         may draw one negative twice). `full` ranks the whole catalogue, less what was seen.
     seen : Groups, optional
         For each row every item its user touched, at any time; these are no candidates. By
         default the row's own group. The target itself may be among them.
-    n_negatives : int
+    n_negatives : int, default=100
         Negatives per row under `sampled`.
-    random_state : int, generator or None
+    random_state : int, generator or None, default=0
         Decides the negatives under `sampled`; the same seed gives all scorers the same ones.
 
     Returns

@@ -92,9 +92,9 @@ class Recommender(BaseEstimator):
         ----------
         histories : sequence of sequences of item ids, or Groups of item indices
             As in :meth:`scores`.
-        top : int
+        top : int, default=10
             How many items to return.
-        exclude_seen : bool
+        exclude_seen : bool, default=True
             Leave out what the history holds already.
 
         Returns
@@ -292,7 +292,7 @@ class ItemToItemRecommender(Recommender):
         ----------
         item_ids : array-like of shape (n,)
             Ids of known items.
-        top : int
+        top : int, default=10
             How many to return; never the item itself.
 
         Returns

@@ -45,7 +45,7 @@ def split_clicks(
     min_size : int, optional
         The fewest objects of a training group: `size` for `authors`, otherwise 1, unless given.
         With `authors` a smaller number adds the beginnings of histories as shorter groups.
-    random_state : int, numpy generator or None
+    random_state : int, numpy generator or None, default=None
         Decides the chunks of `paper`; the other protocols draw nothing.
 
     Returns

@@ -68,7 +68,7 @@ class SampledCandidates:
         How many are drawn, with replacement.
     probabilities : Tensor of shape (n_ids,), optional
         Chance of each id; uniform by default.
-    corrected : bool
+    corrected : bool, default=True
         Whether to subtract the log of the expected count from each sampled logit, which makes
         the sampled denominator an unbiased estimate of the full one.
     """

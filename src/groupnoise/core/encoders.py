@@ -126,7 +126,7 @@ class MLPEncoder(nn.Module):
         Widths of the hidden layers.
     dim : int
         Width of the vectors.
-    dropout : float
+    dropout : float, default=0.0
         Share of hidden units dropped in training.
     generator : torch.Generator
         Decides the initial weights and every dropout mask.
@@ -174,9 +174,9 @@ class EmbeddingEncoder(nn.Module):
         How many ids there are.
     dim : int
         Width of the vectors.
-    std : float
+    std : float, default=0.1
         Deviation of the initial values.
-    sparse : bool
+    sparse : bool, default=False
         Whether gradients hold only the rows that were looked up.
     generator : torch.Generator
         Decides the initial values.

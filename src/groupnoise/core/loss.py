@@ -26,21 +26,21 @@ class GroupLoss(nn.Module):
 
     Parameters
     ----------
-    selection : str or Selection
+    selection : str or Selection, default="max"
         "max" (the paper), "marginal", "tempered", "top_k" or "all".
-    weighting : str, Weighting or None
+    weighting : str, Weighting or None, default="sigmoid"
         "sigmoid" (the paper), "contrastive" or None.
-    similarity : str or Similarity
+    similarity : str or Similarity, default="neg_kl"
         "neg_kl" compares class probabilities, "dot" compares `features`.
-    weighting_strength : float
+    weighting_strength : float, default=1.0
         Lambda; 1 is the paper's.
-    temperature : float or (start, end)
+    temperature : float or (start, end), default=(1.0, 0.3)
         For "tempered".
-    top_k : int
+    top_k : int, default=2
         For "top_k": how many objects share.
-    absent_strength : float
+    absent_strength : float, default=0.0
         Strength of the absent-class term, which needs `allowed`; 0 (the paper) leaves it out.
-    reduction : {"mean", "sum", "none"}
+    reduction : {"mean", "sum", "none"}, default="mean"
         How the losses of the groups are put together.
 
     Examples
@@ -98,7 +98,7 @@ class GroupLoss(nn.Module):
             What "dot" compares; the logits by default.
         allowed : bool Tensor of shape (groups, n_targets), optional
             Targets each group may have, its own among them; for the absent-class term.
-        progress : float
+        progress : float, default=1.0
             How much of the training is done, for a temperature schedule.
 
         Returns

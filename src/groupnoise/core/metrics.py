@@ -120,7 +120,7 @@ def hit_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
     ----------
     n_better, n_tied : int array-like of shape (n_rows,)
         How many other candidates score above, and exactly as high as, the target.
-    k : int
+    k : int, default=10
         Length of the list.
 
     Examples
@@ -142,7 +142,7 @@ def ndcg_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
     ----------
     n_better, n_tied : int array-like of shape (n_rows,)
         How many other candidates score above, and exactly as high as, the target.
-    k : int
+    k : int, default=10
         Length of the list.
 
     Examples

@@ -24,11 +24,11 @@ class MatchingModel(nn.Module):
     target_inputs : Tensor of shape (n_targets, ...), optional
         What the target encoder reads for each id, when that is not the id itself: the feature
         rows of partial-label learning. Not part of the saved state.
-    has_bias : bool
+    has_bias : bool, default=False
         Whether every target has a learned bias.
-    logit_scale : float
+    logit_scale : float, default=1.0
         Multiplies f(x) . g(y).
-    sparse : bool
+    sparse : bool, default=False
         Whether the gradient of the bias holds only the rows that were looked up.
     precision : torch.dtype, optional
         Reduced precision the encoders run in (mixed precision); their vectors, and so the whole

@@ -53,11 +53,11 @@ class GroupObjective:
         How the scores of objects become the score of their group.
     weighting : Weighting, optional
         Group weighting; None leaves pair matching alone.
-    weighting_strength : float
+    weighting_strength : float, default=1.0
         Lambda: multiplies the log weights. 1 is the paper's, 0 removes the term.
-    absent_strength : float
+    absent_strength : float, default=0.0
         Multiplies the absent-class term; 0 (the paper) leaves it out.
-    recency : float
+    recency : float, default=0.0
         How fast trust falls with the distance to the target in ordered groups, see
         :func:`groupnoise.core.selection.log_recency`; 0 (the paper) ignores the order.
     """

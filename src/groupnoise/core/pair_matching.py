@@ -70,11 +70,11 @@ class PairMatching:
     ----------
     source : CandidateSource
         Draws the candidates: targets, or object ids when normalizing over objects alone.
-    normalize : {"targets", "objects", "both"}
+    normalize : {"targets", "objects", "both"}, default="targets"
         Eq. 4 divides by the sum over targets. Over objects it is the ordinary classifier when
         objects are labels. "both" is the mean of the two log probabilities: an object that is in
         every group cannot win by being common, nor a target by being easy.
-    with_probabilities : bool
+    with_probabilities : bool, default=False
         Whether to return log P(. | object) over all candidates, which must then be the full set.
     object_source : CandidateSource, optional
         Draws the objects for "both", whose `source` draws targets. With probabilities the

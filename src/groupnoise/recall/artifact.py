@@ -160,10 +160,10 @@ def open_artifact(
     ----------
     folder : path
         What :func:`write_artifact` or :func:`write_neighbour_artifact` wrote.
-    memory_map : bool
+    memory_map : bool, default=True
         True is instant and passes over vectors, neighbours and texts; False reads everything and
         checks every byte and every value.
-    least_recall : float
+    least_recall : float, default=0.0
         Refuse a faiss index whose recorded recall lies below this.
 
     Raises

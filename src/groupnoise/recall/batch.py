@@ -176,7 +176,7 @@ def recall_file(
         Where to write; the ending (.parquet, .csv, .jsonl) decides the format.
     options : RecallOptions, optional
         How to recall.
-    resume : bool
+    resume : bool, default=False
         Go on with an interrupted run of the same model, options and input.
     n_threads : int, optional
         Blocks answered at a time; by default one per core.

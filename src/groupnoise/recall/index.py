@@ -42,11 +42,11 @@ class IndexSpec:
 
     Attributes
     ----------
-    kind : {"ivf", "hnsw"}
+    kind : {"ivf", "hnsw"}, default="ivf"
         Inverted lists, or a navigable graph.
-    least_recall : float
+    least_recall : float, default=0.95
         The share of the exact top `at` it must find; an index that cannot is refused.
-    at : int
+    at : int, default=10
         Where recall is measured.
     """
 

@@ -31,13 +31,13 @@ class Checkpoints:
     ----------
     folder : path
         Created if needed; holds the saves of one training.
-    every_seconds : float, optional
+    every_seconds : float, default=300.0
         Save when this much time has passed; None leaves it to `every_steps`.
     every_steps : int, optional
         Save after this many steps.
-    keep : int
+    keep : int, default=2
         How many saves are kept; the oldest go first.
-    resume : bool
+    resume : bool, default=False
         Whether to go on from the newest save that can be read, if there is any. Without it a
         folder that holds saves is refused.
     report : callable, optional

@@ -19,19 +19,19 @@ class TrainingPlan:
 
     Parameters
     ----------
-    max_epochs : int
+    max_epochs : int, default=50
         Passes over the data.
-    batch_size : int
+    batch_size : int, default=256
         Groups per step.
-    learning_rate : float
+    learning_rate : float, default=0.001
         Adam step size; the paper searches 1e-1 to 1e-4.
-    weight_decay : float
+    weight_decay : float, default=0.0
         Decoupled weight decay: weights shrink by learning_rate * weight_decay each step.
-    schedule : {"constant", "cosine", "linear"}
+    schedule : {"constant", "cosine", "linear"}, default="constant"
         Path of the learning rate over the training; all but "constant" end at zero.
     patience : int, optional
         Stop after this many epochs without a better validation value; None never stops early.
-    keep : {"best", "last"}
+    keep : {"best", "last"}, default="best"
         Weights to end with where there is a validation value. A schedule that ends at zero is
         best left at its end: the epoch that looks best on few rows is mostly a lucky one.
     shuffle_pool : int, optional

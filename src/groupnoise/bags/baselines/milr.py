@@ -39,7 +39,7 @@ class MILRClassifier(BagClassifier):
         Random starts of each binary problem.
     max_iterations : int, default=200
         Of L-BFGS.
-    random_state : int, generator or None
+    random_state : int, generator or None, default=None
         Decides the starts.
 
     Attributes

@@ -55,7 +55,7 @@ class PLSVMClassifier(LinearPartialLabelClassifier):
         Passes over the rows.
     batch_size : int, default=16
         Rows per step.
-    random_state : int, generator or None
+    random_state : int, generator or None, default=None
         Decides the order of the rows and the initial weights.
 
     Attributes

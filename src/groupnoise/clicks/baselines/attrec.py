@@ -32,23 +32,23 @@ class AttRecRecommender(VectorScoring, WindowTraining):
 
     Parameters
     ----------
-    dim : int
+    dim : int, default=100
         Width d of the item embeddings.
-    window_size : int
+    window_size : int, default=5
         Clicks looked at.
-    n_targets : int
+    n_targets : int, default=3
         Clicks after a window that count as its targets; ready-made windows have one.
-    margin : float
+    margin : float, default=0.5
         The margin gamma.
-    n_negatives : int
+    n_negatives : int, default=1
         Items drawn against each target.
     learning_rate, weight_decay : float
         Of Adagrad, the published optimiser; the decay applies to the projection alone.
-    batch_size : int
+    batch_size : int, default=1000
         Windows per step.
     max_epochs, patience : int
         The most epochs, and how many without a better validation before stopping.
-    random_state : int, generator or None
+    random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 
     Attributes

@@ -39,7 +39,7 @@ class BaselineRecommender(Recommender):
         histories : sequence of sequences of item ids, or Groups
             Each user's clicks in time order. Groups hold item indices: without targets each is a
             whole history, with targets each is a window whose next click is known.
-        y : ignored
+        y : ignored, optional
             Present for scikit-learn.
         item_ids : array-like of shape (n_items,), optional
             The whole catalogue, so that items nobody clicked exist too. By default every item

@@ -29,27 +29,27 @@ class CaserRecommender(VectorScoring, WindowTraining):
 
     Parameters
     ----------
-    dim : int
+    dim : int, default=50
         Width d of the item embeddings.
-    window_size : int
+    window_size : int, default=5
         Clicks looked at, L.
-    n_targets : int
+    n_targets : int, default=3
         Clicks after a window that count as its targets, T; ready-made windows have one.
-    n_horizontal : int
+    n_horizontal : int, default=16
         Horizontal filters of each height.
-    n_vertical : int
+    n_vertical : int, default=4
         Vertical filters.
-    dropout : float
+    dropout : float, default=0.5
         Share of the convolutions' output dropped in training.
-    n_negatives : int
+    n_negatives : int, default=3
         Items drawn against each target.
     learning_rate, weight_decay : float
         Of Adam.
-    batch_size : int
+    batch_size : int, default=512
         Windows per step.
     max_epochs, patience : int
         The most epochs, and how many without a better validation before stopping.
-    random_state : int, generator or None
+    random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 
     Attributes

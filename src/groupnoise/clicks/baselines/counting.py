@@ -128,7 +128,7 @@ class CooccurrenceRecommender(CountingRecommender):
 
     Parameters
     ----------
-    scope : {"group", "last"}
+    scope : {"group", "last"}, default="group"
         Sum over all clicks of the history, or look at the last one alone.
 
     Attributes

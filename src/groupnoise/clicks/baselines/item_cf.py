@@ -31,13 +31,13 @@ class ItemCFRecommender(CountingRecommender):
 
     Parameters
     ----------
-    n_neighbors : int or None
+    n_neighbors : int or None, default=None
         Neighbours kept for each item; None keeps all.
-    weighting : {"none", "tf-idf", "bm25"}
+    weighting : {"none", "tf-idf", "bm25"}, default="none"
         What a click counts: one; less if its user clicks on everything (inverse document
         frequency, a user being a word of the item); or that, saturating for items with many
         clicks.
-    scope : {"group", "last"}
+    scope : {"group", "last"}, default="group"
         Sum over all clicks of the history, or look at the last one alone.
 
     Attributes

@@ -37,23 +37,23 @@ class NeuralCFRecommender(WindowTraining):
 
     Parameters
     ----------
-    dim : int
+    dim : int, default=8
         Factors of the GMF branch; the MLP runs through 8, 4, 2 and 1 times as many units.
-    window_size : int
+    window_size : int, default=5
         Clicks looked at.
-    n_targets : int
+    n_targets : int, default=1
         Clicks after a window that count as its targets; ready-made windows have one.
-    scope : {"group", "last"}
+    scope : {"group", "last"}, default="group"
         Average over all clicks of the history when scoring, or look at the last one alone.
-    n_negatives : int
+    n_negatives : int, default=4
         Items drawn against each target.
     learning_rate, weight_decay : float
         Of Adam.
-    batch_size : int
+    batch_size : int, default=256
         Windows per step.
     max_epochs, patience : int
         The most epochs, and how many without a better validation before stopping.
-    random_state : int, generator or None
+    random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 
     Attributes

@@ -36,27 +36,27 @@ class SASRecRecommender(VectorScoring):
 
     Parameters
     ----------
-    dim : int
+    dim : int, default=64
         Width of the item embeddings and the transformer.
-    window_size : int
+    window_size : int, default=50
         The most clicks looked at.
-    n_blocks : int
+    n_blocks : int, default=2
         Transformer blocks.
-    n_heads : int
+    n_heads : int, default=1
         Attention heads; must divide `dim`.
-    dropout : float
+    dropout : float, default=0.2
         Share of activations dropped in training.
-    n_negatives : int
+    n_negatives : int, default=256
         Items drawn against each batch.
-    learning_rate : float
+    learning_rate : float, default=0.001
         Of Adam.
-    weight_decay : float
+    weight_decay : float, default=0.0
         Share of `learning_rate` by which matrices shrink at each step, apart from the gradient.
-    batch_size : int
+    batch_size : int, default=128
         Histories per step.
     max_epochs, patience : int
         The most epochs, and how many without a better validation before stopping.
-    random_state : int, generator or None
+    random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 
     Attributes

@@ -53,11 +53,11 @@ class ServiceSettings:
         Where to listen; port 0 takes a free one.
     token : str, optional
         What clients must send as `Authorization: Bearer ...`; needed to listen beyond loopback.
-    least_recall : float
+    least_recall : float, default=0.0
         Refuse an artifact whose faiss index was measured below this.
     limits : Limits
         The most a request may ask for.
-    grace_seconds : float
+    grace_seconds : float, default=15.0
         How long running requests may take to finish after SIGTERM.
     """
 

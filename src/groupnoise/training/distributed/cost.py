@@ -31,15 +31,15 @@ class TrainingSize:
         Size of the catalogue.
     dim : int
         Width of the vectors.
-    size : int
+    size : int, default=5
         Objects of a group.
-    n_epochs : int
+    n_epochs : int, default=6
         Passes over the groups.
-    batch_size : int
+    batch_size : int, default=8192
         Groups of a step, over all workers.
-    n_negatives : int
+    n_negatives : int, default=1024
         Candidates drawn for a step.
-    shared : bool
+    shared : bool, default=True
         Whether objects and targets share one table.
     """
 
@@ -73,7 +73,7 @@ class Machine:
         Bytes per second that a worker sends and receives.
     latency : float
         Seconds of one small collective call.
-    base_memory : float
+    base_memory : float, default=500000000.0
         Bytes of a worker before it holds any data.
     """
 

@@ -88,7 +88,7 @@ def launch(module: str, arguments: Sequence[str], *, workers: int, max_restarts:
         Its arguments.
     workers : int
         How many processes share the training; each gets its part of the cores.
-    max_restarts : int
+    max_restarts : int, default=0
         How often all are started anew after one was lost.
 
     Raises
