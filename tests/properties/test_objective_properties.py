@@ -237,8 +237,8 @@ def test_a_sample_that_holds_every_id_equally_often_is_close_to_the_full_set(
 ):
     # Each of the four targets drawn once is its own expectation: the sample is exact.
     class EvenSample:
-        def draw(self, wanted, generator):
-            drawn = SampledCandidates(N_TARGETS, N_TARGETS).draw(wanted, generator)
+        def draw(self, target_ids, generator):
+            drawn = SampledCandidates(N_TARGETS, N_TARGETS).draw(target_ids, generator)
             return type(drawn)(torch.arange(N_TARGETS), drawn.log_expected_count, False)
 
     batch = collate(

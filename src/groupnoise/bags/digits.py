@@ -72,20 +72,20 @@ def load_digit_bags(
 
     Parameters
     ----------
-    n_bags : int, default 300, default=300
+    n_bags : int, default=300
         How many bags; the classes share them evenly.
-    size : (int, int), default (5, 9), default=(5, 9)
+    size : (int, int), default=(5, 9)
         Least and greatest number of digits in a bag.
-    n_classes : int, default 6, default=6
+    n_classes : int, default=6
         The digits 0 to `n_classes - 1` label bags; at least one digit must remain.
     witness_rate : float, optional
         The share of a bag's digits that are of its class, never fewer than one digit.
         Exactly one if not given.
-    correlated : bool, default True, default=True
+    correlated : bool, default=True
         Draw the background of a bag from the nearest neighbours of one background digit, so
         that the objects of a bag resemble each other as regions of one photograph do.
         False draws it evenly.
-    part : {"all", "train", "validation", "test"}, default "all", default="all"
+    part : {"all", "train", "validation", "test"}, default="all"
         Which digits to draw from. The three parts share no digit, whatever the random state:
         draw the bags of each part separately and nothing leaks.
     random_state : int, numpy generator or None, default=None
@@ -142,14 +142,14 @@ def load_digit_candidates(
 
     Parameters
     ----------
-    n_distractors : int or (int, int), default (1, 3), default=(1, 3)
+    n_distractors : int or (int, int), default=(1, 3)
         How many wrong labels an ambiguous row carries, or their least and greatest number.
-    ambiguous_rate : float, default 1.0, default=1.0
+    ambiguous_rate : float, default=1.0
         The share of rows that carry wrong labels at all.
-    correlated : bool, default True, default=True
+    correlated : bool, default=True
         Draw look-alikes (3 and 8, 4 and 9, 1 and 7, ...) more often than other digits, as an
         annotator in doubt would. False draws evenly.
-    part : {"all", "train", "validation", "test"}, default "all", default="all"
+    part : {"all", "train", "validation", "test"}, default="all"
         Which digits to return; the three parts are disjoint and do not depend on the seed.
     random_state : int, numpy generator or None, default=None
         Decides the candidates.

@@ -44,11 +44,11 @@ def make_sival_like(
 
     Parameters
     ----------
-    n_images_per_class : int, default 60, default=60
+    n_images_per_class : int, default=60
         Bags of each class.
-    n_classes : int, default 25, default=25
+    n_classes : int, default=25
         Objects to recognise.
-    n_scenes : int, default 10, default=10
+    n_scenes : int, default=10
         Backgrounds that all classes share.
     random_state : int, numpy generator or None, default=None
         Decides everything.

@@ -248,7 +248,7 @@ def find_label_issues(
         The label of each column; the labels that occur, sorted, by default.
     X : array-like of shape (n_rows, n_features), optional
         Features in which near rows are alike. With them the labels of the neighbours speak too.
-    n_neighbors : int, default 10, default=10
+    n_neighbors : int, default=10
         How many neighbours are asked.
 
     Returns

@@ -35,7 +35,7 @@ def add_candidates(
     tau : int
         The greatest number of candidates of a row, the truth included. A partially labelled
         row has 2 to `tau` of them, each number equally often.
-    correlated : bool, default False, default=False
+    correlated : bool, default=False
         Give each class one partner that is drawn about as often as all others together, as
         when two labels are habitually confused. False draws wrong labels evenly.
     random_state : int, numpy generator or None, default=None
@@ -180,7 +180,7 @@ def flip_labels(
         How many classes there are.
     rate : float
         The share of rows that receive a wrong label, exact up to rounding.
-    kind : {"symmetric", "pairwise"}, default "symmetric", default="symmetric"
+    kind : {"symmetric", "pairwise"}, default="symmetric"
         Any other class with equal chance, or always the next class (the last becomes the first),
         as when every class has one that it is mistaken for.
     random_state : int, numpy generator or None, default=None

@@ -153,13 +153,13 @@ def make_shop(
 
     Parameters
     ----------
-    n_users : int, default 2000, default=2000
+    n_users : int, default=2000
         How many histories.
-    n_items : int, default 400, default=400
+    n_items : int, default=400
         Size of the catalogue, at least 20.
-    stray_rate : float, default 0.2, default=0.2
+    stray_rate : float, default=0.2
         Chance of each click to be stray.
-    length : (int, int), default (10, 30), default=(10, 30)
+    length : (int, int), default=(10, 30)
         Least and greatest number of clicks of a user.
     random_state : int, numpy generator or None, default=None
         Decides everything.

@@ -23,7 +23,7 @@ class GroupBatch:
     Attributes
     ----------
     objects : Tensor of shape (groups, size, ...)
-        Feature rows or ids; what stands at padded places has no meaning.
+        Feature rows or ids; what stands at padded positions has no meaning.
     mask : bool Tensor of shape (groups, size)
         True where an object is real.
     targets : Tensor of shape (groups, ...)
@@ -31,7 +31,7 @@ class GroupBatch:
     rows : int64 Tensor of shape (groups,)
         Which rows of the collection the groups came from.
     shared_targets : Tensor of shape (all groups, ...), optional
-        Targets of the whole batch, where this is one worker's share of it.
+        Targets of the whole batch, where this is one worker's part of it.
     """
 
     objects: Tensor
@@ -49,7 +49,18 @@ class GroupBatch:
         return self.targets if self.shared_targets is None else self.shared_targets
 
     def to(self, device: torch.device | str) -> GroupBatch:
-        """Return the batch on another device."""
+        """Return the batch on another device.
+
+        Parameters
+        ----------
+        device : torch.device or str
+            Where the tensors go.
+
+        Returns
+        -------
+        GroupBatch
+            The same groups with all tensors on that device.
+        """
         return replace(
             self,
             objects=self.objects.to(device),
@@ -79,7 +90,17 @@ def collate(
     rows : int ndarray of shape (groups,)
         Which of its groups to take.
     batch_rows : int ndarray of shape (all groups,), optional
-        The whole batch, if `rows` are one worker's share of it.
+        The whole batch, if `rows` are one worker's part of it.
+
+    Returns
+    -------
+    GroupBatch
+        Tensors that share no memory with the collection.
+
+    Raises
+    ------
+    DataError
+        If the groups have no targets, or targets that are neither ids nor feature rows.
     """
     if groups.targets is None:
         raise DataError("these groups have no targets; a batch for training needs them.")
@@ -118,6 +139,20 @@ def batch_rows(
     Rows are shuffled, cut into pools of 16 batches, sorted by size inside a pool, and the batches
     come in random order: padding stays small while every epoch mixes anew. Without a generator
     rows come in their own order (evaluation).
+
+    Parameters
+    ----------
+    sizes : int64 ndarray of shape (n_groups,)
+        The number of objects of each group.
+    batch_size : int
+        Groups per batch; only the last of the shuffled order may be smaller.
+    generator : numpy.random.Generator or None
+        Decides the order; None keeps the order of the rows.
+
+    Yields
+    ------
+    int64 ndarray of shape (at most batch_size,)
+        The rows of one batch.
     """
     n_groups = len(sizes)
     if generator is None:

@@ -25,35 +25,67 @@ class Candidates:
     log_expected_count : Tensor of shape (n_candidates,), optional
         Subtracted from the logits, so that a sample estimates the whole (logQ); None leaves
         them as they are.
-    holds_wanted : bool
-        Whether the wanted id of every row is among `ids`; if not, it is added row by row.
+    holds_targets : bool
+        Whether the target of every row is among `ids`; if not, it is added row by row.
     is_everything : bool
         Whether `ids` are all there are, in order: nothing then needs to be looked up.
     """
 
     ids: Tensor
     log_expected_count: Tensor | None
-    holds_wanted: bool
+    holds_targets: bool
     is_everything: bool = False
 
 
 class CandidateSource(Protocol):
     """Draws the candidates of a batch."""
 
-    def draw(self, wanted: Tensor, generator: torch.Generator) -> Candidates:
-        """Return the candidates for a batch that wants the ids `wanted`, shape (groups,)."""
+    def draw(self, target_ids: Tensor, generator: torch.Generator) -> Candidates:
+        """Return the candidates of a batch.
+
+        Parameters
+        ----------
+        target_ids : int64 Tensor of shape (groups,)
+            The target of each group.
+        generator : torch.Generator
+            Decides what is sampled.
+
+        Returns
+        -------
+        Candidates
+            The ids to normalize over.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class FullCandidates:
-    """Every id: the exact softmax of Eq. 4."""
+    """Every id: the exact softmax of Eq. 4.
+
+    Parameters
+    ----------
+    n_ids : int
+        How many ids there are.
+    """
 
     n_ids: int
 
-    def draw(self, wanted: Tensor, generator: torch.Generator) -> Candidates:
-        """Return all ids, in order."""
-        return Candidates(torch.arange(self.n_ids), None, holds_wanted=True, is_everything=True)
+    def draw(self, target_ids: Tensor, generator: torch.Generator) -> Candidates:
+        """Return all ids, in order.
+
+        Parameters
+        ----------
+        target_ids : int64 Tensor of shape (groups,)
+            The target of each group; not needed here.
+        generator : torch.Generator
+            Not needed here.
+
+        Returns
+        -------
+        Candidates
+            The ids 0 .. n_ids - 1.
+        """
+        return Candidates(torch.arange(self.n_ids), None, holds_targets=True, is_everything=True)
 
 
 @dataclass(frozen=True)
@@ -81,15 +113,28 @@ class SampledCandidates:
     def __post_init__(self) -> None:
         check_count("n_negatives", self.n_negatives)
 
-    def draw(self, wanted: Tensor, generator: torch.Generator) -> Candidates:
-        """Return a fresh sample; the wanted ids are not part of it on purpose."""
+    def draw(self, target_ids: Tensor, generator: torch.Generator) -> Candidates:
+        """Return a fresh sample; the targets are not part of it on purpose.
+
+        Parameters
+        ----------
+        target_ids : int64 Tensor of shape (groups,)
+            The target of each group; a sampled copy of it is left out row by row later.
+        generator : torch.Generator
+            Decides what is sampled.
+
+        Returns
+        -------
+        Candidates
+            `n_negatives` ids, repeated where they were drawn twice.
+        """
         if self.probabilities is None:
             ids = torch.randint(self.n_ids, (self.n_negatives,), generator=generator)
             log_expected = torch.full((self.n_negatives,), self.n_negatives / self.n_ids).log()
         else:
             ids = self._weighted_ids(self.probabilities, generator)
             log_expected = (self.n_negatives * self.probabilities[ids]).log()
-        return Candidates(ids, log_expected if self.corrected else None, holds_wanted=False)
+        return Candidates(ids, log_expected if self.corrected else None, holds_targets=False)
 
     def _weighted_ids(self, probabilities: Tensor, generator: torch.Generator) -> Tensor:
         if self.n_ids <= MULTINOMIAL_IDS:
@@ -109,17 +154,30 @@ class InBatchCandidates:
     Parameters
     ----------
     frequencies : Tensor of shape (n_ids,), optional
-        Share of the training groups that want each id; corrects for common ids being
+        Fraction of the training groups that have each id as target; corrects for common ids being
         candidates more often. None leaves the logits as they are.
     """
 
     frequencies: Tensor | None = None
 
-    def draw(self, wanted: Tensor, generator: torch.Generator) -> Candidates:
-        """Return each distinct id of the batch once."""
-        ids = torch.unique(wanted)
+    def draw(self, target_ids: Tensor, generator: torch.Generator) -> Candidates:
+        """Return each distinct id of the batch once.
+
+        Parameters
+        ----------
+        target_ids : int64 Tensor of shape (groups,)
+            The target of each group.
+        generator : torch.Generator
+            Not needed here.
+
+        Returns
+        -------
+        Candidates
+            The distinct targets, in ascending order.
+        """
+        ids = torch.unique(target_ids)
         if self.frequencies is None:
-            return Candidates(ids, None, holds_wanted=True)
-        # The chance that an id is wanted at least once in a batch of this size.
-        chance = 1.0 - (1.0 - self.frequencies[ids]).pow(len(wanted))
-        return Candidates(ids, chance.clamp_min(1e-12).log(), holds_wanted=True)
+            return Candidates(ids, None, holds_targets=True)
+        # The chance that an id is the target at least once in a batch of this size.
+        chance = 1.0 - (1.0 - self.frequencies[ids]).pow(len(target_ids))
+        return Candidates(ids, chance.clamp_min(1e-12).log(), holds_targets=True)

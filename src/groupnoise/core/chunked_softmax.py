@@ -70,10 +70,10 @@ class _LogNormaliser(torch.autograd.Function):
         ctx.kept = None
         if len(queries) * len(candidates) <= KEPT_ELEMENTS:
             logits = torch.addmm(offset, queries, candidates.t())
-            level, exponentials, total = _exponentials(
+            shift, exponentials, total = _exponentials(
                 _exclude(logits, excluded, slice(0, len(candidates)))
             )
-            result = level + total.log()
+            result = shift + total.log()
             ctx.kept = (exponentials, total)
         else:
             result = _log_sums(queries, candidates, offset, excluded)
@@ -98,9 +98,9 @@ class _LogNormaliser(torch.autograd.Function):
         grad_offset = torch.empty_like(offset) if wants_offset else None
         if ctx.kept is None:
             weight = upstream
-            level = result.masked_fill(result == -torch.inf, 0.0)
-            logits = _logits(queries, candidates, offset, level, excluded)
-            shares = ((chunk, shifted.exp_()) for chunk, shifted in logits)
+            shift = result.masked_fill(result == -torch.inf, 0.0)
+            logits = _logits(queries, candidates, offset, shift, excluded)
+            numerators = ((chunk, shifted.exp_()) for chunk, shifted in logits)
         else:
             exponentials, total = ctx.kept
             if not all_active:
@@ -108,16 +108,16 @@ class _LogNormaliser(torch.autograd.Function):
                 total = total.index_select(0, active)
             # An all-excluded query has no exponential above zero to divide.
             weight = upstream / total.masked_fill(total == 0, 1.0)
-            shares = (pair for pair in [(slice(0, len(candidates)), exponentials)])
-        # Weighing the queries costs less than weighing the shares, the larger array by far.
+            numerators = (pair for pair in [(slice(0, len(candidates)), exponentials)])
+        # Weighing the queries costs less than weighing the numerators, the larger array by far.
         weighted = queries * weight.unsqueeze(-1)
-        for chunk, share in shares:
+        for chunk, numerator in numerators:
             if wants_queries:
-                grad_queries.addmm_(share, candidates[chunk])
+                grad_queries.addmm_(numerator, candidates[chunk])
             if grad_candidates is not None:
-                torch.mm(share.t(), weighted, out=grad_candidates[chunk])
+                torch.mm(numerator.t(), weighted, out=grad_candidates[chunk])
             if grad_offset is not None:
-                torch.mv(share.t(), weight, out=grad_offset[chunk])
+                torch.mv(numerator.t(), weight, out=grad_offset[chunk])
         if not wants_queries:
             return None, grad_candidates, grad_offset, None, None
         grad_queries *= weight.unsqueeze(-1)
@@ -137,54 +137,54 @@ def _log_sums(
     queries: Tensor, candidates: Tensor, offset: Tensor, excluded: tuple[Tensor, Tensor]
 ) -> Tensor:
     """Return the log-sum-exp of each query over all candidates, chunk by chunk."""
-    no_level = torch.zeros_like(queries[:, 0])
-    _, pilot = next(_logits(queries, candidates, offset, no_level, excluded))
-    # Any level near the largest logit will do. That of the first chunk spares the others a search
+    no_shift = torch.zeros_like(queries[:, 0])
+    _, pilot = next(_logits(queries, candidates, offset, no_shift, excluded))
+    # Any shift near the largest logit will do. That of the first chunk spares the others a search
     # for their own and a subtraction: two of four passes over the logits.
-    level, total = _level(pilot), no_level
-    for _, shifted in _logits(queries, candidates, offset, level, excluded):
+    shift, total = _largest(pilot), no_shift
+    for _, shifted in _logits(queries, candidates, offset, shift, excluded):
         total = total + shifted.exp_().sum(-1)
-    result = level + total.log()
+    result = shift + total.log()
     if bool(result.isfinite().all()):
         return result
-    # A later logit lies beyond the range of exp above that level, or nothing counts for a query.
-    result = torch.full_like(no_level, -torch.inf)
-    for _, logits in _logits(queries, candidates, offset, no_level, excluded):
-        level, _, total = _exponentials(logits)
-        result = torch.logaddexp(result, level + total.log())
+    # A later logit lies beyond the range of exp above that shift, or nothing counts for a query.
+    result = torch.full_like(no_shift, -torch.inf)
+    for _, logits in _logits(queries, candidates, offset, no_shift, excluded):
+        shift, _, total = _exponentials(logits)
+        result = torch.logaddexp(result, shift + total.log())
     return result
 
 
 def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a level of each row, exp(logits - level) in their place, and its sums."""
-    level = _level(logits)
-    exponentials = logits.sub_(level.unsqueeze(-1)).exp_()
-    return level, exponentials, exponentials.sum(-1)
+    """Return a shift of each row, exp(logits - shift) in their place, and its sums."""
+    shift = _largest(logits)
+    exponentials = logits.sub_(shift.unsqueeze(-1)).exp_()
+    return shift, exponentials, exponentials.sum(-1)
 
 
-def _level(logits: Tensor) -> Tensor:
-    """Return the largest logit of each row, 0 where nothing counts and any level will do."""
-    level = logits.amax(-1)
-    return level.masked_fill_(level == -torch.inf, 0.0)
+def _largest(logits: Tensor) -> Tensor:
+    """Return the largest logit of each row, 0 where nothing counts and any shift will do."""
+    shift = logits.amax(-1)
+    return shift.masked_fill_(shift == -torch.inf, 0.0)
 
 
 def _logits(
     queries: Tensor,
     candidates: Tensor,
     offset: Tensor,
-    level: Tensor,
+    shift: Tensor,
     excluded: tuple[Tensor, Tensor],
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Yield the logits of each query less its level, chunk by chunk.
+    """Yield the logits of each query less its shift, chunk by chunk.
 
-    Offset and level ride along as two more dimensions of the product: no pass over the logits is
+    Offset and shift ride along as two more dimensions of the product: no pass over the logits is
     needed to add them. All chunks stand in the same memory, to be read before the next is asked
     for: left to itself the allocator of the C library breaks its free memory up, and takes as
     much from the system as all chunks together need.
     """
     n_queries = len(queries)
     ones = queries.new_ones(n_queries, 1)
-    queries = torch.cat([queries, ones, -level.unsqueeze(-1)], 1)
+    queries = torch.cat([queries, ones, -shift.unsqueeze(-1)], 1)
     chunks = _chunks(n_queries, len(candidates))
     space = queries.new_empty(n_queries * (chunks[0].stop - chunks[0].start))
     for chunk in chunks:
@@ -208,7 +208,7 @@ def _excluded_among(
     """Renumber the excluded pairs after all but the active queries were dropped."""
     if not len(query):
         return query, candidate
-    place = torch.full((n_queries,), -1, dtype=torch.int64, device=active.device)
-    place[active] = torch.arange(len(active), device=active.device)
-    kept = place[query] >= 0
-    return place[query[kept]], candidate[kept]
+    position = torch.full((n_queries,), -1, dtype=torch.int64, device=active.device)
+    position[active] = torch.arange(len(active), device=active.device)
+    kept = position[query] >= 0
+    return position[query[kept]], candidate[kept]

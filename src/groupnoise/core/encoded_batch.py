@@ -78,7 +78,7 @@ class DistinctObjects(NamedTuple):
     inputs : Tensor of shape (n_distinct, ...)
         Distinct ids; feature rows stay as given.
     slot : int64 Tensor of shape (groups, size)
-        Which of them stands at each place; at padding, any.
+        Which of them stands at each position; at padding, any.
     """
 
     inputs: Tensor
@@ -94,7 +94,7 @@ class DistinctObjects(NamedTuple):
         real = objects.flatten()[mask.flatten().to(torch.uint8).argmax()]
         return cls(*torch.unique(torch.where(mask, objects, real), return_inverse=True))
 
-    def at_places(self, values: Tensor) -> Tensor:
+    def at_positions(self, values: Tensor) -> Tensor:
         """Lay values (n_distinct, ...) of the objects out as (groups, size, ...)."""
         return values.index_select(0, self.slot.flatten()).view(*self.slot.shape, *values.shape[1:])
 
@@ -107,8 +107,8 @@ class EncodedBatch(NamedTuple):
     vectors : Tensor of shape (n_distinct, dim)
         f of the distinct objects.
     members : Tensor of shape (groups, size + 1, dim)
-        f of the object at each place, and g of the group's target as the last member.
-    wanted_offset : Tensor of shape (groups,)
+        f of the object at each position, and g of the group's target as the last member.
+    target_offset : Tensor of shape (groups,)
         Added to the logits of the group's target.
     candidates : Tensor of shape (n_candidates, dim)
         g of the set that is normalized over.
@@ -118,7 +118,7 @@ class EncodedBatch(NamedTuple):
 
     vectors: Tensor
     members: Tensor
-    wanted_offset: Tensor
+    target_offset: Tensor
     candidates: Tensor
     offset: Tensor
 
@@ -129,12 +129,12 @@ def encode_batch(
     """Encode the objects of a batch, its targets (groups,) and the candidates drawn for it."""
     n_objects = len(objects.inputs)
     if drawn.is_everything:
-        vectors, wanted, candidates = model.encode_with_all_targets(objects.inputs, targets)
+        vectors, target_vectors, candidates = model.encode_with_all_targets(objects.inputs, targets)
         column = torch.arange(len(targets), device=targets.device)
-        members = _members(torch.cat([vectors, wanted]), objects.slot, n_objects + column)
+        members = _members(torch.cat([vectors, target_vectors]), objects.slot, n_objects + column)
         offset = _offsets(model, drawn, drawn.ids, candidates)
         return EncodedBatch(vectors, members, offset.index_select(0, targets), candidates, offset)
-    if drawn.holds_wanted:
+    if drawn.holds_targets:
         added = targets[:0]
         column = torch.searchsorted(drawn.ids, targets)
     else:
@@ -150,8 +150,8 @@ def encode_batch(
 
 
 def _members(encoded: Tensor, slot: Tensor, target_slot: Tensor) -> Tensor:
-    places = torch.cat([slot, target_slot.unsqueeze(-1)], 1)  # (groups, size + 1)
-    return encoded.index_select(0, places.flatten()).view(*places.shape, -1)
+    positions = torch.cat([slot, target_slot.unsqueeze(-1)], 1)  # (groups, size + 1)
+    return encoded.index_select(0, positions.flatten()).view(*positions.shape, -1)
 
 
 def _offsets(model: MatchingModel, drawn: Candidates, ids: Tensor, like: Tensor) -> Tensor:

@@ -56,8 +56,8 @@ class _LookUp(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
         (ids,) = ctx.saved_tensors
-        rows, place = torch.unique(ids, return_inverse=True)
-        values = upstream.new_zeros(len(rows), upstream.shape[1]).index_add_(0, place, upstream)
+        rows, position = torch.unique(ids, return_inverse=True)
+        values = upstream.new_zeros(len(rows), upstream.shape[1]).index_add_(0, position, upstream)
         gradient = torch.sparse_coo_tensor(
             rows.unsqueeze(0), values, ctx.shape, is_coalesced=True, check_invariants=False
         )
@@ -80,15 +80,28 @@ def reduced_precision(device: torch.device | str) -> torch.dtype | None:
     if kind == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     # torch has no public question for this, and older versions none at all.
-    asked = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return torch.bfloat16 if kind == "cpu" and asked is not None and asked() else None
+    is_supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    if kind == "cpu" and is_supported is not None and is_supported():
+        return torch.bfloat16
+    return None
 
 
 class IdentityEncoder(nn.Module):
     """The features themselves: f in the paper's multiple-instance setting."""
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the inputs unchanged."""
+        """Return the inputs unchanged.
+
+        Parameters
+        ----------
+        inputs : Tensor of shape (n, dim)
+            Feature rows.
+
+        Returns
+        -------
+        Tensor of shape (n, dim)
+            The same tensor.
+        """
         return inputs
 
 
@@ -111,7 +124,18 @@ class LinearEncoder(nn.Module):
         self.bias = nn.Parameter(torch.zeros(dim))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Map (n, n_features) to (n, dim)."""
+        """Map (n, n_features) to (n, dim).
+
+        Parameters
+        ----------
+        inputs : Tensor of shape (n, n_features)
+            Feature rows.
+
+        Returns
+        -------
+        Tensor of shape (n, dim)
+            Their vectors.
+        """
         return F.linear(inputs, self.weight, self.bias)
 
 
@@ -127,7 +151,7 @@ class MLPEncoder(nn.Module):
     dim : int
         Width of the vectors.
     dropout : float, default=0.0
-        Share of hidden units dropped in training.
+        Fraction of hidden units dropped in training.
     generator : torch.Generator
         Decides the initial weights and every dropout mask.
     """
@@ -150,7 +174,18 @@ class MLPEncoder(nn.Module):
         self.generator = generator
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Map (n, n_features) to (n, dim)."""
+        """Map (n, n_features) to (n, dim).
+
+        Parameters
+        ----------
+        inputs : Tensor of shape (n, n_features)
+            Feature rows.
+
+        Returns
+        -------
+        Tensor of shape (n, dim)
+            Their vectors; while training, with dropout.
+        """
         values = inputs
         for layer in self.layers[:-1]:
             values = self._drop(F.relu(layer(values)))
@@ -175,7 +210,7 @@ class EmbeddingEncoder(nn.Module):
     dim : int
         Width of the vectors.
     std : float, default=0.1
-        Deviation of the initial values.
+        Standard deviation of the initial values.
     sparse : bool, default=False
         Whether gradients hold only the rows that were looked up.
     generator : torch.Generator
@@ -196,7 +231,18 @@ class EmbeddingEncoder(nn.Module):
         self.sparse = sparse
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Map ids (n,) to vectors (n, dim)."""
+        """Map ids (n,) to vectors (n, dim).
+
+        Parameters
+        ----------
+        ids : int64 Tensor of shape (n,)
+            Rows of the table.
+
+        Returns
+        -------
+        Tensor of shape (n, dim)
+            Their vectors.
+        """
         return look_up(self.weight, ids) if self.sparse else F.embedding(ids, self.weight)
 
 
@@ -215,13 +261,35 @@ class FrozenEncoder(nn.Module):
         self.encoder = copy.deepcopy(encoder).requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> FrozenEncoder:
-        """Stay in evaluation mode whatever is asked for."""
+        """Stay in evaluation mode whatever is asked for.
+
+        Parameters
+        ----------
+        mode : bool, default=True
+            Accepted as every module does, and without effect on the frozen encoder.
+
+        Returns
+        -------
+        FrozenEncoder
+            The module itself.
+        """
         super().train(mode)
         self.encoder.eval()
         return self
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Map inputs (n, ...) to vectors (n, dim) that carry no gradient."""
+        """Map inputs (n, ...) to vectors (n, dim) that carry no gradient.
+
+        Parameters
+        ----------
+        inputs : Tensor of shape (n, ...)
+            What the encoder reads.
+
+        Returns
+        -------
+        Tensor of shape (n, dim)
+            Vectors without gradient.
+        """
         with torch.no_grad():
             vectors: Tensor = self.encoder(inputs)
         return vectors

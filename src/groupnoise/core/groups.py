@@ -58,7 +58,25 @@ class Groups:
 
     @classmethod
     def from_lists(cls, groups: Iterable[ArrayLike], targets: ArrayLike | None = None) -> Groups:
-        """Build from one array-like, or set of ids, per group (feature rows, or plain ids)."""
+        """Build from one array-like, or set of ids, per group (feature rows, or plain ids).
+
+        Parameters
+        ----------
+        groups : iterable of array-like
+            The objects of each group: feature rows, or ids (a set of ids is sorted).
+        targets : array-like of shape (n_groups, ...), optional
+            What each group is tied to.
+
+        Returns
+        -------
+        Groups
+            In the order given.
+
+        Raises
+        ------
+        EmptyGroupError
+            If a group has no object.
+        """
         parts = [
             _as_rows(f"group {row}", sorted(group) if isinstance(group, Set) else group)
             for row, group in enumerate(groups)
@@ -78,7 +96,20 @@ class Groups:
 
     @classmethod
     def from_array(cls, array: ArrayLike, targets: ArrayLike | None = None) -> Groups:
-        """Build from a dense array of shape (n_groups, size, ...): groups of equal size."""
+        """Build from a dense array of shape (n_groups, size, ...): groups of equal size.
+
+        Parameters
+        ----------
+        array : array-like of shape (n_groups, size, ...)
+            The objects of each group.
+        targets : array-like of shape (n_groups, ...), optional
+            What each group is tied to.
+
+        Returns
+        -------
+        Groups
+            In the order given.
+        """
         dense = _as_rows("a dense array", array)
         if dense.ndim < 2:
             raise DataError(f"a dense array needs shape (groups, size, ...); got {dense.shape}.")
@@ -146,6 +177,25 @@ class Groups:
         """Build groups of column ids from a 0/1 matrix (dense or scipy sparse).
 
         Row `i` becomes the group of the columns set in it: candidate labels, for example.
+
+        Parameters
+        ----------
+        indicator : array-like or scipy sparse matrix of shape (n_groups, n_ids)
+            1 where an id belongs to the group, 0 elsewhere.
+        targets : array-like of shape (n_groups, ...), optional
+            What each group is tied to.
+
+        Returns
+        -------
+        Groups
+            Groups of ids, ascending inside a group.
+
+        Raises
+        ------
+        DataError
+            If the matrix holds anything but 0 and 1.
+        EmptyGroupError
+            If a row holds no 1.
         """
         from scipy import sparse
 
@@ -217,12 +267,27 @@ class Groups:
         """Return the groups at `rows` (indices, a boolean mask or a slice), in that order.
 
         Neighbours in their own order share the memory of this collection; others are copied.
+
+        Parameters
+        ----------
+        rows : array-like of int, of bool, or slice
+            Which groups.
+
+        Returns
+        -------
+        Groups
+            At least one group.
+
+        Raises
+        ------
+        DataError
+            If nothing is left.
         """
         if isinstance(rows, slice):
-            wanted = range(*rows.indices(len(self)))
-            if wanted and wanted.step == 1:
-                return self._between(wanted.start, wanted.stop)
-            picked = np.array(wanted, dtype=np.int64)
+            chosen = range(*rows.indices(len(self)))
+            if chosen and chosen.step == 1:
+                return self._between(chosen.start, chosen.stop)
+            picked = np.array(chosen, dtype=np.int64)
         else:
             # An empty list would become an array of floats, which cannot index.
             as_array = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
@@ -243,7 +308,18 @@ class Groups:
 
     @staticmethod
     def concat(parts: Sequence[Groups]) -> Groups:
-        """Join several collections into one; either all have targets or none."""
+        """Join several collections into one; either all have targets or none.
+
+        Parameters
+        ----------
+        parts : sequence of Groups
+            At least one; their objects have one width.
+
+        Returns
+        -------
+        Groups
+            The groups of the first part, then those of the second, and so on.
+        """
         if not parts:
             raise DataError("nothing to concatenate.")
         with_targets = {part.targets is not None for part in parts}

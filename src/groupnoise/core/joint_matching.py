@@ -1,7 +1,7 @@
 """Matching with groups on both sides: log P(object, target | group) over all pairs of a group.
 
 A bag of instances with a set of candidate labels hides one true pair. Its pairs are what is
-selected among, so the group handed to the objective has one place per (object, target) pair.
+selected among, so the group handed to the objective has one position per (object, target) pair.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class JointMatching:
 def match_pairs(
     model: MatchingModel, batch: GroupBatch, candidates: Tensor, pooling: float
 ) -> Matching:
-    """Return the matching whose places are pairs, object by object.
+    """Return the matching whose positions are pairs, object by object.
 
     Parameters
     ----------

@@ -100,18 +100,18 @@ def _distinct_classes(classes: Any) -> NDArray[Any]:
 
 def _places_of(classes: NDArray[Any], named: NDArray[Any], name: str) -> IntArray:
     """Return the column of a data frame that stands for each class."""
-    columns, wanted = named.tolist(), classes.tolist()
-    place = {label: number for number, label in enumerate(columns)}
-    if place.keys() == set(wanted):
-        return np.array([place[label] for label in wanted])
-    if columns == list(range(len(wanted))):
-        return np.arange(len(wanted))
-    strange = [label for label in columns if label not in wanted]
+    columns, expected = named.tolist(), classes.tolist()
+    position = {label: number for number, label in enumerate(columns)}
+    if position.keys() == set(expected):
+        return np.array([position[label] for label in expected])
+    if columns == list(range(len(expected))):
+        return np.arange(len(expected))
+    strange = [label for label in columns if label not in expected]
     if strange:
         raise UnknownTargetError(
-            f"{name} has a column {strange[0]!r}, which is not one of the {len(wanted)} classes."
+            f"{name} has a column {strange[0]!r}, which is not one of the {len(expected)} classes."
         )
-    missing = next(label for label in wanted if label not in place)
+    missing = next(label for label in expected if label not in position)
     raise UnknownTargetError(f"{name} has no column for the class {missing!r}; give one per class.")
 
 
@@ -224,8 +224,8 @@ def _columns_of(
     same_kind = (labels.dtype.kind == "U") == (known.dtype.kind == "U")
     order = np.argsort(known)
     if same_kind:
-        place = np.minimum(np.searchsorted(known[order], labels), len(known) - 1)
-        columns = order[place]
+        position = np.minimum(np.searchsorted(known[order], labels), len(known) - 1)
+        columns = order[position]
         unknown = np.flatnonzero(known[columns] != labels)
     else:
         columns, unknown = np.zeros(len(labels), dtype=np.int64), np.arange(len(labels))

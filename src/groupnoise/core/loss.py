@@ -120,7 +120,28 @@ class GroupLoss(nn.Module):
         allowed: Tensor | None = None,
         progress: float = 1.0,
     ) -> LossOutput:
-        """Return the loss of each group with the scores and shares of its objects."""
+        """Return the loss of each group with the scores and responsibilities of its objects.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (groups, size, n_targets)
+            Logit of every object with every target.
+        targets : int64 Tensor of shape (groups,)
+            The target of each group.
+        mask : bool Tensor of shape (groups, size), optional
+            True where an object is real; all are by default.
+        features : Tensor of shape (groups, size, dim), optional
+            What "dot" compares; the logits by default.
+        allowed : bool Tensor of shape (groups, n_targets), optional
+            Targets each group may have, its own among them; for the absent-class term.
+        progress : float, default=1.0
+            Fraction of the training that is done, for a temperature schedule.
+
+        Returns
+        -------
+        LossOutput
+            `per_group`, `scores`, `log_weight`, `responsibility` and `chosen`.
+        """
         mask = _checked(logits, targets, mask)
         if allowed is not None:
             _check_allowed(allowed, targets, logits.shape[-1])
@@ -132,8 +153,8 @@ class GroupLoss(nn.Module):
         # Padding may hold anything, even NaN; a zero there can leak into nothing.
         logits = logits.masked_fill(~mask.unsqueeze(-1), 0.0)
         log_probabilities = logits.log_softmax(-1)
-        wanted = targets.view(-1, 1, 1).expand(-1, logits.shape[1], 1)
-        log_pair = log_probabilities.gather(-1, wanted).squeeze(-1).masked_fill(~mask, 0.0)
+        column = targets.view(-1, 1, 1).expand(-1, logits.shape[1], 1)
+        log_pair = log_probabilities.gather(-1, column).squeeze(-1).masked_fill(~mask, 0.0)
         weighting = self.objective.weighting
         if weighting is None or weighting.similarity.uses_probabilities:
             # A logit of -inf rules a target out; 0 * -inf in a divergence would be NaN, so its

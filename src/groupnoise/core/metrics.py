@@ -13,12 +13,17 @@ from groupnoise.exceptions import DataError
 
 
 def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Return the share of rows whose predicted label is the true one.
+    """Return the fraction of rows whose predicted label is the true one.
 
     Parameters
     ----------
     truth, predicted : array-like of shape (n_rows,)
         Labels of any one kind.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -30,7 +35,7 @@ def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def accuracy_within(truth: ArrayLike, predicted: ArrayLike, tolerance: float) -> float:
-    """Return the share of rows predicted within `tolerance` of the true number.
+    """Return the fraction of rows predicted within `tolerance` of the true number.
 
     FG-NET's MAE3 and MAE5 are this with tolerances of 3 and 5 years.
 
@@ -40,6 +45,11 @@ def accuracy_within(truth: ArrayLike, predicted: ArrayLike, tolerance: float) ->
         Ordered labels as numbers.
     tolerance : float
         The largest absolute error that still counts as right.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -52,7 +62,7 @@ def accuracy_within(truth: ArrayLike, predicted: ArrayLike, tolerance: float) ->
 
 
 def covering_rate(candidates: ArrayLike, predicted: ArrayLike) -> float:
-    """Return the share of rows whose predicted label is one of their candidates.
+    """Return the fraction of rows whose predicted label is one of their candidates.
 
     It needs no true label, so it can choose among models where none is known.
 
@@ -62,6 +72,11 @@ def covering_rate(candidates: ArrayLike, predicted: ArrayLike) -> float:
         The candidate labels of each row.
     predicted : int array-like of shape (n_rows,)
         The predicted class index of each row.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -89,6 +104,11 @@ def approximated_accuracy(candidates: ArrayLike, probabilities: ArrayLike) -> fl
     probabilities : array-like of shape (n_rows, n_classes)
         Predicted class probabilities; the first of equal largest ones is the prediction.
 
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
     Examples
     --------
     >>> approximated_accuracy([[True, True, False]], [[0.5, 0.25, 0.25]])
@@ -110,9 +130,9 @@ def approximated_accuracy(candidates: ArrayLike, probabilities: ArrayLike) -> fl
 
 
 def hit_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
-    """Return the expected share of targets among the first `k`, tied items in random order.
+    """Return the expected fraction of targets among the first `k`, tied items in random order.
 
-    With `b` items better than the target and `t` others tied with it, the target's place is
+    With `b` items better than the target and `t` others tied with it, the target's position is
     uniform over `b, ..., b + t`, so it is among the first `k` with chance
     `clip(k - b, 0, t + 1) / (t + 1)`. Neither the lucky nor the unlucky order is assumed.
 
@@ -122,6 +142,11 @@ def hit_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
         How many other candidates score above, and exactly as high as, the target.
     k : int, default=10
         Length of the list.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, the mean over rows.
 
     Examples
     --------
@@ -135,8 +160,8 @@ def hit_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
 def ndcg_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
     """Return the expected NDCG@k of one relevant target, tied items in random order.
 
-    The target at place `r` (from 0) gains `1 / log2(r + 2)` if `r < k`; the gain is averaged
-    exactly over the places a tie allows, which differs from the gain at the mean place.
+    The target at position `r` (from 0) gains `1 / log2(r + 2)` if `r < k`; the gain is averaged
+    exactly over the positions a tie allows, which differs from the gain at the mean position.
 
     Parameters
     ----------
@@ -144,6 +169,11 @@ def ndcg_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
         How many other candidates score above, and exactly as high as, the target.
     k : int, default=10
         Length of the list.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, the mean over rows.
 
     Examples
     --------
@@ -191,7 +221,7 @@ class Reliability(NamedTuple):
     claimed : ndarray of shape (n_bins,)
         Mean probability of the predicted class in each bin, NaN where the bin is empty.
     right : ndarray of shape (n_bins,)
-        Share of predictions that came true, NaN where the bin is empty.
+        Fraction of predictions that came true, NaN where the bin is empty.
     counts : int64 ndarray of shape (n_bins,)
         How many predictions fell into each bin.
     """
@@ -248,8 +278,17 @@ def expected_calibration_error(
 
     Parameters
     ----------
-    truth, probabilities, n_bins
-        As for :func:`reliability`.
+    truth : int array-like of shape (n_rows,)
+        The true class index of each row.
+    probabilities : array-like of shape (n_rows, n_classes)
+        Predicted class probabilities.
+    n_bins : int, default=15
+        Number of equal bins of the largest probability.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 0 is perfectly calibrated.
 
     Examples
     --------

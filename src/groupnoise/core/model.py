@@ -65,11 +65,33 @@ class MatchingModel(nn.Module):
         return slice(None)
 
     def encode_objects(self, objects: Tensor) -> Tensor:
-        """Return f(x), shape (n, dim)."""
+        """Return f(x), shape (n, dim).
+
+        Parameters
+        ----------
+        objects : Tensor of shape (n, ...)
+            Feature rows or ids.
+
+        Returns
+        -------
+        Tensor of shape (n, dim)
+            f(x).
+        """
         return self._encode(self.object_encoder, objects)
 
     def encode_targets(self, ids: Tensor) -> Tensor:
-        """Return g(y) of targets known by id, shape (n, dim), scaled for the logit."""
+        """Return g(y) of targets known by id, shape (n, dim), scaled for the logit.
+
+        Parameters
+        ----------
+        ids : int64 Tensor of shape (n,)
+            Targets by id.
+
+        Returns
+        -------
+        Tensor of shape (n, dim)
+            logit_scale * g(y).
+        """
         inputs = ids if self.target_inputs is None else self.target_inputs[ids]
         return self.encode_target_inputs(inputs)
 
@@ -78,6 +100,18 @@ class MatchingModel(nn.Module):
 
         Where both are ids of one encoder it is called once: a shared table is read once, and its
         gradient names every row once.
+
+        Parameters
+        ----------
+        objects : Tensor of shape (n_objects, ...)
+            Feature rows or ids.
+        target_ids : int64 Tensor of shape (n_targets,)
+            Targets by id.
+
+        Returns
+        -------
+        Tensor of shape (n_objects + n_targets, dim)
+            Objects first.
         """
         is_shared = self.object_encoder is self.target_encoder and self.target_inputs is None
         if is_shared and self.logit_scale == 1.0:
@@ -85,12 +119,24 @@ class MatchingModel(nn.Module):
         return torch.cat([self.encode_objects(objects), self.encode_targets(target_ids)])
 
     def encode_with_all_targets(
-        self, objects: Tensor, wanted: Tensor
+        self, objects: Tensor, target_ids: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return f of objects, g of the wanted targets, and g of all targets, in order of id.
+        """Return f of objects, g of the targets, and g of all targets, in order of id.
 
         A table stands for its rows: it is not copied, and since all of it has a gradient anyway,
         the few rows looked up beside it add a sparse one instead of another as large.
+
+        Parameters
+        ----------
+        objects : Tensor of shape (n, ...)
+            Feature rows or ids.
+        target_ids : int64 Tensor of shape (m,)
+            The targets of the batch.
+
+        Returns
+        -------
+        tuple of Tensor
+            Shapes (n, dim), (m, dim) and (n_targets, dim).
         """
         table = self.target_encoder
         if (
@@ -100,15 +146,26 @@ class MatchingModel(nn.Module):
         ):
             vectors = self.encode_objects(objects)
             everything = self.encode_targets(torch.arange(self.n_targets))
-            return vectors, everything.index_select(0, wanted), everything
+            return vectors, everything.index_select(0, target_ids), everything
         shared = table is self.object_encoder
         vectors = look_up(table.weight, objects) if shared else self.encode_objects(objects)
         rows = table.weight
         everything = rows if len(rows) == self.n_targets else rows[: self.n_targets]
-        return vectors, self._scaled(look_up(rows, wanted)), self._scaled(everything)
+        return vectors, self._scaled(look_up(rows, target_ids)), self._scaled(everything)
 
     def encode_target_inputs(self, inputs: Tensor) -> Tensor:
-        """Return g of targets never seen in training, shape (n, dim), scaled for the logit."""
+        """Return g of targets never seen in training, shape (n, dim), scaled for the logit.
+
+        Parameters
+        ----------
+        inputs : Tensor of shape (n, ...)
+            What the target encoder reads.
+
+        Returns
+        -------
+        Tensor of shape (n, dim)
+            logit_scale * g(y).
+        """
         return self._scaled(self._encode(self.target_encoder, inputs))
 
     def _scaled(self, vectors: Tensor) -> Tensor:
@@ -123,7 +180,18 @@ class MatchingModel(nn.Module):
         return vectors.float()
 
     def target_bias(self, ids: Tensor) -> Tensor | None:
-        """Return the bias of each target, shape (n,), or None."""
+        """Return the bias of each target, shape (n,), or None.
+
+        Parameters
+        ----------
+        ids : int64 Tensor of shape (n,)
+            Targets by id.
+
+        Returns
+        -------
+        Tensor of shape (n,) or None
+            None where the model has no bias.
+        """
         if self.bias is None:
             return None
         if self.sparse:
@@ -131,7 +199,20 @@ class MatchingModel(nn.Module):
         return nn.functional.embedding(ids, self.bias).squeeze(-1)
 
     def logits(self, vectors: Tensor, ids: Tensor) -> Tensor:
-        """Return the logits of encoded objects (n, dim) with targets (m,), shape (n, m)."""
+        """Return the logits of encoded objects (n, dim) with targets (m,), shape (n, m).
+
+        Parameters
+        ----------
+        vectors : Tensor of shape (n, dim)
+            f of objects.
+        ids : int64 Tensor of shape (m,)
+            Targets by id.
+
+        Returns
+        -------
+        Tensor of shape (n, m)
+            logit_scale * f(x) . g(y) + bias.
+        """
         targets, bias = self.encode_targets(ids), self.target_bias(ids)
         return vectors @ targets.t() if bias is None else torch.addmm(bias, vectors, targets.t())
 
@@ -159,7 +240,7 @@ def item_model(
     has_bias : bool
         Whether every item has a bias as a target.
     std : float
-        Deviation of the initial vectors.
+        Standard deviation of the initial vectors.
     generator : torch.Generator
         Decides the initial vectors.
     sparse : bool
@@ -190,12 +271,12 @@ def merge_item_models(members: Sequence[MatchingModel], wide: MatchingModel) -> 
     wide : MatchingModel
         Takes their vectors side by side, so its tables are as wide as theirs together.
     """
-    share = len(members) ** -0.5  # of each factor of a dot product
+    factor = len(members) ** -0.5  # of each factor of a dot product
     _table(wide.object_encoder).copy_(
-        share * torch.cat([_table(each.object_encoder) for each in members], dim=1)
+        factor * torch.cat([_table(each.object_encoder) for each in members], dim=1)
     )
     _table(wide.target_encoder).copy_(
-        share * torch.cat([_table(each.target_encoder) for each in members], dim=1)
+        factor * torch.cat([_table(each.target_encoder) for each in members], dim=1)
     )
     if wide.bias is not None:
         biases = [each.bias.data for each in members if each.bias is not None]

@@ -39,7 +39,7 @@ class LossOutput(NamedTuple):
 
     @property
     def chosen(self) -> Tensor:
-        """The place of the object with the largest share, shape (groups,); first wins ties."""
+        """Position of the largest responsibility in each group, (groups,); ties go to the first."""
         return self.responsibility.argmax(-1)
 
 
@@ -84,21 +84,49 @@ class GroupObjective:
         """
         log_weight = self.log_weight(matching.features, matching.mask, matching.products)
         scores = matching.log_pair + self.log_trust(log_weight, matching.mask)
-        log_score, share = self.selection(scores, matching.mask, progress)
+        log_score, responsibility = self.selection(scores, matching.mask, progress)
         loss = -log_score
         if self.absent_strength and allowed is not None and matching.log_probabilities is not None:
             log_mass = log_allowed_mass(matching.log_probabilities, allowed, matching.mask)
             loss = loss - self.absent_strength * log_mass
-        return LossOutput(loss, scores, log_weight, share)
+        return LossOutput(loss, scores, log_weight, responsibility)
 
     def log_weight(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
-        """Return log P(object | group), shape (groups, size); zero where it has no say."""
+        """Return log P(object | group), shape (groups, size); zero where it has no say.
+
+        Parameters
+        ----------
+        features : Tensor of shape (groups, size, dim)
+            h of the objects: vectors, or log-probabilities over targets.
+        mask : bool Tensor of shape (groups, size)
+            True where an object is real.
+        products : Tensor of shape (groups, size, size), optional
+            Inner products of the features, if they are known already.
+
+        Returns
+        -------
+        Tensor of shape (groups, size)
+            At most zero.
+        """
         if self.weighting is None or self.weighting_strength == 0.0:
             return features.new_zeros(mask.shape)
         return self.weighting(features, mask, products)
 
     def log_trust(self, log_weight: Tensor, mask: Tensor) -> Tensor:
-        """Return what a score adds to pair matching, shape (groups, size)."""
+        """Return what a score adds to pair matching, shape (groups, size).
+
+        Parameters
+        ----------
+        log_weight : Tensor of shape (groups, size)
+            What :meth:`log_weight` returned.
+        mask : bool Tensor of shape (groups, size)
+            True where an object is real.
+
+        Returns
+        -------
+        Tensor of shape (groups, size)
+            Lambda times the log weight, and the log of the recency prior.
+        """
         trust = self.weighting_strength * log_weight
         return trust + log_recency(mask, self.recency) if self.recency else trust
 
@@ -113,7 +141,23 @@ NAMED_OBJECTIVES: dict[str, dict[str, str | float]] = {
 
 
 def named_objective(name: str) -> dict[str, str | float]:
-    """Return the estimator parameters that make one of the paper's four objectives."""
+    """Return the estimator parameters that make one of the paper's four objectives.
+
+    Parameters
+    ----------
+    name : {"pairwise", "matching", "maximizing", "max_matching"}
+        A line of the paper's ablation.
+
+    Returns
+    -------
+    dict
+        `selection` and `weighting_strength`.
+
+    Raises
+    ------
+    ParameterError
+        If there is no objective of that name.
+    """
     check_choice("objective", name, NAMED_OBJECTIVES)
     return dict(NAMED_OBJECTIVES[name])
 

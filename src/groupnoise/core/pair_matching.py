@@ -81,7 +81,7 @@ class PairMatching:
         objects of the batch are taken, which may be feature rows.
     over_workers : callable, optional
         Adds up log-sum-exps over the objects of all workers that share a batch, see
-        :class:`groupnoise.training.Workers`; "both" with probabilities needs it then.
+        :class:`~groupnoise.training.workers.Workers`; "both" with probabilities needs it then.
     """
 
     source: CandidateSource
@@ -98,14 +98,16 @@ class PairMatching:
         if self.with_probabilities and self.normalize != "objects":
             return self._over_all_targets(model, batch, objects, generator)
         if self.normalize == "objects":
-            features = objects.at_places(model.encode_objects(objects.inputs))
-            wanted, products = model.encode_targets(batch.targets), None
-            dot = torch.bmm(features, wanted.unsqueeze(-1)).squeeze(-1)
-            log_pair = self._over_objects(model, objects, dot, wanted, self.source, generator)
+            features = objects.at_positions(model.encode_objects(objects.inputs))
+            target_vectors, products = model.encode_targets(batch.targets), None
+            dot = torch.bmm(features, target_vectors.unsqueeze(-1)).squeeze(-1)
+            log_pair = self._over_objects(
+                model, objects, dot, target_vectors, self.source, generator
+            )
         else:
             drawn = self.source.draw(batch.all_targets, generator)
             encoded = encode_batch(model, objects, batch.targets, drawn)
-            features, wanted = encoded.members[:, :-1], encoded.members[:, -1]
+            features, target_vectors = encoded.members[:, :-1], encoded.members[:, -1]
             dot, products = products_of_members(encoded.members)
             log_pair = _over_targets(batch.targets, objects, dot, encoded, drawn)
             if self.normalize == "both":
@@ -114,7 +116,7 @@ class PairMatching:
                         'normalize="both" needs an object_source beside its source.'
                     )
                 among_objects = self._over_objects(
-                    model, objects, dot, wanted, self.object_source, generator
+                    model, objects, dot, target_vectors, self.object_source, generator
                 )
                 log_pair = 0.5 * (log_pair + among_objects)
         log_pair = log_pair.masked_fill(~batch.mask, 0.0)
@@ -131,12 +133,12 @@ class PairMatching:
         vectors = model.encode_objects(objects.inputs)
         logits = self._all_logits(model, vectors, batch, generator)  # (n_distinct, n_targets)
         log_all = logits.log_softmax(-1)
-        wanted = batch.targets.unsqueeze(-1)
-        log_pair = log_all[objects.slot, wanted]
+        column = batch.targets.unsqueeze(-1)
+        log_pair = log_all[objects.slot, column]
         if self.normalize == "both":
-            among_objects = logits - self._level_of_targets(logits)
-            log_pair = 0.5 * (log_pair + among_objects[objects.slot, wanted])
-        features = objects.at_places(log_all)
+            among_objects = logits - self._normalizer_of_targets(logits)
+            log_pair = 0.5 * (log_pair + among_objects[objects.slot, column])
+        features = objects.at_positions(log_all)
         return Matching(log_pair.masked_fill(~batch.mask, 0.0), batch.mask, features, features)
 
     def _over_objects(
@@ -149,19 +151,19 @@ class PairMatching:
         generator: torch.Generator,
     ) -> Tensor:
         drawn = source.draw(objects.inputs, generator)
-        if not drawn.holds_wanted or drawn.log_expected_count is not None:
+        if not drawn.holds_targets or drawn.log_expected_count is not None:
             raise ParameterError(
                 'normalize="objects" takes all objects or those of the batch as candidates; '
                 'a sample and its correction belong to normalize="targets".'
             )
-        level = log_normalizer(targets, model.encode_objects(drawn.ids))  # (groups,)
+        normalizer = log_normalizer(targets, model.encode_objects(drawn.ids))  # (groups,)
         # The bias of a target is the same for every object and cancels.
-        return dot - level.unsqueeze(-1)
+        return dot - normalizer.unsqueeze(-1)
 
-    def _level_of_targets(self, logits: Tensor) -> Tensor:
+    def _normalizer_of_targets(self, logits: Tensor) -> Tensor:
         """Return the log-sum-exp of each target over the objects of the batch, (n_targets,)."""
-        level = logits.logsumexp(0)
-        return level if self.over_workers is None else self.over_workers(level)
+        normalizer = logits.logsumexp(0)
+        return normalizer if self.over_workers is None else self.over_workers(normalizer)
 
     def _all_logits(
         self,
@@ -186,15 +188,15 @@ def _over_targets(
     encoded: EncodedBatch,
     drawn: Candidates,
 ) -> Tensor:
-    """Return log P(target | object) at every place, shape (groups, size)."""
-    logit = dot + encoded.wanted_offset.unsqueeze(-1)
-    if drawn.holds_wanted:
-        level = log_normalizer(encoded.vectors, encoded.candidates, encoded.offset)
-        return logit - objects.at_places(level)
+    """Return log P(target | object) at every position, shape (groups, size)."""
+    logit = dot + encoded.target_offset.unsqueeze(-1)
+    if drawn.holds_targets:
+        normalizer = log_normalizer(encoded.vectors, encoded.candidates, encoded.offset)
+        return logit - objects.at_positions(normalizer)
     queries, query, excluded = _queries(encoded.vectors, objects.slot, targets, drawn.ids)
     others = log_normalizer(queries, encoded.candidates, encoded.offset, excluded)
     others = others.index_select(0, query.flatten()).view_as(logit)
-    # The wanted target against the rest: logit - log(exp(logit) + exp(others)).
+    # The target against the rest: logit - log(exp(logit) + exp(others)).
     return F.logsigmoid(logit - others)
 
 
@@ -204,14 +206,14 @@ def _queries(
     """Decide which denominators are needed when a sampled negative may equal the target.
 
     A distinct object needs one denominator for all groups whose target was not sampled. Where it
-    was, which is rare, every place of the group gets one of its own without that target's copies.
+    was, which is rare, every position of the group gets one of its own without copies of it.
 
     Returns
     -------
     queries : Tensor of shape (n_queries, dim)
         The object each denominator belongs to.
     query : Tensor of shape (groups, size)
-        Which denominator each place uses.
+        Which denominator each position uses.
     excluded : pair of Tensors or None
         (denominator, sampled column) pairs to leave out.
     """

@@ -25,7 +25,7 @@ class Scaler:
     Parameters
     ----------
     kind : {"standard", "l2", "power", "none"}
-        Zero mean and unit deviation per feature; one length for all rows, features as they are
+        Zero mean and unit standard deviation per feature; one length for all rows, as they are
         (for components whose spread tells how much they matter); the same as "standard" after
         the power of each feature that makes it most like a normal one (for counts, energies and
         other features with long tails); or nothing.
@@ -48,11 +48,11 @@ class Scaler:
             rows = self.power(rows)
         if self.kind in ("standard", "power"):
             self.centre = rows.mean(axis=0, dtype=np.float64)
-            deviation = rows.std(axis=0, dtype=np.float64)
-            # A constant feature says nothing; dividing by one keeps it at zero. Its deviation
+            std = rows.std(axis=0, dtype=np.float64)
+            # A constant feature says nothing; dividing by one keeps it at zero. Its std
             # may be a rounding error of its mean.
-            varies = deviation > 1e-12 * np.abs(self.centre)
-            self.spread = np.where(varies, deviation, 1.0)
+            varies = std > 1e-12 * np.abs(self.centre)
+            self.spread = np.where(varies, std, 1.0)
         return self
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[np.float32]:
@@ -123,7 +123,7 @@ class PowerMap:
     @classmethod
     def fit(cls, rows: NDArray[Any]) -> PowerMap:
         """Search the exponents that make the features likeliest under a normal law."""
-        from sklearn.preprocessing import PowerTransformer  # slow to import, seldom wanted
+        from sklearn.preprocessing import PowerTransformer  # slow to import, seldom needed
 
         some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
         exponent = PowerTransformer(standardize=False).fit(some).lambdas_

@@ -1,6 +1,6 @@
 """Selection: from the scores of a group's objects to one score of the group; recency.
 
-Each selection also returns the share each object has in the result, which is the derivative of
+Each selection also returns the responsibility of each object for the result: the derivative of
 the group's score by the object's score. Ties under `max` go to the first object.
 """
 
@@ -17,7 +17,15 @@ from groupnoise.core.similarity import masked_logsumexp, masked_softmax
 
 
 class Selected(NamedTuple):
-    """The score of each group, shape (groups,), and the shares, shape (groups, size)."""
+    """The scores of the groups, and the responsibilities of their objects.
+
+    Attributes
+    ----------
+    log_score : Tensor of shape (groups,)
+        The score of each group.
+    responsibility : Tensor of shape (groups, size)
+        The part each object has in its group's score, zero at padding.
+    """
 
     log_score: Tensor
     responsibility: Tensor
@@ -27,7 +35,22 @@ class Selection(Protocol):
     """Turns scores of objects into a score of their group."""
 
     def __call__(self, scores: Tensor, mask: Tensor, progress: float = 1.0) -> Selected:
-        """Select among scores (groups, size); `progress` runs from 0 to 1 in training."""
+        """Select among the scores of each group.
+
+        Parameters
+        ----------
+        scores : Tensor of shape (groups, size)
+            Scores of the objects.
+        mask : bool Tensor of shape (groups, size)
+            True where an object is real.
+        progress : float, default=1.0
+            Fraction of the training that is done, for schedules.
+
+        Returns
+        -------
+        Selected
+            The score of each group, and the responsibilities of its objects.
+        """
         ...
 
 
@@ -36,10 +59,10 @@ class Max:
     """The best object alone: the paper's Eq. 3."""
 
     def __call__(self, scores: Tensor, mask: Tensor, progress: float = 1.0) -> Selected:
-        """Return the largest score; the share is one at the object chosen."""
+        """Return the largest score; the responsibility is one at the object chosen."""
         best = scores.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)
-        share = torch.zeros_like(scores).scatter_(-1, best, 1.0)
-        return Selected(scores.gather(-1, best).squeeze(-1), share)
+        responsibility = torch.zeros_like(scores).scatter_(-1, best, 1.0)
+        return Selected(scores.gather(-1, best).squeeze(-1), responsibility)
 
 
 @dataclass(frozen=True)
@@ -47,7 +70,7 @@ class Marginal:
     """Log-sum-exp: the first line of the paper's theorem, of which `Max` is a lower bound."""
 
     def __call__(self, scores: Tensor, mask: Tensor, progress: float = 1.0) -> Selected:
-        """Return the log of the summed probabilities; the share is the posterior."""
+        """Return the log of the summed probabilities; the responsibility is the posterior."""
         return Selected(masked_logsumexp(scores, mask), masked_softmax(scores.detach(), mask))
 
 
@@ -57,8 +80,10 @@ class Tempered:
 
     Parameters
     ----------
-    start, end : float
-        Temperature at the beginning and at the end of training, on a geometric path.
+    start : float, default=1.0
+        Temperature at the beginning of training.
+    end : float, default=0.3
+        Temperature at its end; in between it follows a geometric path.
     """
 
     start: float = 1.0
@@ -69,11 +94,22 @@ class Tempered:
         check_positive("temperature end", self.end)
 
     def temperature(self, progress: float) -> float:
-        """Return the temperature after a share `progress` of the training."""
+        """Return the temperature after a fraction `progress` of the training.
+
+        Parameters
+        ----------
+        progress : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        float
+            `start` at 0, `end` at 1.
+        """
         return float(self.start ** (1.0 - progress) * self.end**progress)
 
     def __call__(self, scores: Tensor, mask: Tensor, progress: float = 1.0) -> Selected:
-        """Return the tempered score; the share is the softmax at that temperature."""
+        """Return the tempered score; the responsibility is the softmax at that temperature."""
         temperature = self.temperature(progress)
         cooled = scores / temperature
         return Selected(
@@ -83,7 +119,13 @@ class Tempered:
 
 @dataclass(frozen=True)
 class TopK:
-    """The mean of the `k` best scores; a smaller group uses all it has."""
+    """The mean of the `k` best scores; a smaller group uses all it has.
+
+    Parameters
+    ----------
+    k : int, default=2
+        How many scores are averaged.
+    """
 
     k: int = 2
 
@@ -91,12 +133,12 @@ class TopK:
         check_count("k", self.k)
 
     def __call__(self, scores: Tensor, mask: Tensor, progress: float = 1.0) -> Selected:
-        """Return the mean over the best; they share equally."""
+        """Return the mean over the best; they are equally responsible."""
         ranked = scores.masked_fill(~mask, -torch.inf)
         best = ranked.topk(min(self.k, scores.shape[-1]), dim=-1).indices
-        share = torch.zeros_like(scores).scatter_(-1, best, 1.0) * mask
-        share = share / share.sum(-1, keepdim=True)
-        return Selected((scores.masked_fill(~mask, 0.0) * share).sum(-1), share)
+        responsibility = torch.zeros_like(scores).scatter_(-1, best, 1.0) * mask
+        responsibility = responsibility / responsibility.sum(-1, keepdim=True)
+        return Selected((scores.masked_fill(~mask, 0.0) * responsibility).sum(-1), responsibility)
 
 
 @dataclass(frozen=True)
@@ -104,7 +146,7 @@ class All:
     """The sum over every object: no selection, as in Pairwise and Matching of the paper."""
 
     def __call__(self, scores: Tensor, mask: Tensor, progress: float = 1.0) -> Selected:
-        """Return the summed scores; every real object has a share of one."""
+        """Return the summed scores; every real object has a responsibility of one."""
         return Selected(scores.masked_fill(~mask, 0.0).sum(-1), mask.to(scores.dtype))
 
 

@@ -47,27 +47,72 @@ class Similarity(Protocol):
         ...
 
     def matched(self, context: Tensor, features: Tensor) -> Tensor:
-        """Return S(context, features) place by place: (groups, a, dim) to (groups, a)."""
+        """Return S(context, features) position by position: (groups, a, dim) to (groups, a)."""
         ...
 
 
 @dataclass(frozen=True)
 class Dot:
-    """The inner product of feature vectors, times `scale`."""
+    """The inner product of feature vectors, times `scale`.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Multiplies the product.
+    """
 
     scale: float = 1.0
     uses_probabilities = False
 
     def between(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return the inner products of every pair."""
+        """Return the inner products of every pair.
+
+        Parameters
+        ----------
+        left : Tensor of shape (groups, a, dim)
+            Vectors.
+        right : Tensor of shape (groups, b, dim)
+            Vectors.
+
+        Returns
+        -------
+        Tensor of shape (groups, a, b)
+            scale * left . right.
+        """
         return self.scale * (left @ right.transpose(-1, -2))
 
     def context(self, weights: Tensor, features: Tensor) -> Tensor:
-        """Return the weighted sums of the vectors."""
+        """Return the weighted sums of the vectors.
+
+        Parameters
+        ----------
+        weights : Tensor of shape (groups, a, b)
+            Attention of a to b.
+        features : Tensor of shape (groups, b, dim)
+            Vectors.
+
+        Returns
+        -------
+        Tensor of shape (groups, a, dim)
+            One context for each of a.
+        """
         return weights @ features
 
     def matched(self, context: Tensor, features: Tensor) -> Tensor:
-        """Return the inner products of contexts and vectors, place by place."""
+        """Return the inner products of contexts and vectors, position by position.
+
+        Parameters
+        ----------
+        context : Tensor of shape (groups, a, dim)
+            Contexts.
+        features : Tensor of shape (groups, a, dim)
+            Vectors.
+
+        Returns
+        -------
+        Tensor of shape (groups, a)
+            scale * context . features.
+        """
         return self.scale * (context * features).sum(-1)
 
 
@@ -77,25 +122,69 @@ class NegativeKL:
 
     Features are log-probabilities; the context is a mixture of distributions, kept on log scale.
     Paper: the direction is not stated; the first argument of S is the reference distribution.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Multiplies the divergence.
     """
 
     scale: float = 1.0
     uses_probabilities = True
 
     def between(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return -KL(left || right) of every pair."""
+        """Return -KL(left || right) of every pair.
+
+        Parameters
+        ----------
+        left : Tensor of shape (groups, a, n_targets)
+            Log-probabilities; the reference distributions.
+        right : Tensor of shape (groups, b, n_targets)
+            Log-probabilities.
+
+        Returns
+        -------
+        Tensor of shape (groups, a, b)
+            At most zero for a positive scale.
+        """
         probabilities = left.exp()
         negative_entropy = (probabilities * left).sum(-1, keepdim=True)  # (groups, a, 1)
         return self.scale * (probabilities @ right.transpose(-1, -2) - negative_entropy)
 
     def context(self, weights: Tensor, features: Tensor) -> Tensor:
-        """Return the log of the mixed probabilities."""
+        """Return the log of the mixed probabilities.
+
+        Parameters
+        ----------
+        weights : Tensor of shape (groups, a, b)
+            Attention of a to b.
+        features : Tensor of shape (groups, b, n_targets)
+            Log-probabilities.
+
+        Returns
+        -------
+        Tensor of shape (groups, a, n_targets)
+            Log-probabilities of the mixtures.
+        """
         mixed = weights @ features.exp()
         # An all-masked row mixes to zero; the smallest normal number keeps its log finite.
         return mixed.clamp_min(_tiny(mixed)).log()
 
     def matched(self, context: Tensor, features: Tensor) -> Tensor:
-        """Return -KL(context || features) place by place."""
+        """Return -KL(context || features) position by position.
+
+        Parameters
+        ----------
+        context : Tensor of shape (groups, a, n_targets)
+            Log-probabilities; the reference distributions.
+        features : Tensor of shape (groups, a, n_targets)
+            Log-probabilities.
+
+        Returns
+        -------
+        Tensor of shape (groups, a)
+            At most zero for a positive scale.
+        """
         return self.scale * (context.exp() * (features - context)).sum(-1)
 
 

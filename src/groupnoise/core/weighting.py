@@ -57,8 +57,8 @@ def context_scores(
 
 def is_self(mask: Tensor, rows: slice) -> Tensor:
     """Return where the objects at `rows` meet themselves, shape (rows, size)."""
-    place = torch.arange(mask.shape[1], device=mask.device)
-    return place == place[rows].unsqueeze(-1)
+    position = torch.arange(mask.shape[1], device=mask.device)
+    return position == position[rows].unsqueeze(-1)
 
 
 def in_blocks(score: Callable[[slice], Tensor], mask: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def in_blocks(score: Callable[[slice], Tensor], mask: Tensor) -> Tensor:
     Parameters
     ----------
     score : callable
-        Maps a slice of places to scores (groups, block); may hold (groups, block, size) values.
+        Maps a slice of positions to scores (groups, block); may hold (groups, block, size) values.
     mask : bool Tensor of shape (groups, size)
         Tells how many objects there are.
 
@@ -139,10 +139,10 @@ class _BlockwiseScores(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         features, mask, scores = ctx.saved_tensors
-        weight, level = (ctx.scale * upstream).unsqueeze(1), (1.0 - scores).unsqueeze(1)
+        weight, shift = (ctx.scale * upstream).unsqueeze(1), (1.0 - scores).unsqueeze(1)
         gradient = torch.zeros_like(features)
         for rows, similarity, attention in _attended_blocks(features, mask, ctx.scale):
-            change = similarity.add_(level[..., rows]).mul_(attention).mul_(weight[..., rows])
+            change = similarity.add_(shift[..., rows]).mul_(attention).mul_(weight[..., rows])
             # A similarity moves both of its objects.
             gradient[:, rows] += torch.bmm(change.transpose(1, 2), features)
             gradient.baddbmm_(change, features[:, rows])
@@ -152,25 +152,25 @@ class _BlockwiseScores(torch.autograd.Function):
 def _attended_blocks(
     features: Tensor, mask: Tensor, scale: float
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Yield the places of a block, its similarities and its attention, (groups, size, block).
+    """Yield the positions of a block, its similarities and its attention, (groups, size, block).
 
     Both stand in the same memory for every block, to be read before the next is asked for: left
     to itself the allocator of the C library breaks its free memory up, and takes as much from
     the system as all blocks together need.
     """
     blocks = _blocks(mask)
-    whole = (*mask.shape, blocks[0].stop)
-    similarities, attentions = (features.new_empty(math.prod(whole)) for _ in range(2))
+    largest = (*mask.shape, blocks[0].stop)
+    similarities, attentions = (features.new_empty(math.prod(largest)) for _ in range(2))
     for rows in blocks:
         shape = (*mask.shape, rows.stop - rows.start)
         similarity = similarities[: math.prod(shape)].view(shape)
         torch.bmm(features, features[:, rows].transpose(1, 2), out=similarity).mul_(scale)
-        place = attentions[: math.prod(shape)].view(shape)
-        yield rows, similarity, _attention(similarity, mask, rows.start, place)
+        buffer = attentions[: math.prod(shape)].view(shape)
+        yield rows, similarity, _attention(similarity, mask, rows.start, buffer)
 
 
 def _attention(similarity: Tensor, mask: Tensor, start: int, out: Tensor) -> Tensor:
-    """Return how objects from the place `start` on attend to the others of their group.
+    """Return how objects from the position `start` on attend to the others of their group.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def _attention(similarity: Tensor, mask: Tensor, start: int, out: Tensor) -> Ten
     mask : bool Tensor of shape (groups, size)
         True where an object is real.
     start : int
-        The place of the first column.
+        The position of the first column.
     out : Tensor of shape (groups, size, block)
         Is filled and returned.
     """
@@ -199,7 +199,7 @@ class Weighting(Protocol):
 
     @property
     def similarity(self) -> Similarity:
-        """S of Eq. 5, which decides what kind of features are wanted."""
+        """S of Eq. 5, which decides what kind of features are needed."""
         ...
 
     def __call__(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
@@ -216,6 +216,11 @@ class SigmoidWeighting:
     """The paper's form: sigmoid of S(context of the other objects, object).
 
     A group of one has no context; weight 1 leaves it plain pair matching.
+
+    Parameters
+    ----------
+    similarity : Similarity, default=Dot()
+        S of Eq. 5.
     """
 
     similarity: Similarity = field(default_factory=Dot)
@@ -239,7 +244,7 @@ class ContrastiveWeighting:
     ----------
     similarity : Similarity
         S of Eq. 5.
-    n_negatives : int
+    n_negatives : int, default=100
         How many objects of other groups an object is held against.
     negatives : Tensor of shape (n_negatives, dim), optional
         Features that every object is held against instead, so that the weights of a group do not
@@ -279,8 +284,8 @@ class ContrastiveWeighting:
         own = in_blocks(own_score, mask)
         attended = self.similarity.between(negatives, features).detach()
         others = self._score(attended, features, negatives, mask)  # (groups, n_negatives)
-        level = torch.logaddexp(own, others.logsumexp(-1, keepdim=True))
-        return (own - level).masked_fill(~mask, 0.0)
+        normalizer = torch.logaddexp(own, others.logsumexp(-1, keepdim=True))
+        return (own - normalizer).masked_fill(~mask, 0.0)
 
     def _score(self, attended: Tensor, features: Tensor, queries: Tensor, mask: Tensor) -> Tensor:
         """Return S of queries (groups, n, dim) and the contexts they attend to, (groups, n)."""

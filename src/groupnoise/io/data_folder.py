@@ -122,7 +122,7 @@ def new_folder(
     overwrite : bool, default=False
         Whether it may.
     building : Path, optional
-        A folder of that name is kept when the block is interrupted, so that work can go on in it
+        A folder of that name is kept when the block is interrupted, so that work can resume in it
         later; by default a fresh one, which never stays.
     """
     if folder.exists() and not (overwrite and is_data_folder(folder)):

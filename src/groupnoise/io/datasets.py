@@ -275,7 +275,7 @@ def split_rows(
     ----------
     n_rows : int
         How many rows there are.
-    fractions : sequence of float, default (0.8, 0.1, 0.1), default=(0.8, 0.1, 0.1)
+    fractions : sequence of float, default=(0.8, 0.1, 0.1)
         The share of each part; they must sum to 1.
     random_state : int, numpy generator or None, default=None
         Decides the order.

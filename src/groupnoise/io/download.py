@@ -54,9 +54,9 @@ def fetch_dataset(
         it a verified copy in another searched directory is taken instead of downloading.
     progress : callable, optional
         Called as `progress(file_name, n_received, n_total)`.
-    attempts : int, default 5, default=5
+    attempts : int, default=5
         How often a transfer may be begun or resumed.
-    timeout_seconds : float, default 30, default=30.0
+    timeout_seconds : float, default=30.0
         How long to wait for the next bytes; a slow transfer that goes on is not given up.
 
     Raises

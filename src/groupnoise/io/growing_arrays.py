@@ -22,7 +22,7 @@ class ArrayWriter:
     Parameters
     ----------
     path : Path
-        A `.npy` file; replaced unless `n_rows` asks to go on with it.
+        A `.npy` file; replaced unless `n_rows` asks to append to it.
     dtype : numpy type
         Of the values.
     row_shape : tuple of int, default=()

@@ -217,9 +217,9 @@ def load_dataset(
         Its name or an alias; `list_datasets` has them all.
     data_dir : path, optional
         Searched before `GROUPNOISE_DATA`, `../shared/data` and the user's cache.
-    verify : bool, default True, default=True
+    verify : bool, default=True
         Compare each file with its known checksum first.
-    random_state : int, numpy generator or None, default 0, default=0
+    random_state : int, numpy generator or None, default=0
         Decides what is drawn in the sets that are drawn or generated.
 
     Returns

@@ -48,7 +48,7 @@ class ClickTrial:
         return fit_watched(
             self,
             estimator,
-            self._lesson(self.split.train, supervised),
+            self._training_groups(self.split.train, supervised),
             None,
             item_ids=self.clicks.item_ids,
             validation=self._watched.groups,
@@ -57,10 +57,10 @@ class ClickTrial:
     def refit(self, estimator: Any, *, supervised: bool = False) -> None:
         """Fit on the training and validation windows, for as many epochs as the estimator says."""
         parts = (self.split.train, self.split.validation)
-        lessons = Groups.concat([self._lesson(part, supervised) for part in parts])
-        estimator.fit(lessons, item_ids=self.clicks.item_ids)
+        training_groups = Groups.concat([self._training_groups(part, supervised) for part in parts])
+        estimator.fit(training_groups, item_ids=self.clicks.item_ids)
 
-    def _lesson(self, windows: Windows, supervised: bool) -> Groups:
+    def _training_groups(self, windows: Windows, supervised: bool) -> Groups:
         """Return what is learnt from windows; if supervised, only clicks that led to the next.
 
         A window without such a click keeps all of them: its target still tells what is popular.

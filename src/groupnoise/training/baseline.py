@@ -69,6 +69,11 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
         folder : path
             A model folder of this very class.
 
+        Returns
+        -------
+        object
+            The fitted classifier.
+
         Raises
         ------
         ModelFileError

@@ -67,6 +67,11 @@ class CandidateCalibration(Calibration):
             Rows that `fit` has not seen.
         candidates : array-like, sparse matrix or sequence of sets
             Their candidate labels, as in `fit`.
+
+        Returns
+        -------
+        object
+            The estimator itself.
         """
         estimator: Any = self
         check_is_fitted(estimator, "model_")

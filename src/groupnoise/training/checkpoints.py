@@ -38,7 +38,7 @@ class Checkpoints:
     keep : int, default=2
         How many saves are kept; the oldest go first.
     resume : bool, default=False
-        Whether to go on from the newest save that can be read, if there is any. Without it a
+        Whether to resume from the newest save that can be read, if there is any. Without it a
         folder that holds saves is refused.
     report : callable, optional
         Called with a sentence when a damaged save is passed over; a warning by default.
@@ -86,7 +86,18 @@ class Checkpoints:
         self._lock: FolderLock | None = None
 
     def member(self, number: int) -> Checkpoints:
-        """Return the checkpoints of one of several models that are trained in turn."""
+        """Return the checkpoints of one of several models that are trained in turn.
+
+        Parameters
+        ----------
+        number : int
+            Which of the models, from 0.
+
+        Returns
+        -------
+        Checkpoints
+            With a folder of their own inside this one.
+        """
         part = Checkpoints(
             self.folder / f"member-{number}",
             every_seconds=self.every_seconds,
@@ -99,7 +110,13 @@ class Checkpoints:
         return part
 
     def stop(self, signal_number: int = 0) -> None:
-        """Ask the training to save and stop after the step under way; safe in signal handlers."""
+        """Ask the training to save and stop after the step under way; safe in signal handlers.
+
+        Parameters
+        ----------
+        signal_number : int, default=0
+            The signal that asked for it; 0 where none did.
+        """
         self.stop_signal = signal_number
 
     @property
@@ -114,28 +131,39 @@ class Checkpoints:
         The lock is the operating system's, so that a process that is killed leaves none behind.
         Members share that of the whole, which is theirs until the last one is trained.
 
+        Yields
+        ------
+        FolderLock
+            The lock, taken.
+
         Raises
         ------
         CheckpointError
-            If another training holds the folder and goes on doing so for some seconds.
+            If another training holds the folder and keeps it for some seconds.
         """
-        whole = self._parent or self
-        if whole._lock is not None:
-            yield whole._lock
+        root = self._parent or self
+        if root._lock is not None:
+            yield root._lock
             return
-        if whole.folder.exists() and not whole.folder.is_dir():
-            raise CheckpointError(f"{whole.folder} is a file; give a folder for the checkpoints.")
-        lock = FolderLock(whole.folder)
+        if root.folder.exists() and not root.folder.is_dir():
+            raise CheckpointError(f"{root.folder} is a file; give a folder for the checkpoints.")
+        lock = FolderLock(root.folder)
         lock.acquire()
-        whole._lock = lock
+        root._lock = lock
         try:
             yield lock
         finally:
-            whole._lock = None
+            root._lock = None
             lock.release()
 
     def saves(self) -> list[Path]:
-        """Return the folders of the saves, oldest first."""
+        """Return the folders of the saves, oldest first.
+
+        Returns
+        -------
+        list of Path
+            Empty where nothing was saved.
+        """
         return sorted(self.folder.glob(f"{SAVED}[0-9]*"))
 
     def clear(self) -> None:
@@ -152,7 +180,13 @@ class Checkpoints:
                 self.folder.rmdir()
 
     def next_number(self) -> int:
-        """Return the number of the next save."""
+        """Return the number of the next save.
+
+        Returns
+        -------
+        int
+            From 1.
+        """
         saves = self.saves()
         return 1 + int(saves[-1].name.removeprefix(SAVED)) if saves else 1
 
@@ -170,18 +204,34 @@ class Checkpoints:
     def _check_same_members(self) -> None:
         """Members save in folders of their own, where one model would not look for its saves."""
         if self._parent is not None:
-            whole, other, kind = self._parent.folder, self._parent.saves(), "one model"
+            root, other, kind = self._parent.folder, self._parent.saves(), "one model"
         else:
-            whole, other, kind = self.folder, [*self.folder.glob("member-*")], "several members"
+            root, other, kind = self.folder, [*self.folder.glob("member-*")], "several members"
         if other:
             raise CheckpointError(
-                f"{whole} holds the checkpoints of {kind}; go on with the same n_members or give "
+                f"{root} holds the checkpoints of {kind}; resume with the same n_members or give "
                 "another folder."
             )
 
     @contextmanager
     def writing(self, number: int) -> Iterator[Path]:
-        """Yield a folder to write a save in, and remove it if the block fails."""
+        """Yield a folder to write a save in, and remove it if the block fails.
+
+        Parameters
+        ----------
+        number : int
+            The number of the save.
+
+        Yields
+        ------
+        Path
+            An empty folder that does not count as a save yet.
+
+        Raises
+        ------
+        CheckpointError
+            If it cannot be written.
+        """
         partial = self.folder / f"{PARTIAL}{number:06d}"
         try:
             partial.mkdir(parents=True, exist_ok=True)
@@ -193,7 +243,18 @@ class Checkpoints:
             raise CheckpointError(self._refusal(partial, error)) from error
 
     def publish(self, number: int) -> Path:
-        """Turn a written save into the newest one, and drop the oldest."""
+        """Turn a written save into the newest one, and drop the oldest.
+
+        Parameters
+        ----------
+        number : int
+            The number of the save that was written.
+
+        Returns
+        -------
+        Path
+            Its folder.
+        """
         saved = self.folder / f"{SAVED}{number:06d}"
         (self.folder / f"{PARTIAL}{number:06d}").rename(saved)
         sync_folder(self.folder)
@@ -202,7 +263,13 @@ class Checkpoints:
         return saved
 
     def drop(self, saved: Path) -> None:
-        """Remove a save; killed in the middle of it, nothing remains that looks like one."""
+        """Remove a save; killed in the middle of it, nothing remains that looks like one.
+
+        Parameters
+        ----------
+        saved : Path
+            The folder of the save.
+        """
         gone = saved.with_name(f"{PARTIAL}{saved.name}")
         saved.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
@@ -254,6 +321,10 @@ def stop_on_signals(checkpoints: Checkpoints) -> Iterator[None]:
     ----------
     checkpoints : Checkpoints
         What the training saves to.
+
+    Yields
+    ------
+    None
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -51,7 +51,7 @@ class ObjectScores(NamedTuple):
     Attributes
     ----------
     chosen : int64 ndarray of shape (n_groups,)
-        Place inside its group of the object that matches best.
+        Position inside its group of the object that matches best.
     scores : ndarray of shape (n_objects,)
         Matching score of every object, groups one after the other.
     log_weight : ndarray of shape (n_objects,)
@@ -187,15 +187,15 @@ class MatchingEstimator(BaseEstimator):
             checkpoints=checkpoint,
             settings=self._settings(),
         )
-        self.model_ = workers.whole(model)
+        self.model_ = workers.gather(model)
 
     def _score(self, validate: Validate, model: MatchingModel, workers: Workers) -> float:
         """Let the first worker score the estimator; the others only lend it their parts."""
-        self.model_ = workers.whole(model)
+        self.model_ = workers.gather(model)
         return validate(self) if workers.rank == 0 else 0.0
 
     def _settings(self) -> dict[str, Any]:
-        """Return what must be unchanged for a saved training to go on, beside its data."""
+        """Return what must be unchanged for a saved training to resume, beside its data."""
         parameters = self.get_params(deep=False)
         del parameters["on_epoch"]  # reports, and decides nothing
         names = self.classes_ if hasattr(self, "classes_") else self.items_
@@ -273,7 +273,13 @@ class MatchingEstimator(BaseEstimator):
         return generator_from(self.random_state)
 
     def save(self, path: Path | str) -> None:
-        """Write the fitted model to a folder (safetensors and JSON; see the docs on files)."""
+        """Write the fitted model to a folder (safetensors and JSON; see the docs on files).
+
+        Parameters
+        ----------
+        path : Path or str
+            A folder; it appears whole or not at all.
+        """
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "model_")
@@ -300,6 +306,11 @@ class MatchingEstimator(BaseEstimator):
             What :meth:`save` wrote.
         encoder : nn.Module, optional
             The architecture of an encoder of the user's own; its weights come from the file.
+
+        Returns
+        -------
+        object
+            The fitted estimator, of the class that was saved.
         """
         manifest, arrays = read_model(path, kind=cls.__name__)
         with whole_model(path):
@@ -347,20 +358,20 @@ def mean_output(outputs: list[LossOutput]) -> LossOutput:
 
 def object_scores(outputs: list[tuple[LossOutput, Tensor]]) -> ObjectScores:
     """Put the outputs of several batches, each with its mask, in one table."""
-    chosen, scores, weights, shares, sizes = [], [], [], [], []
+    chosen, scores, weights, responsibilities, sizes = [], [], [], [], []
     for output, mask in outputs:
-        # A mask may have gaps (candidate labels), so a place in the row is not one in the group.
+        # A mask may have gaps (candidate labels), so a position in the row is not one in the group.
         rank = torch.cumsum(mask, -1) - 1
         best = output.scores.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)
         chosen.append(rank.gather(-1, best).squeeze(-1).numpy())
         scores.append(output.scores[mask].numpy())
         weights.append(output.log_weight[mask].numpy())
-        shares.append(output.responsibility[mask].numpy())
+        responsibilities.append(output.responsibility[mask].numpy())
         sizes.append(mask.sum(-1).numpy())
     return ObjectScores(
         np.concatenate(chosen),
         np.concatenate(scores),
         np.concatenate(weights),
-        np.concatenate(shares),
+        np.concatenate(responsibilities),
         np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
     )

@@ -36,9 +36,8 @@ class TrainingPlan:
         best left at its end: the epoch that looks best on few rows is mostly a lucky one.
     shuffle_pool : int, optional
         For groups on disk that do not fit in memory: how many are mixed at a time, see
-        :func:`groupnoise.core.batching.pooled_batch_rows`; a million is a good number. None mixes
-        all,
-        which takes 32 bytes of memory for each.
+        :func:`groupnoise.core.batching.pooled_batch_rows`; a million is a good number. None
+        mixes all, which takes 32 bytes of memory for each.
     """
 
     max_epochs: int = 50
@@ -63,7 +62,18 @@ class TrainingPlan:
             check_count("shuffle_pool", self.shuffle_pool)
 
     def rate_at(self, progress: float) -> float:
-        """Return the learning rate after a share `progress` of the training."""
+        """Return the learning rate after a fraction `progress` of the training.
+
+        Parameters
+        ----------
+        progress : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        float
+            The learning rate of that step.
+        """
         if self.schedule == "cosine":
             return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * progress))
         if self.schedule == "linear":
@@ -73,6 +83,11 @@ class TrainingPlan:
 
 class History:
     """Records of a training run, one dictionary per epoch.
+
+    Parameters
+    ----------
+    records : list of dict, optional
+        One record per epoch; empty at the beginning.
 
     Examples
     --------
@@ -88,15 +103,38 @@ class History:
         self.best_epoch: int | None = None
 
     def append(self, record: dict[str, Any]) -> None:
-        """Add the record of an epoch."""
+        """Add the record of an epoch.
+
+        Parameters
+        ----------
+        record : dict
+            What the epoch that has ended brought.
+        """
         self.records.append(record)
 
     def column(self, name: str) -> list[Any]:
-        """Return one value per epoch, None where it was not recorded."""
+        """Return one value per epoch, None where it was not recorded.
+
+        Parameters
+        ----------
+        name : str
+            A field of the records.
+
+        Returns
+        -------
+        list
+            Its value in each epoch.
+        """
         return [record.get(name) for record in self.records]
 
     def as_columns(self) -> dict[str, list[Any]]:
-        """Return the table by columns, as polars.DataFrame and pandas.DataFrame take it."""
+        """Return the table by columns, as polars.DataFrame and pandas.DataFrame take it.
+
+        Returns
+        -------
+        dict of str to list
+            One list per field, as JSON holds it.
+        """
         names = dict.fromkeys(name for record in self.records for name in record)
         return {name: self.column(name) for name in names}
 

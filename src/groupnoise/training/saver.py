@@ -37,7 +37,7 @@ def identity_of(
     parts: Mapping[str, Any],
     data: Iterable[NDArray[Any] | Tensor | None],
 ) -> dict[str, Any]:
-    """Return all that must be the same for a training to go on, as JSON holds it.
+    """Return all that must be the same for a training to resume, as JSON holds it.
 
     Parameters
     ----------
@@ -68,14 +68,14 @@ def check_same_training(where: object, saved: Mapping[str, Any], now: Mapping[st
         if isinstance(then, dict) and isinstance(here, dict):
             if FINGERPRINT in then:
                 raise CheckpointError(
-                    f"the {name} differ from those that {where} was trained on; go on with the "
+                    f"the {name} differ from those that {where} was trained on; resume with the "
                     "same or start over in another folder."
                 )
             check_same_training(
                 where, *({f"{name}.{k}": v for k, v in d.items()} for d in (then, here))
             )
         raise CheckpointError(
-            f"{where} was saved with {name} {then!r}, but now it is {here!r}; go on with the same "
+            f"{where} was saved with {name} {then!r}, but now it is {here!r}; resume with the same "
             "settings or start over in another folder."
         )
 
@@ -171,7 +171,7 @@ class Saver:
         saves = self.checkpoints.saves()
         for saved in reversed(saves):
             problem = self._read(saved, state)
-            # Workers must go on from the same save, even if one of them alone cannot.
+            # Workers must resume from the same save, even if one of them alone cannot.
             (n_problems,) = self.workers.sum(float(problem is not None))
             if not n_problems:
                 return
@@ -203,7 +203,7 @@ class Saver:
             return error
         return None
 
-    def wishes(self) -> tuple[float, float]:
+    def pending(self) -> tuple[float, float]:
         """Return (1 if a stop was asked for, 1 if a save is due), to be summed over workers."""
         stop = self.checkpoints.requested_stop is not None
         return float(stop), float(self.workers.rank == 0 and self._is_due())

@@ -84,7 +84,7 @@ class TrainingState:
     seconds : float
         The time they took.
     order_at_epoch : dict
-        State of `order` when the epoch under way began: with `step` it is the place in the data.
+        State of `order` when the epoch under way began: with `step` it is the position in the data.
     global_draw : Tensor
         State of torch's global generator when the training began; only an encoder of the user's
         own draws from it.
@@ -160,11 +160,11 @@ def pack_state(state: TrainingState) -> tuple[dict[str, Any], dict[str, NDArray[
     for name, tensor in (state.best.weights or {}).items():
         tensors[BEST + name] = tensor
     numbers: dict[str, Any] = {}
-    for place, name, value in _moments(state):
+    for position, name, value in _moments(state):
         if isinstance(value, Tensor):
-            tensors[f"{MOMENTS}{place}.{name}"] = value
+            tensors[f"{MOMENTS}{position}.{name}"] = value
         else:
-            numbers.setdefault(place, {})[name] = value
+            numbers.setdefault(position, {})[name] = value
     for name, generator in _generators(state):
         tensors[GENERATORS + name] = generator.get_state()
     if not torch.equal(torch.get_rng_state(), state.global_draw):
@@ -227,9 +227,9 @@ def _moments(state: TrainingState) -> Iterator[tuple[str, str, Any]]:
     """Yield (optimiser and parameter, name, value) of all that the optimisers remember."""
     for number, optimizer in enumerate(state.optimizers):
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        for place, parameter in enumerate(parameters):
+        for position, parameter in enumerate(parameters):
             for name, value in optimizer.state.get(parameter, {}).items():
-                yield f"{number}.{place}", name, value
+                yield f"{number}.{position}", name, value
 
 
 def _restore_moments(
@@ -238,8 +238,8 @@ def _restore_moments(
     # Optimizer.load_state_dict would cast every moment to the type of its parameter.
     for number, optimizer in enumerate(state.optimizers):
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        for place, parameter in enumerate(parameters):
-            key = f"{number}.{place}"
+        for position, parameter in enumerate(parameters):
+            key = f"{number}.{position}"
             kept = _below(f"{key}.", tensors)
             moments = {**numbers.get(key, {}), **{name: t.clone() for name, t in kept.items()}}
             if moments:

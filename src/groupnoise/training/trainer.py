@@ -73,9 +73,9 @@ def train(
     workers : Workers, optional
         The processes that share this training; by default this one trains alone.
     checkpoints : Checkpoints, optional
-        Where the training saves itself, and goes on from.
+        Where the training saves itself and resumes from.
     settings : mapping of str to object, optional
-        What beside the arguments above must be unchanged for a saved training to go on, such as
+        What beside the arguments above must be unchanged for a saved training to resume, such as
         the names of the targets.
 
     Returns
@@ -143,7 +143,7 @@ class _Training:
     watch: StepWatch = field(default_factory=StepWatch)
 
     def run(self, state: TrainingState) -> None:
-        """Go on from a state to the end."""
+        """Resume from a state and train to the end."""
         try:
             if not state.is_over(self.plan):
                 self._run_epochs(state)
@@ -173,8 +173,8 @@ class _Training:
             started = time.perf_counter()
             state.learning_rate = self.plan.rate_at(self._progress(state))
             loss = self.workers.loss(self._per_group(state, rows), rows)
-            wishes = (0.0, 0.0) if self.saver is None else self.saver.wishes()
-            value, stop, due = self.workers.sum(loss.item(), *wishes)
+            pending = (0.0, 0.0) if self.saver is None else self.saver.pending()
+            value, stop, due = self.workers.sum(loss.item(), *pending)
             self._check_finite_loss(value, state, rows)
             self._descend(state, loss)
             state.loss_sum += value * len(rows)
@@ -244,7 +244,7 @@ class _Training:
         return value
 
     def _progress(self, state: TrainingState) -> float:
-        """Return the share of the training that is done, 1 in its last step."""
+        """Return the fraction of the training that is done, 1 in its last step."""
         n_steps = self.plan.max_epochs * self._steps_per_epoch
         return self._steps_done(state) / max(1, n_steps - 1)
 

@@ -1,7 +1,7 @@
 """What the training loop asks of the processes that share one training.
 
 Every worker holds the same plan, draws the same order of groups and the same candidates from the
-same generators, and takes its share of each batch; together they make the steps one would make.
+same generators, and takes its part of each batch; together they make the steps one would make.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Workers(Protocol):
         """Return once every worker has come here."""
         ...
 
-    def logsumexp(self, levels: Tensor) -> Tensor:
+    def logsumexp(self, log_normalizers: Tensor) -> Tensor:
         """Return the log-sum-exp over workers of each entry, with its gradient."""
         ...
 
@@ -84,7 +84,7 @@ class Workers(Protocol):
         """
         ...
 
-    def whole(self, model: MatchingModel) -> MatchingModel:
+    def gather(self, model: MatchingModel) -> MatchingModel:
         """Return the model that answers alone, on the first worker; the others keep their part."""
         ...
 
@@ -113,9 +113,9 @@ class OneWorker:
     def wait(self) -> None:
         """Do nothing: nobody is behind."""
 
-    def logsumexp(self, levels: Tensor) -> Tensor:
-        """Return the levels themselves."""
-        return levels
+    def logsumexp(self, log_normalizers: Tensor) -> Tensor:
+        """Return them as they are: one worker has all objects."""
+        return log_normalizers
 
     def item_model(
         self,
@@ -132,6 +132,6 @@ class OneWorker:
             n_items, dim, shared=shared, has_bias=has_bias, std=std, generator=generator
         )
 
-    def whole(self, model: MatchingModel) -> MatchingModel:
+    def gather(self, model: MatchingModel) -> MatchingModel:
         """Return the model itself."""
         return model

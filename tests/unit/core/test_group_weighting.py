@@ -73,7 +73,7 @@ def test_contrastive_weights_equal_the_loops(kind, n_negatives):
 
 
 @pytest.mark.parametrize("n_negatives", [1, 2, 7, 100])
-def test_strangers_never_come_from_the_group_itself(n_negatives):
+def test_negatives_never_come_from_the_group_itself(n_negatives):
     mask = torch.arange(max(SIZES)) < torch.tensor(SIZES).unsqueeze(-1)
     rows = torch.arange(len(SIZES)).double()[:, None, None].expand(-1, max(SIZES), 1)
     negatives = ContrastiveWeighting(Dot(), n_negatives)._negatives(rows, mask)

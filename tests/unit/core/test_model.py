@@ -62,10 +62,10 @@ def test_objects_and_targets_encoded_together_equal_those_encoded_apart(shared, 
 @pytest.mark.parametrize("shared", [True, False])
 def test_all_targets_need_no_lookup_and_have_the_same_gradient(shared, sparse):
     model = table_model(n_objects=8, n_targets=5, shared=shared, sparse=sparse, scale=0.5)
-    objects, wanted = torch.tensor([0, 7, 2]), torch.tensor([4, 1])
-    together = model.encode_with_all_targets(objects, wanted)
+    objects, target_ids = torch.tensor([0, 7, 2]), torch.tensor([4, 1])
+    together = model.encode_with_all_targets(objects, target_ids)
     everything = model.encode_targets(torch.arange(5))
-    apart = (model.encode_objects(objects), model.encode_targets(wanted), everything)
+    apart = (model.encode_objects(objects), model.encode_targets(target_ids), everything)
     leaves = list(model.parameters())
     for actual, expected in zip(together, apart, strict=True):
         assert torch.equal(actual, expected)

@@ -54,9 +54,9 @@ def test_a_sample_of_nothing_but_the_target_gives_certainty_and_no_gradient():
 
 def test_every_negative_drawn_once_without_correction_is_the_full_softmax():
     class EveryId:
-        def draw(self, wanted, generator):
-            drawn = SampledCandidates(5, 5, corrected=False).draw(wanted, generator)
-            return type(drawn)(torch.arange(5), None, holds_wanted=False)
+        def draw(self, target_ids, generator):
+            drawn = SampledCandidates(5, 5, corrected=False).draw(target_ids, generator)
+            return type(drawn)(torch.arange(5), None, holds_targets=False)
 
     model = table_model(n_objects=6, n_targets=5, has_bias=True)
     batch = id_batch([3, 1, 2], n_ids=6, n_targets=5)
@@ -108,8 +108,8 @@ def test_probabilities_sum_to_one_and_hold_the_pair():
     matching = PairMatching(FullCandidates(5), with_probabilities=True)(model, batch, generator())
     mass = matching.log_probabilities[batch.mask].exp().sum(-1)
     torch.testing.assert_close(mass, torch.ones_like(mass))
-    wanted = batch.targets.view(-1, 1, 1).expand(-1, batch.mask.shape[1], 1)
-    of_target = matching.log_probabilities.gather(-1, wanted).squeeze(-1)
+    target_ids = batch.targets.view(-1, 1, 1).expand(-1, batch.mask.shape[1], 1)
+    of_target = matching.log_probabilities.gather(-1, target_ids).squeeze(-1)
     torch.testing.assert_close(of_target[batch.mask], matching.log_pair[batch.mask])
     plain = PairMatching(FullCandidates(5))(model, batch, generator())
     torch.testing.assert_close(plain.log_pair, matching.log_pair)

@@ -135,6 +135,11 @@ def estimate_cost(size: TrainingSize, machine: Machine, *, workers: int) -> Cost
     workers : int
         How many processes share it.
 
+    Returns
+    -------
+    Cost
+        `workers`, `machines`, `bytes_per_worker`, `bytes_to_save`, `seconds_per_step`, `hours`.
+
     Examples
     --------
     >>> size = TrainingSize(n_groups=10**9, n_items=10**8, dim=64)

@@ -45,6 +45,10 @@ TIMEOUT = timedelta(minutes=30)
 def process_group() -> Iterator[None]:
     """Join the group of processes that torchrun (or Ray) described in the environment.
 
+    Yields
+    ------
+    None
+
     Raises
     ------
     TrainingError
@@ -131,7 +135,7 @@ def _sentence(rank: int, workers: int, failure: ProcessFailure) -> str:
         name = signal.Signals(-failure.exitcode).name
         return (
             f"worker {rank} of {workers} was killed by {name}, and no restart is left; fit with "
-            "--checkpoint and --max-restarts to go on by itself after a loss."
+            "--checkpoint and --max-restarts to resume by itself after a loss."
         )
     message: Any = failure.message  # declared as text, but structured where an error was recorded
     if failure.exitcode == REFUSED and isinstance(message, dict):

@@ -25,23 +25,23 @@ class RowExchange:
 
     Attributes
     ----------
-    place : int64 Tensor of shape (n,)
-        Which received row each id asked for is; distinct ids travel once.
-    asked : list of int
+    position : int64 Tensor of shape (n,)
+        Which received row each id is; distinct ids travel once.
+    requested : list of int
         How many rows this worker gets from each worker.
-    wanted : list of int
+    served : list of int
         How many rows each worker gets from this one.
-    wanted_rows : int64 Tensor of shape (sum of wanted,)
+    served_rows : int64 Tensor of shape (sum of served,)
         Which rows of its own shard they are.
-    wanted_as_target : bool Tensor of shape (sum of wanted,)
+    served_as_target : bool Tensor of shape (sum of served,)
         Which of them are looked up as targets, so that their bias is read too.
     """
 
-    place: Tensor
-    asked: list[int]
-    wanted: list[int]
-    wanted_rows: Tensor
-    wanted_as_target: Tensor
+    position: Tensor
+    requested: list[int]
+    served: list[int]
+    served_rows: Tensor
+    served_as_target: Tensor
 
     @classmethod
     def agree(cls, ids: Tensor, n_ids: int, n_objects: int | None = None) -> RowExchange:
@@ -60,43 +60,43 @@ class RowExchange:
         count = dist.get_world_size()
         stride = n_own_rows(n_ids, 0, count)  # no worker owns more
         # Sorting by owner first, by row second, makes distinct ids and message order one step.
-        keys, place = torch.unique((ids % count) * stride + ids // count, return_inverse=True)
-        asked = torch.bincount(keys // stride, minlength=count)
+        keys, position = torch.unique((ids % count) * stride + ids // count, return_inverse=True)
+        requested = torch.bincount(keys // stride, minlength=count)
         as_target = torch.zeros_like(keys)
-        as_target[place[len(ids) if n_objects is None else n_objects :]] = 1
-        wanted = torch.empty_like(asked)
-        dist.all_to_all_single(wanted, asked)
-        sends, receives = asked.tolist(), wanted.tolist()
+        as_target[position[len(ids) if n_objects is None else n_objects :]] = 1
+        served = torch.empty_like(requested)
+        dist.all_to_all_single(served, requested)
+        sends, receives = requested.tolist(), served.tolist()
         questions = _swap(2 * (keys % stride) + as_target, receives, sends)
-        return cls(place, sends, receives, questions // 2, questions % 2 == 1)
+        return cls(position, sends, receives, questions // 2, questions % 2 == 1)
 
     def send(self, rows: Tensor) -> Tensor:
-        """Send each wanted row to who asked for it, and gradients back the same way.
+        """Send each row to the worker that requested it, and gradients back the same way.
 
         Parameters
         ----------
-        rows : Tensor of shape (sum of wanted, width)
-            What the others, and this worker itself, asked for.
+        rows : Tensor of shape (sum of served, width)
+            What the others, and this worker itself, requested.
 
         Returns
         -------
         Tensor of shape (n, width)
-            The row of each id that this worker asked for.
+            The row of each id that this worker requested.
         """
         received: Tensor = _Send.apply(rows, self)  # type: ignore[no-untyped-call]
-        return received.index_select(0, self.place)
+        return received.index_select(0, self.position)
 
 
 class _Send(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, exchange: RowExchange) -> Tensor:
         ctx.exchange = exchange
-        return _swap(rows, exchange.asked, exchange.wanted)
+        return _swap(rows, exchange.requested, exchange.served)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
-        return _swap(upstream, ctx.exchange.wanted, ctx.exchange.asked), None
+        return _swap(upstream, ctx.exchange.served, ctx.exchange.requested), None
 
 
 def _swap(rows: Tensor, receives: list[int], sends: list[int]) -> Tensor:
@@ -123,7 +123,7 @@ class ShardedEmbedding(EmbeddingEncoder):
     dim : int
         Width of the vectors.
     std : float
-        Deviation of the initial values.
+        Standard deviation of the initial values.
     generator : torch.Generator
         Decides the initial values; the same on every worker.
     """
@@ -139,7 +139,7 @@ class ShardedEmbedding(EmbeddingEncoder):
     def forward(self, ids: Tensor) -> Tensor:
         """Map ids (n,) to vectors (n, dim), wherever they lie."""
         exchange = RowExchange.agree(ids, self.n_ids)
-        return exchange.send(look_up(self.weight, exchange.wanted_rows))
+        return exchange.send(look_up(self.weight, exchange.served_rows))
 
 
 class ShardedItemModel(MatchingModel):
@@ -156,7 +156,7 @@ class ShardedItemModel(MatchingModel):
     has_bias : bool
         Whether every item has a bias as a target.
     std : float
-        Deviation of the initial vectors.
+        Standard deviation of the initial vectors.
     generator : torch.Generator
         Decides the initial vectors; the same on every worker.
     """
@@ -197,13 +197,13 @@ class ShardedItemModel(MatchingModel):
             return torch.cat([self.encode_objects(objects), self.encode_targets(target_ids)])
         ids = torch.cat([objects, target_ids])
         exchange = RowExchange.agree(ids, self.n_targets, n_objects=len(objects))
-        rows = look_up(self.target_encoder.weight, exchange.wanted_rows)
+        rows = look_up(self.target_encoder.weight, exchange.served_rows)
         if self.bias is None:
             return exchange.send(rows)
-        # A bias that was not asked for must not get a gradient, not even one of zeros: the
+        # A bias that was not requested must not get a gradient, not even one of zeros: the
         # optimiser moves every row that has one.
-        as_target = exchange.wanted_as_target.unsqueeze(-1)
-        biases = look_up(self.bias, exchange.wanted_rows[exchange.wanted_as_target])
+        as_target = exchange.served_as_target.unsqueeze(-1)
+        biases = look_up(self.bias, exchange.served_rows[exchange.served_as_target])
         column = rows.new_zeros(len(rows), 1).masked_scatter(as_target, biases)
         received = exchange.send(torch.cat([rows, column], dim=1))
         vectors: Tensor
@@ -223,7 +223,7 @@ class ShardedItemModel(MatchingModel):
         if fetched is not None and fetched[0] is ids:
             return fetched[1]
         exchange = RowExchange.agree(ids, self.n_targets)
-        return exchange.send(look_up(self.bias, exchange.wanted_rows)).squeeze(-1)
+        return exchange.send(look_up(self.bias, exchange.served_rows)).squeeze(-1)
 
     @torch.no_grad()
     def gather(self) -> MatchingModel | None:
