@@ -49,7 +49,7 @@ weightings = st.sampled_from(
         ContrastiveWeighting(NegativeKL(), 3),
     ]
 )
-without_strangers = st.sampled_from(
+without_negatives = st.sampled_from(
     [None, SigmoidWeighting(Dot(0.5)), SigmoidWeighting(NegativeKL())]
 )
 fills = st.sampled_from([LOUD, -LOUD, math.nan, math.inf])
@@ -85,7 +85,7 @@ def test_padding_changes_neither_loss_nor_gradient(sizes, seed, selection, weigh
 
 
 @steady
-@given(ragged_sizes, seeds, selections, without_strangers)
+@given(ragged_sizes, seeds, selections, without_negatives)
 def test_padding_of_a_batch_changes_neither_loss_nor_gradient(sizes, seed, selection, weighting):
     groups = id_groups(sizes, n_ids=6, n_targets=N_TARGETS, seed=seed)
     batch = collate(groups, np.arange(len(sizes)))
@@ -108,7 +108,7 @@ def test_padding_of_a_batch_changes_neither_loss_nor_gradient(sizes, seed, selec
 
 
 @steady
-@given(ragged_sizes, seeds, selections, without_strangers)
+@given(ragged_sizes, seeds, selections, without_negatives)
 def test_object_order_changes_neither_loss_nor_gradient(sizes, seed, selection, weighting):
     loss, targets = dense_loss(selection, weighting), targets_of(sizes, seed)
     logits, mask = ragged_tensor(sizes, N_TARGETS, seed=seed)
@@ -124,7 +124,7 @@ def test_object_order_changes_neither_loss_nor_gradient(sizes, seed, selection, 
 
 
 @steady
-@given(st.integers(1, 6), seeds, selections, without_strangers)
+@given(st.integers(1, 6), seeds, selections, without_negatives)
 def test_a_group_of_one_is_ordinary_cross_entropy(n_groups, seed, selection, weighting):
     logits, mask = ragged_tensor([1] * n_groups, N_TARGETS, seed=seed, pad_to=3)
     targets = targets_of([1] * n_groups, seed)
@@ -151,7 +151,7 @@ def test_identical_objects_get_identical_weights(size, seed, weighting):
 
 
 @steady
-@given(ragged_sizes, seeds, without_strangers)
+@given(ragged_sizes, seeds, without_negatives)
 def test_max_loss_is_between_marginal_loss_and_log_size_above_it(sizes, seed, weighting):
     logits, mask = ragged_tensor(sizes, N_TARGETS, seed=seed)
     targets = targets_of(sizes, seed)
@@ -219,7 +219,7 @@ def test_reductions_put_the_same_losses_together(sizes, seed, selection, weighti
 
 
 @steady
-@given(ragged_sizes, seeds, selections, without_strangers)
+@given(ragged_sizes, seeds, selections, without_negatives)
 def test_a_group_does_not_depend_on_the_others_of_its_batch(sizes, seed, selection, weighting):
     logits, mask = ragged_tensor(sizes, N_TARGETS, seed=seed)
     targets, loss = targets_of(sizes, seed), dense_loss(selection, weighting)

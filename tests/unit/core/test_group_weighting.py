@@ -81,7 +81,7 @@ def test_negatives_never_come_from_the_group_itself(n_negatives):
     assert (negatives.squeeze(-1) != torch.arange(len(SIZES)).unsqueeze(-1)).all()
 
 
-def test_a_single_group_meets_no_strangers_and_weighs_all_objects_alike():
+def test_a_single_group_meets_no_negatives_and_weighs_all_objects_alike():
     features, mask = ragged_tensor([4], 3)
     assert (ContrastiveWeighting()(features, mask) == 0).all()
 

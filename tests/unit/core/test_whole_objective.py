@@ -23,7 +23,7 @@ from groupnoise.core import (
     TopK,
 )
 
-N_IDS, N_TARGETS, N_STRANGERS = 6, 5, 3
+N_IDS, N_TARGETS, N_NEGATIVES = 6, 5, 3
 SIZES = ([3, 1, 2], [1, 4, 2, 2], [2], [1, 1])
 STRENGTH = 0.7
 
@@ -52,7 +52,7 @@ def contrastive(similarity):
     def log_weights(features, row):
         if len(features) == 1:
             return [0.0] * len(features[0])
-        negatives = reference.negatives_of(features, row, N_STRANGERS)
+        negatives = reference.negatives_of(features, row, N_NEGATIVES)
         return reference.log_contrastive_weights(features[row], negatives, similarity)
 
     return log_weights
@@ -61,10 +61,10 @@ def contrastive(similarity):
 WEIGHTINGS = {
     "none": (None, None),
     "sigmoid_dot": (SigmoidWeighting(Dot(0.5)), sigmoid(dot)),
-    "contrastive_dot": (ContrastiveWeighting(Dot(0.5), N_STRANGERS), contrastive(dot)),
+    "contrastive_dot": (ContrastiveWeighting(Dot(0.5), N_NEGATIVES), contrastive(dot)),
     "sigmoid_neg_kl": (SigmoidWeighting(NegativeKL(1.5)), sigmoid(negative_kl)),
     "contrastive_neg_kl": (
-        ContrastiveWeighting(NegativeKL(1.5), N_STRANGERS),
+        ContrastiveWeighting(NegativeKL(1.5), N_NEGATIVES),
         contrastive(negative_kl),
     ),
 }
