@@ -13,6 +13,8 @@ import pytest
 from click_journeys import asked_histories, read_answers, serving, shop_histories, write_log
 from groupnoise import Groups, MaxMatchingRecommender, load_model
 from groupnoise.clicks import rank_targets
+from groupnoise.clicks.baselines import CooccurrenceRecommender, ItemCFRecommender
+from groupnoise.recall import RecallOptions, open_artifact
 
 TINY = {
     "dim": 8,
@@ -138,6 +140,20 @@ def test_an_answer_does_not_depend_on_who_else_asks(case):
         alone, score = model.recommend([history], top=8)
         np.testing.assert_array_equal(alone[0], together[row])
         np.testing.assert_allclose(score[0], scores[row], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scope", ["group", "last"])
+@pytest.mark.parametrize("baseline", [CooccurrenceRecommender, ItemCFRecommender])
+def test_a_baseline_of_neighbours_answers_alike_from_an_artifact(baseline, scope, tmp_path):
+    model = baseline(scope=scope).fit(shop_histories())
+    asked = asked_histories()
+    ids, scores = model.recommend(asked, top=8)
+    model.export(tmp_path)
+    artifact = open_artifact(tmp_path)
+    answer = artifact.recall(asked, RecallOptions(top=8))
+    np.testing.assert_array_equal(model.items_[answer.positions], ids)
+    np.testing.assert_allclose(answer.scores, scores, rtol=1e-4)
+    assert artifact.clicks_used() == ("the last click" if scope == "last" else "all clicks")
 
 
 @pytest.mark.parametrize("case", [{}, *TOGETHER, {"scope": "last"}], ids=named)

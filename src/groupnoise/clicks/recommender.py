@@ -183,6 +183,7 @@ class Recommender(BaseEstimator):
             indices=indices,
             scores=scores,
             popularity=self.popularity_,
+            scope=getattr(self, "scope", "group"),
             **described,
         )
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.scoring import ScoringRule
-from groupnoise.core.checks import check_features, check_finite
+from groupnoise.clicks.scoring import SCOPES, ScoringRule
+from groupnoise.core.checks import check_choice, check_features, check_finite
 from groupnoise.exceptions import (
     DataError,
     GroupNoiseError,
@@ -121,6 +121,7 @@ def write_neighbour_artifact(
     titles: Sequence[str] | None = None,
     categories: Sequence[str | Sequence[str]] | None = None,
     card: Mapping[str, Any] | None = None,
+    scope: str = "group",
 ) -> str:
     """Write item-to-item neighbours as an artifact folder; return its version.
 
@@ -133,7 +134,15 @@ def write_neighbour_artifact(
     indices, scores : ndarray of shape (n_pairs,)
         The neighbours' positions, and how strongly the item leads to each; a history is answered
         by the sum over its clicks.
+    scope : {"group", "last"}, default="group"
+        Whether all clicks of a history speak, or the last one alone.
+
+    Returns
+    -------
+    str
+        The version.
     """
+    check_choice("scope", scope, SCOPES)
     item_arrays, category_names = pack_items(
         ids=ids, popularity=popularity, titles=titles, categories=categories
     )
@@ -148,7 +157,8 @@ def write_neighbour_artifact(
         raise DataError(f"indices must lie between 0 and {n_items - 1}.")
     check_finite("scores", strengths)
     arrays = {**item_arrays, "indptr": begins, "indices": neighbours, "scores": strengths}
-    return _write(folder, {"kind": "neighbours"}, arrays, category_names, card)
+    manifest = {"kind": "neighbours", "scoring": {"scope": scope}}
+    return _write(folder, manifest, arrays, category_names, card)
 
 
 def open_artifact(
@@ -258,7 +268,11 @@ def _ranker(
 ) -> Ranker:
     kind = manifest.get("kind")
     if kind == "neighbours":
-        return NeighbourRanker(arrays["indptr"], arrays["indices"], arrays["scores"])
+        scope = manifest["scoring"].get("scope")
+        check_choice("scope", scope, SCOPES)
+        return NeighbourRanker(
+            arrays["indptr"], arrays["indices"], arrays["scores"], arrays["popularity"], scope
+        )
     if kind != "vectors":
         raise ModelFileError(f"this release reads no artifact of kind {kind!r}; upgrade it.")
     exact = VectorRanker(_stored_vectors(manifest, arrays))

@@ -111,12 +111,25 @@ class NeighbourRanker:
         The neighbours' positions.
     scores : float32 ndarray of shape (n_pairs,)
         How strongly the item leads to the neighbour.
+    popularity : ndarray of shape (n_items,)
+        Of equal sums the more popular item comes first.
+    scope : {"group", "last"}, default="group"
+        Whether all clicks of a history speak, or the last one alone, unless a request says.
     """
 
-    def __init__(self, indptr: IntArray, indices: IntArray, scores: Float32Array) -> None:
+    def __init__(
+        self,
+        indptr: IntArray,
+        indices: IntArray,
+        scores: Float32Array,
+        popularity: Float32Array,
+        scope: str = "group",
+    ) -> None:
         self._indptr = indptr
         self._indices = indices
         self._scores = scores
+        self._popularity = popularity
+        self._scope = scope
 
     def rank(
         self,
@@ -131,12 +144,12 @@ class NeighbourRanker:
         positions = np.full((len(histories), n), -1, dtype=np.int64)
         scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
         for row, history in enumerate(histories):
-            found, total = self._summed(history[-1:] if scope == "last" else history)
+            found, total = self._summed(history[-1:] if self._is_last(scope) else history)
             keep = ~np.isin(found, eligible.excluded(row), assume_unique=True)
             if eligible.candidates is not None:
                 keep &= np.isin(found, eligible.candidates, assume_unique=True)
             found, total = found[keep], total[keep]
-            order = np.lexsort((found, -total))[:n]
+            order = np.lexsort((found, -self._popularity[found], -total))[:n]
             positions[row, : len(order)] = found[order]
             scores[row, : len(order)] = total[order]
         return positions, scores
@@ -146,7 +159,7 @@ class NeighbourRanker:
     ) -> Explanation:
         """Return the part of each item's sum that each click brought."""
         shares = np.zeros((len(history), len(positions)))
-        first = len(history) - 1 if scope == "last" else 0
+        first = len(history) - 1 if self._is_last(scope) else 0
         for row in range(first, len(history)):
             found, total = self._summed(history[row : row + 1])
             rank = np.minimum(np.searchsorted(found, positions), max(len(found) - 1, 0))
@@ -157,7 +170,10 @@ class NeighbourRanker:
 
     def clicks_used(self, scope: str | None = None) -> str:
         """Return what an answer is made from, in words."""
-        return "the last click" if scope == "last" else "all clicks"
+        return "the last click" if self._is_last(scope) else "all clicks"
+
+    def _is_last(self, scope: str | None) -> bool:
+        return (self._scope if scope is None else scope) == "last"
 
     def _summed(self, clicks: IntArray) -> tuple[IntArray, FloatArray]:
         spans = [slice(self._indptr[click], self._indptr[click + 1]) for click in clicks]
