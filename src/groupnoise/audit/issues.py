@@ -252,7 +252,20 @@ class GroupIssues:
 
     @classmethod
     def from_evidence(cls, source: Any, tables: tuple[Columns, Columns]) -> GroupIssues:
-        """Return the issues of an audited source from its tables of groups and objects."""
+        """Return the issues of an audited source from its tables of groups and objects.
+
+        Parameters
+        ----------
+        source : object
+            The audited source: `setting` and `dataset`.
+        tables : pair of mappings of str to ndarray
+            The columns of the groups, and those of the objects.
+
+        Returns
+        -------
+        GroupIssues
+            With the names of the data set.
+        """
         data = source.dataset
         if source.setting == "rs":
             names = {"target": data.item_ids, "object": data.item_ids}
@@ -277,7 +290,23 @@ class GroupIssues:
         return ISSUE_KINDS[self.setting]
 
     def kind(self, name: str) -> IssueKind:
-        """Return the list of that name."""
+        """Return the list of that name.
+
+        Parameters
+        ----------
+        name : str
+            The name of one of `kinds`.
+
+        Returns
+        -------
+        IssueKind
+            Its title, its table and the score it is ranked by.
+
+        Raises
+        ------
+        ParameterError
+            If this setting has no such list.
+        """
         check_choice("kind", name, [kind.name for kind in self.kinds])
         return next(kind for kind in self.kinds if kind.name == name)
 
@@ -310,7 +339,18 @@ class GroupIssues:
         return rows
 
     def table(self, name: str) -> Columns:
-        """Return the columns of "groups", "objects" or "never_chosen"."""
+        """Return the columns of "groups", "objects" or "never_chosen".
+
+        Parameters
+        ----------
+        name : {"groups", "objects", "never_chosen"}
+            Which table.
+
+        Returns
+        -------
+        mapping of str to ndarray
+            Its columns, numbers for classes and items.
+        """
         check_choice("table", name, ("groups", "objects", "never_chosen"))
         if name == "never_chosen":
             return self._never_chosen()
@@ -332,12 +372,29 @@ class GroupIssues:
         }
 
     def summary(self) -> dict[str, int]:
-        """Return how many groups and objects there are, and how many rows each list has."""
+        """Return how many groups and objects there are, and how many rows each list has.
+
+        Returns
+        -------
+        dict of str to int
+            "groups", "objects", and one entry per list.
+        """
         counts = {"groups": len(self), "objects": len(self.objects["noise"])}
         return {**counts, **{kind.name: len(self.ranked(kind.name)) for kind in self.kinds}}
 
     def named(self, columns: Columns) -> Columns:
-        """Return columns with names in place of the numbers of classes and items."""
+        """Return columns with names in place of the numbers of classes and items.
+
+        Parameters
+        ----------
+        columns : mapping of str to ndarray
+            Columns of one of the tables.
+
+        Returns
+        -------
+        mapping of str to ndarray
+            The same columns; those without names stay numbers.
+        """
         shown = dict(columns)
         for column in NAMED_COLUMNS:
             if column in columns and column in self.names:
@@ -345,27 +402,78 @@ class GroupIssues:
         return shown
 
     def list_of(self, kind: str, top: int | None = None) -> Columns:
-        """Return the rows of a ranked list as a table of names, worst first."""
+        """Return the rows of a ranked list as a table of names, worst first.
+
+        Parameters
+        ----------
+        kind : str
+            The name of one of `kinds`.
+        top : int, optional
+            At most so many rows.
+
+        Returns
+        -------
+        mapping of str to ndarray
+            The columns of its table.
+        """
         rows = self.ranked(kind, top)
         columns = self.table(self.kind(kind).table)
         return self.named({name: values[rows] for name, values in columns.items()})
 
     def to_polars(self, table: str = "groups") -> Any:
-        """Return a table as a polars frame; needs the extra `data`."""
+        """Return a table as a polars frame; needs the extra `data`.
+
+        Parameters
+        ----------
+        table : {"groups", "objects", "never_chosen"}, default="groups"
+            Which table.
+
+        Returns
+        -------
+        polars.DataFrame
+            With names in place of numbers.
+        """
         return require("polars", extra="data").DataFrame(self.named(self.table(table)))
 
     def to_pandas(self, table: str = "groups") -> Any:
-        """Return a table as a pandas frame; needs pandas."""
+        """Return a table as a pandas frame; needs pandas.
+
+        Parameters
+        ----------
+        table : {"groups", "objects", "never_chosen"}, default="groups"
+            Which table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With names in place of numbers.
+        """
         return require("pandas", extra="dev").DataFrame(self.named(self.table(table)))
 
     def write_list(self, path: Path | str, kind: str) -> None:
-        """Write a ranked list as .csv, .parquet or .json, whole or not at all."""
+        """Write a ranked list as .csv, .parquet or .json, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            The file to write; its ending decides the format.
+        kind : str
+            The name of one of `kinds`.
+        """
         rows = self.ranked(kind)
         columns = self.table(self.kind(kind).table)
         write_table(Path(path), {name: each[rows] for name, each in columns.items()}, self.named)
 
     def write(self, path: Path | str, table: str = "groups") -> None:
-        """Write a table as .csv, .parquet or .json, whole or not at all."""
+        """Write a table as .csv, .parquet or .json, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            The file to write; its ending decides the format.
+        table : {"groups", "objects", "never_chosen"}, default="groups"
+            Which table.
+        """
         write_table(Path(path), self.table(table), self.named)
 
 

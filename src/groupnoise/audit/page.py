@@ -108,8 +108,16 @@ def write_audit_page(
     ----------
     path : path
         The file to write.
-    issues, dataset, attachments, how, command
-        As for :func:`audit_page`.
+    issues : GroupIssues
+        What the audit found.
+    dataset : BagDataset, PartialLabelDataset or ClickDataset
+        What was audited.
+    attachments : Attachments, optional
+        Pictures, texts or titles to show for objects.
+    how : str, default=""
+        One sentence on how the evidence was made.
+    command : str, default=""
+        The command that made the page, to be shown on it.
     """
     page = audit_page(issues, dataset, attachments=attachments, how=how, command=command)
     write_text(Path(path), page)

@@ -38,6 +38,11 @@ class BagCalibration(Calibration):
             Their labels, as in `fit`.
         groups : array-like of shape (n_rows,), optional
             The bag of each flat row.
+
+        Returns
+        -------
+        object
+            The classifier itself.
         """
         estimator: Any = self
         check_is_fitted(estimator, "model_")

@@ -221,7 +221,13 @@ class LabelIssues(NamedTuple):
     noise_matrix: FloatArray
 
     def ranked(self) -> IntArray:
-        """Return the rows with an issue, the worst first."""
+        """Return the rows with an issue, the worst first.
+
+        Returns
+        -------
+        int64 ndarray
+            Row numbers.
+        """
         order = np.argsort(self.quality, kind="stable")
         rows: IntArray = order[self.is_issue[order]]
         return rows

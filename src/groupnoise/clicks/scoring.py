@@ -145,11 +145,27 @@ class ScoringRule:
         return "the last click" if self.n_clicks == 1 else f"the last {self.n_clicks} clicks"
 
     def with_scope(self, scope: str | None) -> ScoringRule:
-        """Return this rule asked with another scope; None leaves it as it is."""
+        """Return this rule asked with another scope; None leaves it as it is.
+
+        Parameters
+        ----------
+        scope : {"group", "last"} or None
+            Which clicks speak; None leaves the rule as it is.
+
+        Returns
+        -------
+        ScoringRule
+            The rule with that scope.
+        """
         return self if scope is None else replace(self, scope=scope)
 
     def as_record(self) -> dict[str, Any]:
         """Return the rule as JSON can hold it.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
 
         Raises
         ------
@@ -165,7 +181,18 @@ class ScoringRule:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ScoringRule:
-        """Return the rule that :meth:`as_record` described, from a file that may hold anything."""
+        """Return the rule that :meth:`as_record` described, from a file that may hold anything.
+
+        Parameters
+        ----------
+        record : dict
+            What :meth:`as_record` returned.
+
+        Returns
+        -------
+        ScoringRule
+            The same rule.
+        """
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(record) - known):
             raise ParameterError(f"this release knows no scoring rule with {unknown[0]!r}.")

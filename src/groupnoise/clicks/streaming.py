@@ -81,12 +81,28 @@ def convert_clicks(
         line breaks.
     folder : str or Path
         Where the histories go; it appears whole or not at all. Interrupted work lies beside it
-        as `<folder>.partial` and is gone on with when the same conversion is started again.
-    user, item, time, rating, min_rating, session_gap, repeats, per_user, per_item, name
-        As in `read_clicks`, and with the same result. The core of `per_user` and `per_item` is
-        found with a few bytes per click in memory.
-    format, filesystem, separator, header
-        As in `read_table`.
+        as `<folder>.partial` and is resumed when the same conversion is started again.
+    user, item, time, rating : str, optional
+        Columns, as in `read_clicks`; guessed where they are not given.
+    min_rating : float, optional
+        Drop clicks rated below.
+    session_gap : float, optional
+        Seconds without a click that begin a new history of the same user.
+    repeats : str, default="keep"
+        What to do with repeated clicks, as in `read_clicks`.
+    per_user, per_item : int, default=1
+        Keep the core in which every user and item has at least so many clicks. It is found with
+        a few bytes per click in memory.
+    name : str, optional
+        What to call the set; by default as the source is called.
+    format : str, optional
+        The format of the files; by default what their names and first bytes say.
+    filesystem : object, optional
+        Where an address leads; an fsspec or pyarrow file system.
+    separator : str, optional
+        Between the cells of a text; guessed where it is not given.
+    header : bool, optional
+        Whether the first line names the columns; guessed where it is not given.
     overwrite : bool, default=False
         Replace a data folder that is already there.
     rows_at_once : int, default=2_000_000
@@ -219,8 +235,10 @@ def write_windows(
         One group of item ids per user, usually memory mapped.
     how : {'sliding', 'chunks', 'leave_one_out'}, default='sliding'
         As in `cut_windows`. For sessions convert the log with a `session_gap` first.
-    size, min_size : int
-        As in `cut_windows`.
+    size : int, default=5
+        The most clicks before the target.
+    min_size : int, optional
+        The fewest clicks before the target, as in `cut_windows`.
     held_out : int64 ndarray, optional
         Rows of `histories` whose last click is kept out, for a validation: the window that it is
         the target of is not written.

@@ -55,6 +55,11 @@ def bag_criteria(model: Any, bags: Groups, labels: BoolArray) -> GroupCriteria:
         Bags the model has not seen.
     labels : bool ndarray of shape (n_bags, n_classes)
         What each bag is labelled with, in the order of the model's classes.
+
+    Returns
+    -------
+    GroupCriteria
+        Log likelihood, covering rate and approximated accuracy.
     """
     chances = model.predict_proba(bags.objects)  # (n_instances, n_classes)
     outside = model.background_proba(bags.objects)[:, None]
@@ -80,6 +85,11 @@ def candidate_criteria(model: Any, X: ArrayLike, candidates: BoolArray) -> Group
         Rows the model has not seen.
     candidates : bool ndarray of shape (n_rows, n_classes)
         Their candidate labels, in the order of the model's classes.
+
+    Returns
+    -------
+    GroupCriteria
+        Log likelihood, covering rate and approximated accuracy.
     """
     chances = model.predict_proba(X)
     return GroupCriteria(
@@ -98,6 +108,11 @@ def history_criteria(model: Any, windows: Groups) -> GroupCriteria:
         Or anything else whose `scores` of all `n_items_` items are logits.
     windows : Groups
         Windows of item indices the model has not seen, with their targets.
+
+    Returns
+    -------
+    GroupCriteria
+        Log likelihood, HIT@10 and NDCG@10 over the catalogue.
     """
     if windows.targets is None:
         raise DataError("history_criteria needs windows with their next clicks as targets.")

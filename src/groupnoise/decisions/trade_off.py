@@ -35,7 +35,17 @@ RUNS = 50
 
 
 class TradeOffTrial(NamedTuple):
-    """One pair of values, and what held-out groups said of the model it gave."""
+    """One pair of values, and what held-out groups said of the model it gave.
+
+    Attributes
+    ----------
+    weighting_strength : float
+        Lambda.
+    temperature : float or (start, end)
+        Of tempered selection.
+    criteria : GroupCriteria
+        The scores on held-out groups.
+    """
 
     weighting_strength: float
     temperature: Any
@@ -61,7 +71,13 @@ class TradeOff:
     trials: tuple[TradeOffTrial, ...]
 
     def as_record(self) -> dict[str, Any]:
-        """Return the choice as JSON can hold it."""
+        """Return the choice as JSON can hold it.
+
+        Returns
+        -------
+        dict
+            Plain values, ready for JSON.
+        """
         trials = [[s, t, list(criteria)] for s, t, criteria in self.trials]
         return {
             "weighting_strength": self.weighting_strength,
@@ -71,7 +87,18 @@ class TradeOff:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> TradeOff:
-        """Return the choice that :meth:`as_record` described."""
+        """Return the choice that :meth:`as_record` described.
+
+        Parameters
+        ----------
+        record : dict
+            What :meth:`as_record` returned.
+
+        Returns
+        -------
+        TradeOff
+            The same choice.
+        """
         trials = [TradeOffTrial(s, t, GroupCriteria(*c)) for s, t, c in record["trials"]]
         return cls(record["weighting_strength"], record["temperature"], tuple(trials))
 

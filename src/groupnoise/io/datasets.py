@@ -101,6 +101,8 @@ class ClickDataset:
         One per item.
     is_stray : bool ndarray of shape (n_clicks,), optional
         True where a click is known to be noise (simulated data).
+    notes : dict
+        Counts worth reporting: rows read, users dropped and why.
     """
 
     name: str
@@ -111,7 +113,6 @@ class ClickDataset:
     categories: list[str] | None = None
     is_stray: BoolArray | None = None
     notes: dict[str, Any] = field(default_factory=dict)
-    """Counts worth reporting: rows read, users dropped and why."""
 
     @property
     def n_items(self) -> int:
@@ -149,13 +150,36 @@ class WindowSplit:
 
 
 def single_label(labels: BoolArray) -> IntArray:
-    """Return the class of each single-label bag, shape (n_bags,)."""
+    """Return the class of each single-label bag, shape (n_bags,).
+
+    Parameters
+    ----------
+    labels : bool ndarray of shape (n_bags, n_classes)
+        One label per bag.
+
+    Returns
+    -------
+    int64 ndarray of shape (n_bags,)
+        The column of each bag's label, the first where it has several.
+    """
     classes: IntArray = np.argmax(labels, axis=1).astype(np.int64)
     return classes
 
 
 def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
     """Return the bags at `rows` (indices or a boolean mask), truth and pictures included.
+
+    Parameters
+    ----------
+    dataset : BagDataset
+        Where the bags come from.
+    rows : array-like of int or bool
+        Which bags.
+
+    Returns
+    -------
+    BagDataset
+        In the order of `rows`.
 
     Examples
     --------
@@ -179,6 +203,18 @@ def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
 
 def subset_rows(dataset: PartialLabelDataset, rows: ArrayLike) -> PartialLabelDataset:
     """Return the rows at `rows` (indices or a boolean mask), truth and pictures included.
+
+    Parameters
+    ----------
+    dataset : PartialLabelDataset
+        Where the rows come from.
+    rows : array-like of int or bool
+        Which rows.
+
+    Returns
+    -------
+    PartialLabelDataset
+        In the order of `rows`.
 
     Examples
     --------
@@ -276,14 +312,14 @@ def split_rows(
     n_rows : int
         How many rows there are.
     fractions : sequence of float, default=(0.8, 0.1, 0.1)
-        The share of each part; they must sum to 1.
+        The fraction of each part; they must sum to 1.
     random_state : int, numpy generator or None, default=None
         Decides the order.
 
     Returns
     -------
     tuple of int64 ndarray
-        Sorted row numbers, one array per fraction. Every part is as near to its share as
+        Sorted row numbers, one array per fraction. Every part is as near to its fraction as
         whole rows allow.
 
     Examples

@@ -47,5 +47,15 @@ def description_page(description: Description, entry: DatasetEntry | None = None
 def write_description(
     path: str | Path, description: Description, entry: DatasetEntry | None = None
 ) -> None:
-    """Write `description_page` to a file, whole or not at all."""
+    """Write `description_page` to a file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        The HTML file to write.
+    description : Description
+        What :func:`describe` returned.
+    entry : DatasetEntry, optional
+        Adds the citation, terms and origin of a named set.
+    """
     write_text(Path(path), description_page(description, entry))

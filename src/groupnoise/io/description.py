@@ -153,7 +153,13 @@ class Description:
     oddities: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
+        """Return plain values, ready for JSON.
+
+        Returns
+        -------
+        dict
+            One entry per field.
+        """
         return asdict(self)
 
 
@@ -171,6 +177,16 @@ class _Draft:
 
 def describe(dataset: BagDataset | PartialLabelDataset | ClickDataset) -> Description:
     """Count what a data set holds and name what is odd about it.
+
+    Parameters
+    ----------
+    dataset : BagDataset, PartialLabelDataset or ClickDataset
+        What to look at.
+
+    Returns
+    -------
+    Description
+        Facts, histograms and warnings.
 
     Examples
     --------

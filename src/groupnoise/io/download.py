@@ -59,6 +59,11 @@ def fetch_dataset(
     timeout_seconds : float, default=30.0
         How long to wait for the next bytes; a slow transfer that goes on is not given up.
 
+    Returns
+    -------
+    list of Path
+        One per file of the set.
+
     Raises
     ------
     MissingDataError

@@ -69,6 +69,11 @@ class DatasetEntry:
 def list_datasets() -> tuple[DatasetEntry, ...]:
     """Return all entries of the registry, in its order.
 
+    Returns
+    -------
+    tuple of DatasetEntry
+        `name`, `title`, `setting`, `files`, `origin` and what else is known of each set.
+
     Examples
     --------
     >>> [entry.name for entry in list_datasets()][:3]

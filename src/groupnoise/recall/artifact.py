@@ -71,6 +71,11 @@ def write_artifact(
     index : IndexSpec, optional
         Also build a faiss index; refused where its measured recall is below what the spec asks.
 
+    Returns
+    -------
+    str
+        The version: a digest of what was written.
+
     Examples
     --------
     >>> import numpy as np, tempfile
@@ -175,6 +180,11 @@ def open_artifact(
         checks every byte and every value.
     least_recall : float, default=0.0
         Refuse a faiss index whose recorded recall lies below this.
+
+    Returns
+    -------
+    RecallModel
+        Ready to answer.
 
     Raises
     ------

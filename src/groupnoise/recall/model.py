@@ -42,7 +42,20 @@ class Recalled:
     unknown: list[list[Any]]
 
     def rows(self, begin: int, end: int) -> Recalled:
-        """Return the answer to the histories from `begin` up to `end`."""
+        """Return the answer to the histories from `begin` up to `end`.
+
+        Parameters
+        ----------
+        begin : int
+            The first history.
+        end : int
+            The one after the last.
+
+        Returns
+        -------
+        Recalled
+            The answers in between.
+        """
         return Recalled(
             positions=self.positions[begin:end],
             scores=self.scores[begin:end],
@@ -51,7 +64,18 @@ class Recalled:
         )
 
     def row(self, number: int) -> tuple[IntArray, Float32Array]:
-        """Return (positions, scores) of one history without the empty places."""
+        """Return (positions, scores) of one history without the empty places.
+
+        Parameters
+        ----------
+        number : int
+            Which history.
+
+        Returns
+        -------
+        tuple of ndarray
+            At most `top` positions and their scores.
+        """
         is_item = self.positions[number] >= 0
         return self.positions[number][is_item], self.scores[number][is_item]
 
@@ -138,6 +162,18 @@ class RecallModel:
 
         Unknown ids are passed over and reported; a history without a known id is answered by
         popularity, under the same filters.
+
+        Parameters
+        ----------
+        histories : sequence of sequences of item ids
+            Clicks, oldest first.
+        options : RecallOptions, optional
+            How many items, which of them, and by which clicks.
+
+        Returns
+        -------
+        Recalled
+            One row per history.
         """
         known, unknown = self._resolve(histories)
         return self.recall_positions(known, unknown, options or RecallOptions())
@@ -145,7 +181,22 @@ class RecallModel:
     def recall_positions(
         self, known: Sequence[IntArray], unknown: list[list[Any]], options: RecallOptions
     ) -> Recalled:
-        """Return the best items for histories of item positions, already looked up."""
+        """Return the best items for histories of item positions, already looked up.
+
+        Parameters
+        ----------
+        known : sequence of int64 ndarray
+            Positions of the known clicks of each history, oldest first.
+        unknown : list of list
+            The ids of each history that the model does not know.
+        options : RecallOptions
+            How many items, which of them, and by which clicks.
+
+        Returns
+        -------
+        Recalled
+            One row per history.
+        """
         chosen = ItemFilter(options, self.items)
         eligible = chosen.eligible(known)
         n_most = len(self.items) if chosen.candidates is None else len(chosen.candidates)
@@ -179,19 +230,63 @@ class RecallModel:
         return positions, scores
 
     def check_known(self, item: ItemId) -> None:
-        """Refuse an id the model does not know."""
+        """Refuse an id the model does not know.
+
+        Parameters
+        ----------
+        item : int or str
+            An item id.
+
+        Raises
+        ------
+        UnknownTargetError
+            If the model does not know it.
+        """
         if self.items.positions_of([item])[0] < 0:
             raise UnknownTargetError(f"the model knows no item {item!r}.")
 
     def similar(self, item: ItemId, *, top: int = 10) -> Recalled:
-        """Return the items that best follow one item."""
+        """Return the items that best follow one item.
+
+        Parameters
+        ----------
+        item : int or str
+            An item id.
+        top : int, default=10
+            How many items.
+
+        Returns
+        -------
+        Recalled
+            One row.
+
+        Raises
+        ------
+        UnknownTargetError
+            If the model does not know the item.
+        """
         self.check_known(item)
         return self.recall([[item]], RecallOptions(top=top, scope="last"))
 
     def explain(
         self, history: Sequence[ItemId], positions: IntArray, *, scope: str | None = None
     ) -> Reasons:
-        """Return which clicks of a history speak for the items at `positions`."""
+        """Return which clicks of a history speak for the items at `positions`.
+
+        Parameters
+        ----------
+        history : sequence of item ids
+            Clicks, oldest first.
+        positions : int64 ndarray of shape (n_items,)
+            Positions of recalled items in the item table.
+        scope : {"group", "last"}, optional
+            Which clicks spoke; by default as the model was trained.
+
+        Returns
+        -------
+        Reasons
+            The known clicks, and what each of them brought to each item.
+        """
         known = self._resolve([history])[0][0]
         if len(known) == 0:
             return Reasons(clicks=[], shares=np.zeros((0, len(positions))))

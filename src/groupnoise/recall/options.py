@@ -21,17 +21,17 @@ class RecallOptions:
 
     Attributes
     ----------
-    top : int
+    top : int, default=10
         How many items per history.
     scope : {"group", "last"}, optional
         Score by the latest clicks that make a group, or by the last click alone; by default as
         the model was trained.
-    exclude_seen : bool
+    exclude_seen : bool, default=True
         Leave out the items of the history itself.
-    allow, deny : tuple of item ids
+    allow, deny : tuple of item ids, default=()
         Recall only these, or never these; unknown ids are passed over. An empty `allow` allows
         every item.
-    categories : tuple of str
+    categories : tuple of str, default=()
         Recall only from these categories; empty means all.
     per_category : int, optional
         At most this many items of one category.

@@ -146,7 +146,7 @@ class NetworkClassifier(SavedClassifier):
     batch_norm : bool, default=False
         Whether to normalize each hidden layer over the batch.
     dropout : float, default=0.5
-        After each hidden layer.
+        Fraction of hidden units dropped in training.
     max_epochs : int, default=60
         Passes over the data.
     batch_size : int, default=64
@@ -155,7 +155,7 @@ class NetworkClassifier(SavedClassifier):
         Adam's step size.
     weight_decay : float, default=1e-5
         Added to the gradient.
-    random_state : int, generator or None
+    random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
 
     Attributes

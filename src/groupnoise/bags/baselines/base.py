@@ -146,6 +146,16 @@ class BagClassifier(SavedClassifier):
         """Return class probabilities of each instance, shape (n_rows, n_classes).
 
         One-vs-rest probabilities are normalized to sum to one; all zeros become even.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Instances.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Probabilities, in the order of `classes_`.
         """
         scores = self._per_class(self._instance_probabilities(self._rows_to_predict(X)))
         total = scores.sum(axis=1, keepdims=True)
@@ -157,8 +167,10 @@ class BagClassifier(SavedClassifier):
 
         Parameters
         ----------
-        bags, groups
+        bags : Groups, sequence of arrays, or array
             As in :meth:`fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
 
         Returns
         -------
@@ -175,6 +187,18 @@ class BagClassifier(SavedClassifier):
         """Return the probability of each class in each bag, shape (n_bags, n_classes).
 
         The columns of several classes are separate answers and need not sum to one.
+
+        Parameters
+        ----------
+        bags : Groups, sequence of arrays, or array
+            As in :meth:`fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Probabilities, in the order of `classes_`.
         """
         return self._per_class(self._bag_probabilities(self._bags_to_predict(bags, groups)))
 
@@ -210,8 +234,10 @@ class BagClassifier(SavedClassifier):
 
         Parameters
         ----------
-        bags, groups
+        bags : Groups, sequence of arrays, or array
             As in :meth:`fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
 
         Returns
         -------

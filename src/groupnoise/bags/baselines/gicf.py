@@ -35,13 +35,24 @@ class GICFClassifier(NeuralBagClassifier):
     gamma : float, default=1.0
         Of the kernel, 1 in the paper. With many scaled features all rows are far apart; one over
         their number is then a better value.
-
-    Other Parameters
-    ----------------
-    encoder, hidden, batch_norm, dropout
-        The network, as in `NetworkClassifier`.
-    max_epochs, batch_size, learning_rate, weight_decay, random_state
-        Its training, as in `NetworkClassifier`; the batch counts bags.
+    encoder : {"linear", "mlp"}, default="linear"
+        The network from features to logits: a linear map or a perceptron.
+    hidden : int or tuple of int, default=128
+        Widths of the hidden layers of the perceptron.
+    batch_norm : bool, default=False
+        Whether to normalize each hidden layer over the batch.
+    dropout : float, default=0.5
+        Fraction of hidden units dropped in training.
+    max_epochs : int, default=50
+        Passes over the data.
+    batch_size : int, default=16
+        Bags per step.
+    learning_rate : float, default=0.01
+        Adam's step size.
+    weight_decay : float, default=0.0001
+        Added to the gradient.
+    random_state : int, generator or None, default=None
+        Decides the initial weights, the batches and the dropout.
 
     References
     ----------

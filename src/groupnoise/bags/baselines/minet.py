@@ -33,13 +33,24 @@ class MiNetClassifier(NeuralBagClassifier):
     ----------
     pooling : {"max", "mean", "log_mean_exp"}, default="max"
         How instance probabilities become the bag's.
-
-    Other Parameters
-    ----------------
-    encoder, hidden, batch_norm, dropout
-        The network, as in `NetworkClassifier`.
-    max_epochs, batch_size, learning_rate, weight_decay, random_state
-        Its training, as in `NetworkClassifier`; the batch counts bags.
+    encoder : {"linear", "mlp"}, default="mlp"
+        The network from features to logits: a linear map or a perceptron.
+    hidden : int or tuple of int, default=(256, 128, 64)
+        Widths of the hidden layers of the perceptron.
+    batch_norm : bool, default=False
+        Whether to normalize each hidden layer over the batch.
+    dropout : float, default=0.5
+        Fraction of hidden units dropped in training.
+    max_epochs : int, default=50
+        Passes over the data.
+    batch_size : int, default=8
+        Bags per step.
+    learning_rate : float, default=0.001
+        Adam's step size.
+    weight_decay : float, default=0.0001
+        Added to the gradient.
+    random_state : int, generator or None, default=None
+        Decides the initial weights, the batches and the dropout.
 
     References
     ----------

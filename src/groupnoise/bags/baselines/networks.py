@@ -34,12 +34,26 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
     The binary problems are columns of one network. With a linear encoder they are as separate as
     one-vs-rest models; with a perceptron they share its hidden layers.
 
-    Other Parameters
-    ----------------
-    encoder, hidden, batch_norm, dropout
-        The network, as in `NetworkClassifier`.
-    max_epochs, batch_size, learning_rate, weight_decay, random_state
-        Its training, as in `NetworkClassifier`; the batch counts bags.
+    Parameters
+    ----------
+    encoder : {"linear", "mlp"}, default="mlp"
+        The network from features to logits: a linear map or a perceptron.
+    hidden : int or tuple of int, default=128
+        Widths of the hidden layers of the perceptron.
+    batch_norm : bool, default=False
+        Whether to normalize each hidden layer over the batch.
+    dropout : float, default=0.5
+        Fraction of hidden units dropped in training.
+    max_epochs : int, default=50
+        Passes over the data.
+    batch_size : int, default=8
+        Bags per step.
+    learning_rate : float, default=0.001
+        Adam's step size.
+    weight_decay : float, default=0.0001
+        Added to the gradient.
+    random_state : int, generator or None, default=None
+        Decides the initial weights, the batches and the dropout.
     """
 
     hidden: HiddenWidths = 128
@@ -75,8 +89,13 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
 
         Parameters
         ----------
-        bags, y, groups
-            As in every multiple-instance classifier.
+        bags : Groups, sequence of arrays, or array
+            One array of shape (size, n_features) per bag; a dense array (n_bags, size,
+            n_features); or flat rows with `groups`.
+        y : array-like or sequence
+            One label per bag; or sets of labels, or a 0/1 matrix (n_bags, n_classes).
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
         validate : callable, optional
             Called with this classifier after each epoch; the epoch it scores highest is kept
             instead of the last.

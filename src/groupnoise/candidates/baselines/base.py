@@ -57,12 +57,34 @@ class PartialLabelClassifier(SavedClassifier):
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest label of each row, shape (n_rows,); the first wins a tie."""
+        """Return the likeliest label of each row, shape (n_rows,); the first wins a tie.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels.
+        """
         scores = self._class_scores(self._rows_to_predict(X))
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return class probabilities, shape (n_rows, n_classes)."""
+        """Return class probabilities, shape (n_rows, n_classes).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
         return self._probabilities(self._class_scores(self._rows_to_predict(X)))
 
     def disambiguate(self, X: Any, candidates: Any) -> NDArray[Any]:

@@ -21,12 +21,26 @@ if TYPE_CHECKING:
 class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
     """A network from features to class logits, with a loss of logits and candidates.
 
-    Other Parameters
-    ----------------
-    encoder, hidden, batch_norm, dropout
-        The network, as in `NetworkClassifier`.
-    max_epochs, batch_size, learning_rate, weight_decay, random_state
-        Its training, as in `NetworkClassifier`.
+    Parameters
+    ----------
+    encoder : {"linear", "mlp"}, default="mlp"
+        The network from features to logits: a linear map or a perceptron.
+    hidden : int or tuple of int, default=300
+        Widths of the hidden layers of the perceptron.
+    batch_norm : bool, default=False
+        Whether to normalize each hidden layer over the batch.
+    dropout : float, default=0.5
+        Fraction of hidden units dropped in training.
+    max_epochs : int, default=60
+        Passes over the data.
+    batch_size : int, default=64
+        Rows per step.
+    learning_rate : float, default=0.003
+        Adam's step size.
+    weight_decay : float, default=1e-05
+        Added to the gradient.
+    random_state : int, generator or None, default=None
+        Decides the initial weights, the batches and the dropout.
     """
 
     @abstractmethod
@@ -49,8 +63,10 @@ class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
 
         Parameters
         ----------
-        X, y
-            As in every partial-label classifier.
+        X : array-like of shape (n_rows, n_features)
+            The rows.
+        y : array-like, sparse matrix or sequence of n_rows sets
+            Candidate labels of each row: a 0/1 matrix, a sequence of sets, or plain labels.
         validate : callable, optional
             Called with this classifier after each epoch; the epoch it scores highest is kept
             instead of the last.
@@ -100,12 +116,26 @@ class CCClassifier(NeuralPartialLabelClassifier):
 
     .. math:: \ell(x, S) = -\log \sum_{y \in S} p_y(x), \qquad p = \mathrm{softmax}(g(x))
 
-    Other Parameters
-    ----------------
-    encoder, hidden, batch_norm, dropout
-        The network, as in `NetworkClassifier`.
-    max_epochs, batch_size, learning_rate, weight_decay, random_state
-        Its training, as in `NetworkClassifier`.
+    Parameters
+    ----------
+    encoder : {"linear", "mlp"}, default="mlp"
+        The network from features to logits: a linear map or a perceptron.
+    hidden : int or tuple of int, default=300
+        Widths of the hidden layers of the perceptron.
+    batch_norm : bool, default=False
+        Whether to normalize each hidden layer over the batch.
+    dropout : float, default=0.5
+        Fraction of hidden units dropped in training.
+    max_epochs : int, default=60
+        Passes over the data.
+    batch_size : int, default=64
+        Rows per step.
+    learning_rate : float, default=0.003
+        Adam's step size.
+    weight_decay : float, default=1e-05
+        Added to the gradient.
+    random_state : int, generator or None, default=None
+        Decides the initial weights, the batches and the dropout.
 
     References
     ----------
@@ -139,12 +169,26 @@ class PRODENClassifier(NeuralPartialLabelClassifier):
     The weights start even over the candidates and are refreshed, without gradient, whenever the
     row was in a batch. The risk-consistent estimator RC of Feng et al. is the same loss.
 
-    Other Parameters
-    ----------------
-    encoder, hidden, batch_norm, dropout
-        The network, as in `NetworkClassifier`.
-    max_epochs, batch_size, learning_rate, weight_decay, random_state
-        Its training, as in `NetworkClassifier`.
+    Parameters
+    ----------
+    encoder : {"linear", "mlp"}, default="mlp"
+        The network from features to logits: a linear map or a perceptron.
+    hidden : int or tuple of int, default=300
+        Widths of the hidden layers of the perceptron.
+    batch_norm : bool, default=False
+        Whether to normalize each hidden layer over the batch.
+    dropout : float, default=0.5
+        Fraction of hidden units dropped in training.
+    max_epochs : int, default=60
+        Passes over the data.
+    batch_size : int, default=64
+        Rows per step.
+    learning_rate : float, default=0.003
+        Adam's step size.
+    weight_decay : float, default=1e-05
+        Added to the gradient.
+    random_state : int, generator or None, default=None
+        Decides the initial weights, the batches and the dropout.
 
     References
     ----------
@@ -186,13 +230,24 @@ class LWSClassifier(NeuralPartialLabelClassifier):
     ----------
     leverage : float, default=2.0
         The factor beta; 0 leaves the other labels out.
-
-    Other Parameters
-    ----------------
-    encoder, hidden, batch_norm, dropout
-        The network, as in `NetworkClassifier`.
-    max_epochs, batch_size, learning_rate, weight_decay, random_state
-        Its training, as in `NetworkClassifier`.
+    encoder : {"linear", "mlp"}, default="mlp"
+        The network from features to logits: a linear map or a perceptron.
+    hidden : int or tuple of int, default=300
+        Widths of the hidden layers of the perceptron.
+    batch_norm : bool, default=False
+        Whether to normalize each hidden layer over the batch.
+    dropout : float, default=0.5
+        Fraction of hidden units dropped in training.
+    max_epochs : int, default=60
+        Passes over the data.
+    batch_size : int, default=64
+        Rows per step.
+    learning_rate : float, default=0.003
+        Adam's step size.
+    weight_decay : float, default=1e-05
+        Added to the gradient.
+    random_state : int, generator or None, default=None
+        Decides the initial weights, the batches and the dropout.
 
     References
     ----------

@@ -42,12 +42,16 @@ class AttRecRecommender(VectorScoring, WindowTraining):
         The margin gamma.
     n_negatives : int, default=1
         Items drawn against each target.
-    learning_rate, weight_decay : float
-        Of Adagrad, the published optimiser; the decay applies to the projection alone.
+    learning_rate : float, default=0.05
+        Step size of Adagrad, the published optimiser.
+    weight_decay : float, default=0.001
+        Weight decay of the projection alone.
     batch_size : int, default=1000
         Windows per step.
-    max_epochs, patience : int
-        The most epochs, and how many without a better validation before stopping.
+    max_epochs : int, default=50
+        The most passes over the data.
+    patience : int or None, default=5
+        Stop after so many epochs without a better validation value.
     random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 

@@ -53,7 +53,13 @@ class BaselineRecommender(Recommender):
         return self
 
     def save(self, path: Path | str) -> None:
-        """Write the fitted recommender to a folder; see :meth:`load`."""
+        """Write the fitted recommender to a folder; see :meth:`load`.
+
+        Parameters
+        ----------
+        path : path
+            A folder; it appears whole or not at all.
+        """
         check_is_fitted(self)
         arrays = {
             **self.catalogue_.to_arrays(),
@@ -73,6 +79,11 @@ class BaselineRecommender(Recommender):
         ----------
         path : path
             A model folder of this very class.
+
+        Returns
+        -------
+        object
+            The fitted recommender.
 
         Raises
         ------

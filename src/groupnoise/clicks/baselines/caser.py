@@ -43,12 +43,16 @@ class CaserRecommender(VectorScoring, WindowTraining):
         Share of the convolutions' output dropped in training.
     n_negatives : int, default=3
         Items drawn against each target.
-    learning_rate, weight_decay : float
-        Of Adam.
+    learning_rate : float, default=0.001
+        Adam's step size.
+    weight_decay : float, default=1e-06
+        Added to the gradient.
     batch_size : int, default=512
         Windows per step.
-    max_epochs, patience : int
-        The most epochs, and how many without a better validation before stopping.
+    max_epochs : int, default=50
+        The most passes over the data.
+    patience : int or None, default=5
+        Stop after so many epochs without a better validation value.
     random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 

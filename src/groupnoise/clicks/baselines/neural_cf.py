@@ -47,12 +47,16 @@ class NeuralCFRecommender(WindowTraining):
         Average over all clicks of the history when scoring, or look at the last one alone.
     n_negatives : int, default=4
         Items drawn against each target.
-    learning_rate, weight_decay : float
-        Of Adam.
+    learning_rate : float, default=0.001
+        Adam's step size.
+    weight_decay : float, default=0.0
+        Added to the gradient.
     batch_size : int, default=256
         Windows per step.
-    max_epochs, patience : int
-        The most epochs, and how many without a better validation before stopping.
+    max_epochs : int, default=20
+        The most passes over the data.
+    patience : int or None, default=3
+        Stop after so many epochs without a better validation value.
     random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 

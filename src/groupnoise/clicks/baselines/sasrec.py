@@ -54,8 +54,10 @@ class SASRecRecommender(VectorScoring):
         Share of `learning_rate` by which matrices shrink at each step, apart from the gradient.
     batch_size : int, default=128
         Histories per step.
-    max_epochs, patience : int
-        The most epochs, and how many without a better validation before stopping.
+    max_epochs : int, default=50
+        The most passes over the data.
+    patience : int or None, default=5
+        Stop after so many epochs without a better validation value.
     random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 

@@ -52,6 +52,11 @@ def create_app(settings: ServiceSettings) -> ASGIApp:
     ----------
     settings : ServiceSettings
         Artifacts, token and limits.
+
+    Returns
+    -------
+    ASGI application
+        To be run by uvicorn or any other ASGI server.
     """
     return guarded_app(RecallService(settings))
 

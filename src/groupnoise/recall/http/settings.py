@@ -12,26 +12,39 @@ from groupnoise.exceptions import ParameterError
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The most one request, and all of them together, may ask for."""
+    """The most one request, and all of them together, may ask for.
+
+    Attributes
+    ----------
+    body_bytes : int, default=1_000_000
+        Size of a request body; above it 413.
+    histories : int, default=256
+        Histories in one request; above it 422.
+    history_length : int, default=200
+        Clicks in one history; above it 422.
+    top : int, default=500
+        Items requested per history; above it 422.
+    explain : int, default=1_000_000
+        Weights in an explained answer, one per click and item, over all histories; above it 422.
+    filter_items : int, default=10_000
+        Ids in an allow or deny list, and categories in a filter; above it 422.
+    query_length : int, default=1000
+        Characters of a title search; above it 422.
+    seconds : float, default=10.0
+        From the first byte of a request to its answer; above it 408.
+    concurrency : int, default=1024
+        Requests being answered at a time; above it 429.
+    """
 
     body_bytes: int = 1_000_000
-    """Size of a request body; above it 413."""
     histories: int = 256
-    """Histories in one request; above it 422."""
     history_length: int = 200
-    """Clicks in one history; above it 422."""
     top: int = 500
-    """Items asked for per history; above it 422."""
     explain: int = 1_000_000
-    """Shares in an explained answer, one per click and item, over all histories; above it 422."""
     filter_items: int = 10_000
-    """Ids in an allow or deny list, and categories in a filter; above it 422."""
     query_length: int = MAX_ID_LENGTH
-    """Characters of a title search; above it 422."""
     seconds: float = 10.0
-    """From the first byte of a request to its answer; above it 408."""
     concurrency: int = 1024
-    """Requests being answered at a time; above it 429."""
 
     def __post_init__(self) -> None:
         for limit in fields(self):
@@ -47,10 +60,14 @@ class ServiceSettings:
 
     Attributes
     ----------
-    artifact, compare : path
-        The model, and optionally a second one to set beside it.
-    host, port : str, int
-        Where to listen; port 0 takes a free one.
+    artifact : path
+        The model.
+    compare : path, optional
+        A second model to set beside it.
+    host : str, default="127.0.0.1"
+        The address to listen on.
+    port : int, default=8000
+        The port to listen on; 0 takes a free one.
     token : str, optional
         What clients must send as `Authorization: Bearer ...`; needed to listen beyond loopback.
     least_recall : float, default=0.0

@@ -32,10 +32,9 @@ def described_by(definition: Any) -> dict[str, str]:
     sources = inspect.getmro(definition) if inspect.isclass(definition) else (definition,)
     found: dict[str, str] = {}
     for source in reversed(sources):
-        if (source.__module__ or "").startswith("groupnoise"):
-            sections = sections_of(inspect.getdoc(source) or "")
-            for heading in ("Attributes", "Parameters"):
-                found |= entries_of(sections.get(heading, ""))
+        sections = sections_of(inspect.getdoc(source) or "")
+        for heading in ("Attributes", "Parameters"):
+            found |= entries_of(sections.get(heading, ""))
     return found
 
 
