@@ -14,7 +14,7 @@ from groupnoise.core.metrics import accuracy
 from groupnoise.io import BagDataset, PartialLabelDataset, split_rows, subset_bags, subset_rows
 from groupnoise.reproduce.recipe_files import read_recipe
 
-RECIPES = Path(__file__).parent / "recipes"
+RECIPES = Path(__file__).parents[1] / "src/groupnoise/reproduce/recipes"
 
 
 def plain_settings(recipe: str, dataset: str) -> dict[str, Any]:

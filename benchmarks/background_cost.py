@@ -3,7 +3,7 @@
     python benchmarks/background_cost.py
     python benchmarks/background_cost.py --dataset sival-like --seeds 0:2
 
-Settings are those of `ours` in `benchmarks/recipes/mil.toml` but for the temperature. The bags
+Settings are those of `ours` in the recipe `mil` but for the temperature. The bags
 validated on are the same in both cases, and test parts are not touched. Figures go to
 `benchmarks/results/background_cost_<dataset>.json`.
 """

@@ -3,7 +3,7 @@
     python benchmarks/bag_search.py                                   # HJA birdsong
     python benchmarks/bag_search.py --dataset sival-like --seeds 0:4 --epochs 30 60
 
-Settings are those of `ours` in `benchmarks/recipes/mil.toml` but for what is varied. Test parts are
+Settings are those of `ours` in the recipe `mil` but for what is varied. Test parts are
 not touched. Figures go to `benchmarks/results/bag_search_<dataset>.json`.
 """
 

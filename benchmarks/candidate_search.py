@@ -3,7 +3,7 @@
     python benchmarks/candidate_search.py
     python benchmarks/candidate_search.py --datasets birdsong --seeds 0:8
 
-Settings are those of `ours` in `benchmarks/recipes/pll.toml` but for what is varied, one member.
+Settings are those of `ours` in the recipe `pll` but for what is varied, one member.
 Test parts are not touched. Figures go to `benchmarks/results/candidate_search.json`.
 """
 

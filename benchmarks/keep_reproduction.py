@@ -3,7 +3,7 @@
 python benchmarks/keep_reproduction.py pll --seeds 20:30 --runs runs
 
 Only trials that fit the recipe as it is now are kept. Their seconds go to
-benchmarks/recipes/times.json, from which later runs are estimated.
+times.json beside the recipes, from which later runs are estimated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from groupnoise.reproduce.running import (
     plan_reproduction,
 )
 
-RECIPES = Path(__file__).parent / "recipes"
+RECIPES = Path(__file__).parents[1] / "src/groupnoise/reproduce/recipes"
 TIMES = RECIPES / "times.json"
 
 

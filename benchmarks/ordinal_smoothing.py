@@ -21,7 +21,7 @@ from groupnoise.io import PartialLabelDataset, load_dataset, split_rows, subset_
 
 SPREADS = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0)
 YEARS_OFF = 3
-# As in benchmarks/recipes/pll.toml.
+# As in the recipe `pll`.
 SETTINGS: dict[str, Any] = {
     "scaling": "l2",
     "weighting_strength": 1.0,

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+if BESIDE.is_dir():
+    os.environ.setdefault("GROUPNOISE_DATA", str(BESIDE))
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -43,10 +46,9 @@ def browser():
 @pytest.fixture(scope="session")
 def data_directory() -> Path:
     """The directory of real data sets, or a skip that says what to set."""
-    candidates = [os.environ.get("GROUPNOISE_DATA"), Path(__file__).parents[2] / "shared" / "data"]
-    for candidate in candidates:
-        if candidate and Path(candidate).is_dir():
-            return Path(candidate)
+    named = os.environ.get("GROUPNOISE_DATA")
+    if named and Path(named).is_dir():
+        return Path(named)
     pytest.skip("no real data: set GROUPNOISE_DATA to the directory that holds it")
 
 

@@ -15,6 +15,22 @@ class DataTypeError(DataError, TypeError):
     """The data is of a kind that cannot be used at all."""
 
 
+class MissingColumnError(DataError):
+    """A table lacks the column that was named for a part.
+
+    Parameters
+    ----------
+    message : str
+        The sentence.
+    part : str
+        The part that the column was to play.
+    """
+
+    def __init__(self, message: str, part: str = "") -> None:
+        super().__init__(message)
+        self.part = part
+
+
 class EmptyGroupError(DataError):
     """A group holds no object, so there is nothing to select."""
 

@@ -61,7 +61,7 @@ def test_a_model_judges_rows_of_a_file_shown_with_its_pictures_and_text(groupnoi
     )  # fmt: skip
     assert fitted == 0
     code, said, _ = groupnoise(
-        "audit", "digits.csv", "--setting", "pll", "--model", "model", "--format", "json",
+        "audit", "digits.csv", "--setting", "pll", "--model", "model", "--tables", "json",
         "--images", "picture", "--text", "remark", "-o", "out", "-q",
     )  # fmt: skip
     assert code == 0
@@ -81,7 +81,7 @@ def test_clicks_are_shown_with_titles_of_an_item_table(groupnoise, tmp_path):
     (tmp_path / "items.tsv").write_text("\n".join(["item\ttitle", *lines]), encoding="utf-8")
     code, _, _ = groupnoise(
         "audit", "log", "--items", "items.tsv", "--text", "title", "--folds", 2, "-o", "out",
-        "-p", "max_epochs=1", "-p", "dim=8", "--format", "parquet", "-q",
+        "-p", "max_epochs=1", "-p", "dim=8", "--tables", "parquet", "-q",
     )  # fmt: skip
     assert code == 0
     assert "title of " in (tmp_path / "out/report.html").read_text(encoding="utf-8")
@@ -93,7 +93,7 @@ def test_clicks_are_shown_with_titles_of_an_item_table(groupnoise, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--format", "xlsx"], "--format must be one of 'csv', 'parquet', 'json'"),
+        (["--tables", "xlsx"], "--tables must be one of 'csv', 'parquet', 'json'"),
         (["--folds", "1"], "--folds must be a whole number of at least 2"),
         (["--output", "taken"], "taken is a file"),
         (["--clean", "taken"], "taken exists already"),

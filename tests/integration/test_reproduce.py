@@ -213,7 +213,9 @@ def test_options_that_do_not_fit_end_with_a_sentence(
 
 
 @pytest.mark.parametrize(
-    "path", sorted((Path(__file__).parents[2] / "benchmarks/recipes").glob("*.toml")), ids=str
+    "path",
+    sorted((Path(__file__).parents[2] / "src/groupnoise/reproduce/recipes").glob("*.toml")),
+    ids=str,
 )
 def test_every_shipped_recipe_fits_the_code(path):
     assert {"paper", "ours"} <= set(read_recipe(path).rows)

@@ -162,7 +162,8 @@ def test_recall_prints_what_it_guessed(tmp_path, groupnoise):
         "recall", "artifact", "--histories", log, "--output", "recalled.jsonl", "--quiet"
     )
     assert code == 0, recalled
-    guessed = [line for line in fitted.splitlines() if "user_id" in line]
+    said = (sentence for line in fitted.splitlines() for sentence in line.split("; "))
+    guessed = [sentence for sentence in said if "user_id" in sentence]
     assert guessed
     assert all(line in recalled for line in guessed)
 

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.files import read_bags
-from groupnoise.candidates.files import read_candidates
-from groupnoise.core.arrays import FloatArray
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.exceptions import DataError
-from groupnoise.io.tables import read_table
+from groupnoise.io.tables import Table, read_table
 
 LARGEST_BYTES = 200_000
 """A larger file is made smaller first, so that a page of sixty pictures can still be sent."""
@@ -118,34 +116,24 @@ class Attachments:
         return "" if self.texts is None else str(self.texts[number])
 
 
-ROW_NUMBER = "row number of the audit"
-
-
 def read_row_attachments(
-    path: Path | str, setting: str, *, images: Sequence[str] = (), text: str | None = None
+    table: Table, rows: IntArray, *, images: Sequence[str] = (), text: str | None = None
 ) -> Attachments:
-    """Read the pictures and texts that belong to the instances of bags or to candidate rows.
+    """Return the pictures and texts that belong to the instances of bags or to candidate rows.
 
     Parameters
     ----------
-    path : path
-        The table that `read_bags` or `read_candidates` read.
-    setting : {"mil", "pll"}
-        Which of the two.
+    table : Table
+        The file that the data was read from.
+    rows : int64 ndarray
+        The row of the table that each instance was read from.
     images : sequence of str
         Columns of picture paths, relative to the folder of the table.
     text : str, optional
         A column of text.
     """
-    frame = read_table(path).frame
-    _need_columns(path, frame, images, text)
-    numbered = frame.with_columns(**{ROW_NUMBER: np.arange(frame.height)})
-    # Read once more with the row number as the only feature: it tells where each row has gone.
-    if setting == "mil":
-        order = read_bags(numbered, features=[ROW_NUMBER]).bags.objects[:, 0]
-    else:
-        order = read_candidates(numbered, features=[ROW_NUMBER]).features[:, 0]
-    return _attach(Path(path).parent, frame[order.astype(np.int64)], images, text)
+    _need_columns(table.origin, table.frame, images, text)
+    return _attach(Path(table.origin).parent, table.frame[rows], images, text)
 
 
 def read_item_attachments(

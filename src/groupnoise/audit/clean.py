@@ -18,6 +18,7 @@ from groupnoise.io.datasets import (
     subset_bags,
     subset_rows,
 )
+from groupnoise.io.setting import setting_of
 
 
 def cleaned_copy(dataset: Any, issues: GroupIssues) -> Any:
@@ -39,17 +40,13 @@ def cleaned_copy(dataset: Any, issues: GroupIssues) -> Any:
     BagDataset, PartialLabelDataset or ClickDataset
         A new data set; `groupnoise.io.write_groups` writes it to a folder.
     """
-    n_objects = len(issues.objects["noise"])
-    if isinstance(dataset, BagDataset) and dataset.bags.n_objects == n_objects:
-        return _clean_bags(dataset, issues)
-    if isinstance(dataset, PartialLabelDataset) and dataset.candidates.sum() == n_objects:
-        return _clean_candidates(dataset, issues)
-    if isinstance(dataset, ClickDataset) and dataset.histories.n_objects == n_objects:
-        return _clean_clicks(dataset, issues)
-    raise DataError("these issues were found in other data; give the data set that was audited.")
+    cleaned: Any = setting_of(dataset).clean(dataset, issues)
+    return cleaned
 
 
-def _clean_bags(dataset: BagDataset, issues: GroupIssues) -> BagDataset:
+def clean_bags(dataset: BagDataset, issues: GroupIssues) -> BagDataset:
+    """Return bags without labels that look wrong; bags go where none is left."""
+    _check_same_data(issues, dataset.bags.n_objects)
     wrong = issues.ranked("wrong_target")
     labels = dataset.labels.copy()
     labels[issues.groups["source"][wrong], issues.groups["target"][wrong]] = False
@@ -57,7 +54,9 @@ def _clean_bags(dataset: BagDataset, issues: GroupIssues) -> BagDataset:
     return subset_bags(replace(dataset, labels=labels), kept)
 
 
-def _clean_candidates(dataset: PartialLabelDataset, issues: GroupIssues) -> PartialLabelDataset:
+def clean_candidates(dataset: PartialLabelDataset, issues: GroupIssues) -> PartialLabelDataset:
+    """Return rows without candidates that can be dropped; rows go where the right one lacks."""
+    _check_same_data(issues, int(dataset.candidates.sum()))
     dropped = issues.ranked("droppable_candidate")
     rows, labels = issues.objects["source"][dropped], issues.objects["object"][dropped]
     candidates = dataset.candidates.copy()
@@ -68,7 +67,9 @@ def _clean_candidates(dataset: PartialLabelDataset, issues: GroupIssues) -> Part
     return subset_rows(replace(dataset, candidates=candidates), _some_left(kept))
 
 
-def _clean_clicks(dataset: ClickDataset, issues: GroupIssues) -> ClickDataset:
+def clean_clicks(dataset: ClickDataset, issues: GroupIssues) -> ClickDataset:
+    """Return histories without stray clicks."""
+    _check_same_data(issues, dataset.histories.n_objects)
     kept = np.ones(dataset.histories.n_objects, dtype=bool)
     kept[issues.ranked("stray_click")] = False
     sizes = np.add.reduceat(kept, dataset.histories.offsets[:-1], dtype=np.int64)
@@ -79,6 +80,7 @@ def _clean_clicks(dataset: ClickDataset, issues: GroupIssues) -> ClickDataset:
         histories=Groups(dataset.histories.objects[kept], offsets),
         user_ids=dataset.user_ids[users],
         is_stray=None if dataset.is_stray is None else dataset.is_stray[kept],
+        source_rows=None if dataset.source_rows is None else dataset.source_rows[kept],
         # Places and counts in the notes are those of the log as it was.
         notes={"stray_clicks_dropped": int((~kept).sum())},
     )
@@ -88,3 +90,10 @@ def _some_left(kept: BoolArray) -> BoolArray:
     if not kept.any():
         raise DataError("the audit finds fault with every group, so no cleaned copy would be left.")
     return kept
+
+
+def _check_same_data(issues: GroupIssues, n_objects: int) -> None:
+    if len(issues.objects["noise"]) != n_objects:
+        raise DataError(
+            "these issues were found in other data; give the data set that was audited."
+        )

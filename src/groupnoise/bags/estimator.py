@@ -248,6 +248,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         training.targets = label.astype(np.int64)
         allowed, of_group = labels[bag], np.eye(len(self.classes_), dtype=bool)[label]
         if self.background_label is not None:
+            self._check_background_matters()
             allowed[:, self._column_of_background()] = True
         if self.background:
             allowed = np.hstack([allowed, np.ones((len(bag), 1), dtype=bool)])
@@ -263,6 +264,13 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
             checkpoint=checkpoint,
         )
         return self
+
+    def _check_background_matters(self) -> None:
+        if not self.absent_strength:
+            raise ParameterError(
+                f"background_label={self.background_label!r} has no effect while absent_strength "
+                "is 0; set absent_strength, for example to 1.0."
+            )
 
     def _column_of_background(self) -> IntArray:
         column: IntArray = np.flatnonzero(self.classes_ == self.background_label)

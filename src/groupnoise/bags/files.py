@@ -10,20 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.bags.sival import load_amil
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
-    check_decimal_commas,
-    is_mostly_numeric,
     number_ids,
-    read_features,
     read_id_cells,
 )
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
-from groupnoise.io.datasets import BagDataset, check_no_missing_features
+from groupnoise.io.datasets import BagDataset
+from groupnoise.io.feature_columns import features_of_table
 from groupnoise.io.memberships import read_memberships, read_truth
 from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.sources import Report, say_nothing
@@ -59,7 +57,7 @@ def read_bags(
         column per class. All rows of a bag must agree.
     features : str or list of str, optional
         Numeric columns, by name or by patterns such as `f*`, or one column of lists. By default
-        every numeric column that plays no other part.
+        every numeric column that plays no other part and is no id, row number or constant.
     truth : str, optional
         The column of the true class of each instance; empty, -1 or 'background' where none.
     label_separator : str, optional
@@ -135,7 +133,7 @@ def _bags_from_table(
         memberships, class_names = read_memberships(
             table, label_columns, separator=label_separator, report=report
         )
-    matrix, names = features_of_table(table, features, taken, report, feature_names)
+    matrix, names = features_of_table(table, features, taken, report, feature_names, bag_of_row)
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
     bags = Groups(matrix[order.objects], order.offsets)
     return BagDataset(
@@ -151,57 +149,8 @@ def _bags_from_table(
         feature_names=names,
         bag_ids=bag_ids[bag_numbers],
         source_rows=order.objects,
+        columns={"group": group_column, "label": label_columns, "truth": truth_column},
     )
-
-
-def features_of_table(
-    table: Table,
-    features: str | Sequence[str] | None,
-    taken: set[str],
-    report: Report,
-    feature_names: Sequence[str] | None,
-) -> tuple[FloatArray, tuple[str, ...] | None]:
-    """Return the feature rows, and their names unless they come in lists or without a header."""
-    columns = table.frame.columns
-    if feature_names is not None and features is None:
-        of_lists = any(table.frame.schema[name].is_nested() for name in set(columns) - taken)
-        if not of_lists or not set(columns).isdisjoint(feature_names):
-            check_no_missing_features(table.origin, feature_names, columns)
-            features = list(feature_names)
-    chosen = feature_columns(table, features, taken, report)
-    matrix = read_features(table, chosen)
-    are_nameless = columns == [f"column_{number + 1}" for number in range(len(columns))]
-    if matrix.shape[1] != len(chosen) or are_nameless:
-        return matrix, None
-    return matrix, tuple(chosen)
-
-
-def feature_columns(
-    table: Table, features: str | Sequence[str] | None, taken: set[str], report: Report
-) -> list[str]:
-    """Return the feature columns: those named, a column of lists, or what is numeric and free."""
-    columns = table.frame.columns
-    if features is not None:
-        return match_columns("features", features, columns, table.origin)
-    free = [column for column in columns if column not in taken]
-    of_lists = [column for column in free if table.frame.schema[column].is_nested()]
-    if of_lists:
-        report(f"took column {of_lists[0]!r} as the features")
-        return of_lists[:1]
-    numeric = [column for column in free if is_mostly_numeric(table, column)]
-    if not numeric:
-        check_decimal_commas(table, free)
-        raise DataError(
-            f"{table.origin} has no numeric column left to be a feature; name them with `features` "
-            "in Python, or run `groupnoise data convert FILE DIR --setting mil (or pll) "
-            "--features COLUMNS` first."
-        )
-    shown = f"{numeric[0]!r} to {numeric[-1]!r}" if len(numeric) > 1 else repr(numeric[0])
-    report(f"took {len(numeric)} numeric columns as features, {shown}")
-    for column in free:
-        if column not in numeric:
-            report(f"left out column {column!r}, which is not numeric")
-    return numeric
 
 
 def _labels_of_bags(

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.files import features_of_table
-from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.exceptions import DataError, EmptyGroupError
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
-from groupnoise.io.memberships import read_memberships, read_truth
+from groupnoise.io.feature_columns import features_of_table
+from groupnoise.io.memberships import read_memberships, read_truth, read_weights
 from groupnoise.io.named_arrays import (
     NamedArrays,
     check_array_rows,
@@ -52,9 +52,10 @@ def read_candidates(
         that `groupnoise data convert` wrote.
     features : str or list of str, optional
         Numeric columns, by name or by patterns such as `f*`, or one column of lists. By default
-        every numeric column that plays no other part.
+        every numeric column that plays no other part and is no id, row number or constant.
     candidates : str or list of str, optional
-        One column of lists or of labels joined by a separator, or one 0/1 column per class. By
+        One column of lists, of labels joined by a separator or of weights by label
+        (`{"a": 0.7, "b": 0.3}`), or one 0/1 column per class. By
         default a column called so, or those that begin with `candidate_`, `cand_` or `label_`.
         In a `.mat` file the array may lie either way round.
     truth : str, optional
@@ -116,9 +117,10 @@ def _candidates_from_table(
         candidate_columns = _guess_candidates(columns, origin, taken, report, labels_needed)
     taken.update(candidate_columns)
     right = None
+    weights = None
     if labels_needed:
-        memberships, class_names = read_memberships(
-            table, candidate_columns, separator=label_separator, report=report
+        memberships, class_names, weights = _labels_and_weights(
+            table, candidate_columns, label_separator, report
         )
         _check_rows_have_candidates(memberships, table.place)
         if truth_column is not None:
@@ -136,7 +138,20 @@ def _candidates_from_table(
         class_names=class_names,
         truth=right,
         feature_names=names,
+        weights=weights,
+        source_rows=np.arange(len(table)),
+        columns={"candidates": candidate_columns, "truth": truth_column},
     )
+
+
+def _labels_and_weights(
+    table: Table, columns: Sequence[str], separator: str | None, report: Report
+) -> tuple[BoolArray, list[str], FloatArray | None]:
+    """Return the candidates of each row, the classes, and the weights if the cells have them."""
+    weighted = read_weights(table, columns[0], report=report) if len(columns) == 1 else None
+    if weighted is not None:
+        return weighted[0] > 0, weighted[1], weighted[0]
+    return *read_memberships(table, columns, separator=separator, report=report), None
 
 
 def _guess_candidates(
@@ -165,9 +180,7 @@ def _candidates_where_given(
         rows = rows[is_given.to_numpy()]
     if not columns or not len(rows):
         return np.zeros((len(table), 0), dtype=np.bool_), []
-    given, class_names = read_memberships(
-        table.take(rows), columns, separator=separator, report=report
-    )
+    given, class_names, _ = _labels_and_weights(table.take(rows), columns, separator, report)
     memberships = np.zeros((len(table), len(class_names)), dtype=np.bool_)
     memberships[rows] = given
     return memberships, class_names

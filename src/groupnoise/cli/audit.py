@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from groupnoise.cli.options import DataOptions, reads_data
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.audit.attachments import Attachments
     from groupnoise.audit.issues import GroupIssues
-    from groupnoise.io.named import Dataset
+    from groupnoise.cli.sources import Found
 
 DEFAULT_FOLDS = 5
-FITTING_FOR_AUDITS = {"mil": {"background": True, "absent_strength": 1.0}}
-"""An audit asks which instances match nothing, so they get somewhere to go."""
 
 
+@reads_data
 def audit(
     data: Annotated[str, typer.Argument(help="As in `groupnoise fit`.")],
+    options: DataOptions,
     model: Annotated[
         Path | None,
         typer.Option(help="Judge with this model; with --folds, refit one with its parameters."),
@@ -41,14 +42,14 @@ def audit(
     ] = Path("runs/audit"),
     clean: Annotated[
         Path | None,
-        typer.Option(help="Write a cleaned copy of the data to this folder, for `groupnoise fit`."),
+        typer.Option(
+            help="Write a cleaned copy of the data: a folder for `groupnoise fit`, or a file in "
+            "the form of DATA, such as clean.csv."
+        ),
     ] = None,
     table_format: Annotated[
-        str, typer.Option("--format", help="Form of the tables: csv, parquet or json.")
+        str, typer.Option("--tables", help="Form of the tables: csv, parquet or json.")
     ] = "csv",
-    setting: Annotated[
-        str | None, typer.Option(help="Read a file as mil, pll or rs; columns are guessed.")
-    ] = None,
     images: Annotated[
         list[str] | None,
         typer.Option(help="Column of picture paths to show, beside the data; repeat for more."),
@@ -63,11 +64,8 @@ def audit(
         typer.Option("--param", "-p", help="A parameter of max-matching, as name=value."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides all randomness.")] = 0,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Searched first for named data sets.")
-    ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the folder of --clean.")
+        bool, typer.Option("--overwrite", help="Replace what --clean names.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
@@ -75,35 +73,40 @@ def audit(
 
     Example: groupnoise audit digit-bags -o runs/audit --clean runs/clean
     """
-    from groupnoise.audit.clean import cleaned_copy
     from groupnoise.audit.find import find_group_issues
     from groupnoise.audit.issues import TABLE_FORMATS
     from groupnoise.audit.page import write_audit_page
+    from groupnoise.audit.rewrite import FORMS
     from groupnoise.cli.sources import find_data, find_model_and_data
     from groupnoise.core.checks import check_choice, check_count
-    from groupnoise.io.data_folder import write_groups
-    from groupnoise.io.files import check_not_own_input, check_writable_folder
+    from groupnoise.io.files import (
+        check_not_own_input,
+        check_writable_file,
+        check_writable_folder,
+    )
     from groupnoise.reproduce.facts import spell_command
 
-    check_choice("--format", table_format, TABLE_FORMATS)
+    check_choice("--tables", table_format, TABLE_FORMATS)
     if folds is not None:
         check_count("--folds", folds, least=2)
     if output.is_file():
         raise ParameterError(f"--output must be a folder; {output} is a file.")
     if clean is not None and clean.exists() and not overwrite:
         raise ParameterError(f"{clean} exists already; add --overwrite or give another name.")
-    for folder in (output, clean):
-        if folder is not None:
-            check_writable_folder(folder)
+    check_writable_folder(output)
     check_not_own_input(output, data)
+    if clean is not None:
+        check_not_own_input(clean, data)
+        (check_writable_file if clean.suffix in FORMS else check_writable_folder)(clean)
     n_folds = DEFAULT_FOLDS if folds is None and model is None else folds
     _check_one_source_of_parameters(model, param)
-    if model is not None and n_folds is None:
-        estimator, dataset = find_model_and_data(model, data, setting, data_dir)
+    if model is not None:
+        estimator, found, _ = find_model_and_data(model, data, options)
     else:
-        dataset, _ = find_data(data, setting, data_dir)
-        estimator = _template(dataset, model, param or [], seed)
-    attachments = _attachments(data, dataset, setting, images or [], text, items)
+        found = find_data(data, options)
+        estimator = _template(found, param or [], seed)
+    dataset = found.dataset
+    attachments = _attachments(found, images or [], text, items)
     with _progress(quiet) as show:
         issues = find_group_issues(
             estimator, dataset, n_folds=n_folds, random_state=seed, on_progress=show
@@ -119,7 +122,7 @@ def audit(
         command=spell_command(sys.argv[1:]),
     )
     if clean is not None:
-        write_groups(clean, cleaned_copy(dataset, issues), overwrite=overwrite)
+        _write_clean(clean, found, issues, overwrite)
     _show(issues, how, output, clean)
 
 
@@ -128,45 +131,63 @@ def _check_one_source_of_parameters(model: Path | None, param: list[str] | None)
         raise ParameterError("--param goes with fitting; the model of --model has its own.")
 
 
-def _template(dataset: Dataset, model: Path | None, param: list[str], seed: int) -> Any:
+def _template(found: Found, param: list[str], seed: int) -> Any:
     """Return the estimator whose clones will be fitted."""
     from groupnoise.cli.fit import read_parameters
-    from groupnoise.cli.sources import setting_of
-    from groupnoise.io.models import load_model
     from groupnoise.reproduce.methods import find_method, import_class, parameters_of
 
-    if model is not None:
-        return load_model(model)
-    setting = setting_of(dataset)
-    entry = find_method("max-matching", setting)
-    settings = {**FITTING_FOR_AUDITS.get(setting, {}), "random_state": seed}
-    settings.update(read_parameters(param, parameters_of(entry)))
+    setting = found.setting
+    entry = find_method("max-matching", setting.name)
+    settings = {**setting.audit_parameters, "random_state": seed}
+    labels = setting.class_names(found.dataset)
+    settings.update(read_parameters(param, parameters_of(entry), labels=labels))
     return import_class(entry)(**settings)
 
 
 def _attachments(
-    data: str,
-    dataset: Dataset,
-    setting: str | None,
-    images: list[str],
-    text: str | None,
-    items: Path | None,
+    found: Found, images: list[str], text: str | None, items: Path | None
 ) -> Attachments | None:
     """Return pictures and text from columns of the user's own; None leaves those of the data."""
     from groupnoise.audit.attachments import read_item_attachments, read_row_attachments
-    from groupnoise.io.datasets import ClickDataset
 
     if not images and text is None:
         if items is not None:
             raise ParameterError("--items needs --text or --images: which columns to show.")
         return None
-    if isinstance(dataset, ClickDataset):
+    if not found.setting.answers_rows:
         if items is None:
             raise ParameterError("--images and --text of clicks come from a table of --items.")
-        return read_item_attachments(items, dataset.item_ids, images=images, text=text)
-    if setting is None:
+        return read_item_attachments(items, found.dataset.item_ids, images=images, text=text)
+    rows = found.setting.row_labels(found.dataset)
+    if not found.is_file or rows is None:
         raise ParameterError("--images and --text name columns of a file; give it with --setting.")
-    return read_row_attachments(data, setting, images=images, text=text)
+    return read_row_attachments(found.table(), rows.rows, images=images, text=text)
+
+
+def _write_clean(path: Path, found: Found, issues: GroupIssues, overwrite: bool) -> None:
+    """Write the cleaned copy: a folder, or a file in the form of the input."""
+    from groupnoise.audit.clean import cleaned_copy
+    from groupnoise.audit.rewrite import FORMS, cleaned_table, write_cleaned_table
+    from groupnoise.io.data_folder import write_groups
+    from groupnoise.io.delimited import BLANKS, read_separator
+
+    cleaned = cleaned_copy(found.dataset, issues)
+    if path.suffix not in FORMS:
+        write_groups(path, cleaned, overwrite=overwrite)
+        return
+    marks = {".tsv": "\t", ".txt": "\t"}
+    separator = read_separator(found.options.get("separator", marks.get(path.suffix, ",")))
+    write_cleaned_table(
+        path,
+        cleaned_table(
+            found.table(),
+            found.dataset,
+            cleaned,
+            label_separator=found.options.get("label_separator"),
+        ),
+        separator="\t" if separator == BLANKS else separator,
+        header=found.options.get("header", True),
+    )
 
 
 def _how(n_folds: int | None, model: Path | None) -> str:

@@ -15,7 +15,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from rich.table import Table
 
 from groupnoise.cli.data_convert import convert
-from groupnoise.cli.sources import SETTINGS, find_data
+from groupnoise.cli.options import SETTINGS, DataOptions, reads_data
+from groupnoise.cli.sources import find_data
 from groupnoise.exceptions import MissingDataError
 from groupnoise.io.describe_page import format_fact
 from groupnoise.io.description import Description, Histogram
@@ -91,7 +92,7 @@ def transfer_bars() -> Iterator[Callable[[str, int, int | None], None]]:
         progress.stop()
 
 
-data_app = typer.Typer(help="Data sets: list, describe, find, fetch, check and convert them.")
+data_app = typer.Typer(help="Data sets: list, describe, path, fetch, check and convert.")
 data_app.command("convert")(convert)
 
 Name = Annotated[str, typer.Argument(help="A name from `groupnoise data list`.")]
@@ -131,6 +132,7 @@ def list_command(
 
 
 @data_app.command("describe")
+@reads_data
 def describe_command(
     name: Annotated[
         str,
@@ -139,11 +141,7 @@ def describe_command(
             "wrote, or a file of your own with --setting."
         ),
     ],
-    setting: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Read a file as mil, pll or rs; columns are guessed."),
-    ] = None,
-    data_dir: DataDir = None,
+    options: DataOptions,
     html: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(help="Also write a page with plots to this file."),
@@ -152,14 +150,14 @@ def describe_command(
 ) -> None:
     """Show what a data set holds and what is odd about it."""
     from groupnoise.io.describe_page import write_description
-    from groupnoise.io.description import describe
     from groupnoise.io.files import check_not_own_input, check_writable_file
 
     if html is not None:
         check_not_own_input(html, name)
         check_writable_file(html)
-    dataset, entry = find_data(name, setting, data_dir)
-    description = describe(dataset)
+    found = find_data(name, options)
+    entry = found.entry
+    description = found.setting.describe(found.dataset)
     if html is not None:
         write_description(html, description, entry)
     if as_json:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from groupnoise.cli.data_convert import SETTINGS
+from groupnoise.cli.options import SETTINGS
 from groupnoise.core.checks import check_choice
 from groupnoise.exceptions import ParameterError
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from groupnoise.cli.options import DataOptions, reads_data
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.exceptions import ParameterError, TrainingStopped
 from groupnoise.training.distributed.environment import is_first, is_worker, n_restarts
 
 if TYPE_CHECKING:
-    from groupnoise.io.named import Dataset
+    from groupnoise.cli.sources import Found
+    from groupnoise.io.training_record import TrainingRecord
     from groupnoise.training.checkpoints import Checkpoints
     from groupnoise.training.workers import Workers
 
@@ -125,6 +126,8 @@ def join_workers() -> Iterator[Workers]:
         yield TorchWorkers()
 
 
+NAMES_A_LABEL = ("background_label", "negative_label")
+"""Parameters whose value is a label of the data, which is text whatever it looks like."""
 NOT_BY_PARAM = {
     "random_state": "--seed decides all randomness",
     "on_epoch": "it is a function, for use from Python",
@@ -132,6 +135,7 @@ NOT_BY_PARAM = {
 """Parameters of estimators that no word sets, and why."""
 
 
+@reads_data
 def fit(
     data: Annotated[
         str,
@@ -141,10 +145,8 @@ def fit(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write.")],
+    options: DataOptions,
     method: Annotated[str, typer.Option(help="See `groupnoise methods`.")] = "max-matching",
-    setting: Annotated[
-        str | None, typer.Option(help="Read a file as mil, pll or rs; columns are guessed.")
-    ] = None,
     param: Annotated[
         list[str] | None,
         typer.Option("--param", "-p", help="A parameter, as name=value; repeat for more."),
@@ -153,12 +155,9 @@ def fit(
         bool, typer.Option("--paper", help="Start from the paper's settings (max-matching).")
     ] = False,
     validation: Annotated[
-        float, typer.Option(help="Share of the groups held out to choose the best epoch.")
+        float, typer.Option(help="Share of the groups kept out of training, for `evaluate`.")
     ] = 0.1,
     seed: Annotated[int, typer.Option(min=0, help="Decides all randomness.")] = 0,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Searched first for named data sets.")
-    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     checkpoint: Annotated[
         Path | None,
@@ -188,11 +187,11 @@ def fit(
 
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
-    from groupnoise.cli.holdout import hold_out
     from groupnoise.cli.out_of_core import cut_on_disk, explaining_lack_of_memory, open_log
-    from groupnoise.cli.sources import find_data, setting_of
+    from groupnoise.cli.sources import find_data
     from groupnoise.core.checks import check_fraction
     from groupnoise.io.files import check_not_own_input, check_writable_folder
+    from groupnoise.io.training_record import TrainingRecord, write_training_record
     from groupnoise.training.distributed.environment import is_worker
     from groupnoise.training.saver import training_alone
 
@@ -207,44 +206,85 @@ def fit(
     make_estimator = partial(_make_estimator, method, param or [], paper, seed)
     with explaining_lack_of_memory(data, out_of_core):
         if out_of_core is None:
-            dataset, _ = find_data(data, setting, data_dir)
-            estimator = make_estimator(setting_of(dataset))
-            training, validate = hold_out(dataset, validation, seed)
+            found = find_data(data, options)
+            estimator = make_estimator(found)
+            held_out = found.setting.hold_out(found.dataset, validation, seed)
+            training = found.setting.without(found.dataset, held_out)
         else:
-            estimator = make_estimator("rs")  # a misspelt parameter is refused before long work
-            clicks = open_log(data, setting, data_dir, out_of_core, quiet)
-            dataset = clicks
-            training, validate = cut_on_disk(
-                clicks, estimator, out_of_core, validation, seed, quiet
-            )
+            # A misspelt parameter is refused before long work.
+            make_estimator(None)
+            found = open_log(data, options, out_of_core, quiet)
+            estimator = make_estimator(found)
+            held_out = found.setting.hold_out(found.dataset, validation, seed)
+            training = cut_on_disk(found.dataset, estimator, out_of_core, held_out, quiet)
         # Held until the checkpoints are gone, or another training would find them finished.
         with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
             with _progress(quiet or team.rank > 0) as show:
-                _train(estimator, training, validate, show, checkpoints, team)
+                found.setting.fit(
+                    estimator,
+                    training,
+                    on_epoch=show,
+                    checkpoint=checkpoints,
+                    workers=team if team.count > 1 else None,
+                )
             if team.rank > 0:
                 return
             estimator.save(output)
+            record = TrainingRecord(
+                name=found.dataset.name,
+                setting=found.setting.name,
+                fingerprint=found.setting.fingerprint(found.dataset),
+                n_groups=found.setting.n_groups(found.dataset),
+                held_out=held_out.tolist(),
+                options=found.options,
+            )
+            write_training_record(output, record)
             if checkpoints is not None:
                 checkpoints.clear()
-    typer.echo(f"{method} on {dataset.name}: saved to {output}{_best(estimator)}")
+    typer.echo(f"{method} on {found.dataset.name}: saved to {output}{_about(record, found)}")
 
 
-def _make_estimator(method: str, pairs: list[str], paper: bool, seed: int, setting: str) -> Any:
+def _make_estimator(
+    method: str, pairs: list[str], paper: bool, seed: int, found: Found | None
+) -> Any:
     """Return the estimator of a method with the parameters given as `name=value` words."""
     from groupnoise.reproduce.methods import find_method, import_class, parameters_of
 
-    entry = find_method(method, setting)
+    entry = find_method(method, "rs" if found is None else found.setting.name)
     estimator_class = import_class(entry)
-    settings = read_parameters(pairs, parameters_of(entry))
-    if "random_state" in parameters_of(entry):
+    known = parameters_of(entry)
+    labels = [] if found is None else found.setting.class_names(found.dataset)
+    settings = read_parameters(pairs, known, method=method, fixed=entry.fixed, labels=labels)
+    if "random_state" in known:
         settings["random_state"] = seed
     if paper and not hasattr(estimator_class, "paper"):
         raise ParameterError(f"--paper goes with max-matching; {method} has no such preset.")
-    return (estimator_class.paper if paper else estimator_class)(**settings)
+    return (estimator_class.paper if paper else estimator_class)(**entry.fixed, **settings)
 
 
-def read_parameters(pairs: list[str], known: dict[str, Any]) -> dict[str, Any]:
-    """Turn `name=value` words into parameters, refusing names the method does not have."""
+def read_parameters(
+    pairs: list[str],
+    known: Mapping[str, Any],
+    *,
+    method: str = "max-matching",
+    fixed: Mapping[str, Any] | None = None,
+    labels: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Turn `name=value` words into parameters, refusing names the method does not have.
+
+    Parameters
+    ----------
+    pairs : list of str
+        The words.
+    known : mapping
+        The parameters of the method.
+    method : str
+        Its name, for errors.
+    fixed : mapping, optional
+        Parameters that make the method what it is.
+    labels : sequence of str
+        The classes of the data, one of which a parameter may name.
+    """
     from difflib import get_close_matches
 
     settings = {}
@@ -254,50 +294,33 @@ def read_parameters(pairs: list[str], known: dict[str, Any]) -> dict[str, Any]:
             raise ParameterError(f"--param takes name=value; got {pair!r}.")
         if name in NOT_BY_PARAM:
             raise ParameterError(f"--param {name!r} cannot be given here: {NOT_BY_PARAM[name]}.")
+        if fixed and name in fixed:
+            raise ParameterError(
+                f"--param {name!r} is what makes {method} (it is {fixed[name]!r}); set it with "
+                "--method max-matching."
+            )
         if name not in known:
             near = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}."
-            raise ParameterError(f"--param {name!r} is no parameter of this method{hint}")
-        try:
-            settings[name] = json.loads(text)
-        except json.JSONDecodeError:
-            settings[name] = text  # plain words need no quotes
+            there = f"known: {', '.join(known)}" if known else "it has none"
+            hint = f"did you mean {near[0]!r}?" if near else f"{there}."
+            raise ParameterError(f"--param {name!r} is no parameter of {method}; {hint}")
+        settings[name] = _read_value(name, text, labels)
     return settings
 
 
-def _train(
-    estimator: Any,
-    dataset: Dataset,
-    validate: Any,
-    show: ProgressCallback,
-    checkpoints: Checkpoints | None,
-    team: Workers,
-) -> None:
-    from groupnoise.cli.holdout import training_arguments
-    from groupnoise.core.feature_names import name_columns
-
-    positional, named = training_arguments(dataset)
-    accepted = inspect.signature(estimator.fit).parameters
-    if "validate" in accepted and validate is not None:
-        named["validate"] = validate
-    if checkpoints is not None:
-        if "checkpoint" not in accepted:
-            raise ParameterError("--checkpoint goes with max-matching; baselines train in one go.")
-        named["checkpoint"] = checkpoints
-    if team.count > 1:
-        if "workers" not in accepted:
-            raise ParameterError(
-                "--workers goes with max-matching; baselines train in one process."
-            )
-        named["workers"] = team
-    if "on_epoch" in accepted:
-        named["on_epoch"] = show
-    elif "on_epoch" in estimator.get_params():
-        estimator.set_params(on_epoch=show)
-    estimator.fit(*positional, **{k: v for k, v in named.items() if k in accepted})
-    names = getattr(dataset, "feature_names", None)
-    if names is not None:
-        name_columns(estimator, names)
+def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
+    """Return the value of a parameter: a label as the data spells it, JSON, or a plain word."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        value = text  # plain words need no quotes
+    if name not in NAMES_A_LABEL or not labels or value in (None, "auto"):
+        return value
+    for spelling in (text, str(value)):
+        if spelling in labels:
+            return spelling
+    shown = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
+    raise ParameterError(f"--param {name}={text} names no label of the data; there are {shown}.")
 
 
 @contextmanager
@@ -329,10 +352,9 @@ def _progress(quiet: bool) -> Iterator[ProgressCallback]:
         yield show
 
 
-def _best(estimator: Any) -> str:
-    history = getattr(estimator, "history_", None)
-    epoch = getattr(history, "best_epoch", None)
-    if epoch is None or history is None:
-        return ""
-    value = history.records[epoch - 1]["validation"]
-    return f" (best epoch {epoch} of {len(history)}, validation {value:.4f})"
+def _about(record: TrainingRecord, found: Found) -> str:
+    """Say what was held out of the training."""
+    if not record.held_out:
+        return " (nothing held out)"
+    what = f"{len(record.held_out)} of {record.n_groups} {found.setting.units}"
+    return f" ({found.setting.held_out_words.format(what)}, for `groupnoise evaluate`)"

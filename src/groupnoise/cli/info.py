@@ -13,9 +13,8 @@ import typer
 EXTRAS = {
     "data": ("polars", "pyarrow"),
     "recall": ("faiss",),
-    "serve": ("fastapi", "uvicorn", "prometheus_client", "pydantic_settings"),
-    "plots": ("matplotlib",),
-    "tune": ("optuna",),
+    "serve": ("fastapi", "uvicorn", "prometheus_client"),
+    "plots": ("matplotlib", "PIL"),
     "fetch": ("pooch",),
     "ray": ("ray",),
 }

@@ -15,7 +15,7 @@ def methods(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """List every method that `groupnoise fit` can train, with its parameters."""
-    from groupnoise.cli.sources import SETTINGS
+    from groupnoise.cli.options import SETTINGS
     from groupnoise.core.checks import check_choice
     from groupnoise.reproduce.methods import METHODS, parameters_of
 

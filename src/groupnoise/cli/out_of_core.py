@@ -15,52 +15,59 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.distributed.environment import is_first
 
 if TYPE_CHECKING:
-    from groupnoise.cli.holdout import Validate
+    from groupnoise.cli.options import DataOptions
+    from groupnoise.cli.sources import Found
+    from groupnoise.core.arrays import IntArray
     from groupnoise.io.datasets import ClickDataset
 
 SHUFFLE_POOL = 1_000_000
 """Windows mixed at a time unless `shuffle_pool` says otherwise; 40 MB of memory."""
 
 
-def open_log(
-    data: str, setting: str | None, data_dir: Path | None, folder: Path, quiet: bool
-) -> ClickDataset:
+def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Found:
     """Return click histories that need not fit in memory; a log is converted inside `folder`."""
     from groupnoise.cli.data_convert import conversion_progress
-    from groupnoise.cli.sources import find_data
+    from groupnoise.cli.sources import Found, find_data
     from groupnoise.clicks.streaming import clicks_on_disk
     from groupnoise.io.data_folder import is_data_folder
-    from groupnoise.io.datasets import ClickDataset
+    from groupnoise.io.setting import find_setting
 
-    if setting == "rs" and not is_data_folder(data):
+    clicks = find_setting("rs")
+    if options.setting == clicks.name and not is_data_folder(data):
         with conversion_progress(quiet or not is_first()) as show:
-            return clicks_on_disk(
+            dataset = clicks_on_disk(
                 data,
                 folder / "clicks",
                 wait=not is_first(),
                 report=partial(typer.echo, err=True),
                 progress=show,
+                **options.given,
             )
-    dataset, _ = find_data(data, setting, data_dir) if setting in (None, "rs") else (None, None)
-    if not isinstance(dataset, ClickDataset):
+        return Found(dataset, clicks, data, options=options.given, is_file=True)
+    found = None
+    if options.setting in (None, clicks.name):
+        found = find_data(data, options)
+    if found is None or found.setting is not clicks:
         raise ParameterError(
             f"--out-of-core goes with click logs (rs); {data} is none. Bags are read from a folder "
             "that `groupnoise data convert` wrote with -p scaling=none."
         )
-    return dataset
+    return found
 
 
 def cut_on_disk(
-    dataset: ClickDataset, estimator: Any, folder: Path, share: float, seed: int, quiet: bool
-) -> tuple[ClickDataset, Validate | None]:
-    """Return the windows to train on, cut inside `folder`, and what scores an estimator."""
+    dataset: ClickDataset, estimator: Any, folder: Path, held_out: IntArray, quiet: bool
+) -> ClickDataset:
+    """Return the windows to train on, cut inside `folder`, without what is held out.
+
+    A copy of the log without these clicks would be as large as the log, so they are left out where
+    the windows are cut.
+    """
     from groupnoise.cli.data_convert import conversion_progress
-    from groupnoise.cli.holdout import hold_out_some
     from groupnoise.clicks.streaming import windows_on_disk
 
     if estimator.shuffle_pool is None:
         estimator.set_params(shuffle_pool=SHUFFLE_POOL)
-    held_out, validate = hold_out_some(dataset, share, seed)
     with conversion_progress(quiet or not is_first()) as show:
         windows = windows_on_disk(
             dataset.histories,
@@ -71,7 +78,7 @@ def cut_on_disk(
             wait=not is_first(),
             progress=show,
         )
-    return replace(dataset, histories=windows.groups, is_stray=None, notes={}), validate
+    return replace(dataset, histories=windows.groups, is_stray=None, notes={})
 
 
 @contextmanager

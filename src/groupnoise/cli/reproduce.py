@@ -123,7 +123,7 @@ def reproduce(
     ] = None,
     recipes: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(help="Folder of recipes.", show_default="benchmarks/recipes of the checkout"),
+        typer.Option(help="Folder of recipes.", show_default="those of the package"),
     ] = None,
     data_dir: Annotated[
         Optional[Path],  # noqa: UP045
@@ -269,7 +269,9 @@ def _run(
 
 
 def _own_recipes() -> Path:
-    return Path(__file__).parents[3] / "benchmarks" / "recipes"
+    from groupnoise import reproduce as package
+
+    return Path(package.__path__[0]) / "recipes"
 
 
 def _recipe_paths(name: str, folder: Path) -> list[Path]:

@@ -3,107 +3,229 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.exceptions import DataError
+from groupnoise.cli.options import DataOptions, option_of
+from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 
 if TYPE_CHECKING:
-    from groupnoise.io.named import Dataset
     from groupnoise.io.registry import DatasetEntry
+    from groupnoise.io.setting import Setting
+    from groupnoise.io.tables import Table
+    from groupnoise.io.training_record import TrainingRecord
 
-SETTINGS = ("mil", "pll", "rs")
+
+@dataclass(frozen=True)
+class Found:
+    """Data that a command was given.
+
+    Attributes
+    ----------
+    dataset : BagDataset, PartialLabelDataset or ClickDataset
+        The data.
+    setting : Setting
+        What the commands do with it.
+    source : str
+        What the user called it.
+    entry : DatasetEntry, optional
+        What is known of a set by name.
+    options : dict
+        How a file was read: its columns and its form.
+    is_file : bool
+        Whether it is a file of the user's own.
+    """
+
+    dataset: Any
+    setting: Setting[Any]
+    source: str
+    entry: DatasetEntry | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    is_file: bool = False
+
+    def table(self) -> Table:
+        """Return the rows of the file itself, with all its columns."""
+        from groupnoise.io.named_arrays import ARRAY_FORMATS
+        from groupnoise.io.sources import find_source
+        from groupnoise.io.tables import read_table
+
+        form = {key: value for key, value in self.options.items() if key in ("separator", "header")}
+        if not self.is_file:
+            raise ParameterError(
+                f"{self.source} is no file of your own, so it has no further columns."
+            )
+        source = find_source(self.source, format=self.options.get("format"))
+        if source.format in ARRAY_FORMATS:
+            raise ParameterError(f"{self.source} holds arrays, which have no further columns.")
+        return read_table(source, **form)
 
 
 def find_data(
-    name: str, setting: str | None, data_dir: Path | None, **options: Any
-) -> tuple[Dataset, DatasetEntry | None]:
-    """Load a file, a converted folder or a named set; only the last has an entry.
+    name: str,
+    options: DataOptions,
+    *,
+    expected: Setting[Any] | None = None,
+    remembered: dict[str, Any] | None = None,
+    **wishes: Any,
+) -> Found:
+    """Load a file, a converted folder or a named set.
 
-    Options are those of the reader of files.
+    Parameters
+    ----------
+    name : str
+        What the user gave as DATA.
+    options : DataOptions
+        What the user said about it.
+    expected : Setting, optional
+        What a file is read as where the user does not say it.
+    remembered : dict, optional
+        How the data of a model was read; what the user says goes first, and what a file does not
+        have is forgotten.
+    **wishes
+        `feature_names` and `labels_needed` of the reader.
     """
-    from groupnoise.io.data_folder import open_groups
+    from groupnoise.io.data_folder import is_data_folder, open_groups
     from groupnoise.io.datasets import Windows
     from groupnoise.io.named import load_dataset
     from groupnoise.io.registry import find_dataset, list_datasets
+    from groupnoise.io.setting import find_setting, setting_of
 
-    if setting is not None:
-        if not Path(name).exists() and any(entry.name == name for entry in list_datasets()):
-            raise DataError(f"{name} is a set known by name; leave out --setting, which it has.")
-        return _read_file(name, setting, options), None
-    if Path(name).is_file():
-        raise DataError(f"{name} is a file; say what it holds with --setting mil, pll or rs.")
-    if not Path(name).is_dir():
-        return load_dataset(name, data_dir=data_dir), find_dataset(name)
+    path = Path(name)
+    if not path.is_dir() or not is_data_folder(name):
+        if options.setting is not None:
+            if not path.exists() and any(entry.name == name for entry in list_datasets()):
+                raise DataError(
+                    f"{name} is a set known by name; leave out --setting, which it has."
+                )
+            expected = find_setting(options.setting)
+        if options.setting is not None or path.exists() or is_pattern(name):
+            if expected is None:
+                raise DataError(
+                    f"{name} is a file; say what it holds with --setting mil, pll or rs."
+                )
+            return read_file(name, expected, options, remembered=remembered, **wishes)
+        _check_no_options(name, "a set known by name", options)
+        dataset = load_dataset(name, data_dir=options.data_dir)
+        return Found(dataset, setting_of(dataset), name, find_dataset(name))
     stored = open_groups(name)
     if isinstance(stored, Windows):
         raise DataError(
             f"{name} holds windows; give the click log they were cut from, with --out-of-core DIR "
             "if its windows do not fit in memory."
         )
-    return stored, None
+    setting = setting_of(stored)
+    if options.setting not in (None, setting.name):
+        raise DataError(f"{name} holds {setting.name} data, not {options.setting} data.")
+    _check_no_options(name, "a folder of converted data", options)
+    return Found(stored, setting, name)
+
+
+def is_pattern(name: str) -> bool:
+    """Tell whether a name is a glob or an address, which no set known by name is."""
+    return "://" in name or any(mark in name for mark in "*?[")
 
 
 def find_model_and_data(
-    model: Path,
-    name: str,
-    setting: str | None,
-    data_dir: Path | None,
-    *,
-    needs_labels: bool = True,
-) -> tuple[Any, Dataset]:
-    """Load a model and data for it, whose features are matched by name where both have names."""
-    from groupnoise.core.checks import check_choice
+    model: Path, name: str, options: DataOptions, *, needs_labels: bool = True
+) -> tuple[Any, Found, TrainingRecord | None]:
+    """Load a model and data for it, whose features are matched by name where both have names.
+
+    The model knows its setting and how its own file was read, so that need not be said again.
+    """
+    from dataclasses import replace
+
     from groupnoise.io.datasets import select_features
     from groupnoise.io.models import load_model
+    from groupnoise.io.setting import find_setting, setting_of_model
+    from groupnoise.io.training_record import read_training_record
 
     fitted = load_model(model)
-    if setting is not None:
-        check_choice("--setting", setting, SETTINGS)
-        _check_setting(fitted, setting, model)
+    record = read_training_record(model)
+    own = setting_of_model(fitted)
+    if options.setting is not None and find_setting(options.setting) is not own:
+        raise DataError(
+            f"{model} was trained on {own.name} data, but {options.setting} data was given."
+        )
     has_names = hasattr(fitted, "feature_names_in_")
-    options: dict[str, Any] = {} if setting == "rs" else {"labels_needed": needs_labels}
+    names: Any = fitted.feature_names_in_.tolist() if has_names else None
+    found = find_data(
+        name,
+        options,
+        expected=own,
+        remembered={} if record is None else record.options,
+        feature_names=names,
+        labels_needed=needs_labels,
+    )
+    if found.setting is not own:
+        raise DataError(
+            f"{model} was trained on {own.name} data, but {found.setting.name} data was given."
+        )
     if has_names:
-        options["feature_names"] = fitted.feature_names_in_.tolist()
-    dataset, _ = find_data(name, setting, data_dir, **options)
-    _check_setting(fitted, setting_of(dataset), model)
-    if has_names:
-        dataset = select_features(dataset, options["feature_names"])
+        found = replace(found, dataset=select_features(found.dataset, names))
         # The names have served: rows go on as plain arrays, whose lack of them would be warned of.
         del fitted.feature_names_in_
-    return fitted, dataset
+    return fitted, found, record
 
 
-def _check_setting(fitted: Any, setting: str, model: Path) -> None:
-    """Refuse data of another setting than the model was trained for."""
-    if hasattr(fitted, "recommend"):
-        own = "rs"
-    else:
-        own = "mil" if hasattr(fitted, "predict_bags") else "pll"
-    if own != setting:
-        raise DataError(f"{model} was trained on {own} data, but {setting} data was given.")
+def _check_no_options(name: str, kind: str, options: DataOptions) -> None:
+    if options.given:
+        option = option_of(next(iter(options.given)))
+        raise ParameterError(f"{option} is for files; {name} is {kind}.")
 
 
-def _read_file(path: str, setting: str, options: dict[str, Any]) -> Dataset:
-    """Read a user's own file; what was guessed goes to the error stream."""
-    from groupnoise.bags.files import read_bags
-    from groupnoise.candidates.files import read_candidates
-    from groupnoise.clicks.log import read_clicks
-    from groupnoise.core.checks import check_choice
-
-    check_choice("--setting", setting, SETTINGS)
-    readers: dict[str, Callable[..., Dataset]] = {
-        "mil": read_bags,
-        "pll": read_candidates,
-        "rs": read_clicks,
-    }
-    return readers[setting](path, report=partial(typer.echo, err=True), **options)
+def check_columns(setting: Setting[Any], options: DataOptions) -> None:
+    """Refuse options that name columns of another setting."""
+    for column in options.columns:
+        if column not in setting.column_options:
+            raise ParameterError(
+                f"{option_of(column)} names nothing in {setting.name} data; there are "
+                f"{', '.join(option_of(each) for each in setting.column_options)}."
+            )
 
 
-def setting_of(dataset: Dataset) -> str:
-    """Return "mil", "pll" or "rs" for a loaded data set."""
-    kinds = {"BagDataset": "mil", "PartialLabelDataset": "pll", "ClickDataset": "rs"}
-    return kinds[type(dataset).__name__]
+def read_file(
+    path: str,
+    setting: Setting[Any],
+    options: DataOptions,
+    *,
+    remembered: dict[str, Any] | None = None,
+    report: Callable[[str], None] | None = None,
+    **wishes: Any,
+) -> Found:
+    """Read a user's own file and say in one line what was guessed, on the error stream.
+
+    Parameters
+    ----------
+    path : str
+        A file, a folder, a glob or an address.
+    setting : Setting
+        What to read it as.
+    options : DataOptions
+        What the user said about it.
+    remembered : dict, optional
+        As in `find_data`.
+    report : callable, optional
+        Told what was guessed, instead of the error stream.
+    **wishes
+        Further options of the reader.
+    """
+    check_columns(setting, options)
+    old = {key: value for key, value in (remembered or {}).items() if key not in options.given}
+    while True:
+        guesses: list[str] = []
+        used = {**old, **options.given}
+        try:
+            dataset = setting.read(path, report=guesses.append, **used, **wishes)
+            break
+        except MissingColumnError as error:
+            if error.part not in old:
+                raise
+            del old[error.part]  # a file to be predicted need not have all columns
+    if guesses:
+        (report or partial(typer.echo, err=True))("; ".join(guesses))
+    columns = {key: value for key, value in (dataset.columns or {}).items() if value}
+    return Found(dataset, setting, path, options={**columns, **used}, is_file=True)

@@ -104,6 +104,7 @@ def _restrict(clicks: ClickDataset, kept: BoolArray) -> ClickDataset:
             None if clicks.categories is None else [clicks.categories[item] for item in items]
         ),
         is_stray=None if clicks.is_stray is None else clicks.is_stray[kept],
+        source_rows=None if clicks.source_rows is None else clicks.source_rows[kept],
     )
 
 
@@ -160,6 +161,7 @@ def add_stray_clicks(
         histories=Groups(np.insert(histories.objects, before, items), offsets),
         is_stray=np.insert(was_stray, before, True),
         notes=notes,
+        source_rows=None,
     )
 
 

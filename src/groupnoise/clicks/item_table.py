@@ -15,6 +15,7 @@ from groupnoise.io.named_arrays import NamedArrays, read_input
 from groupnoise.io.polars import pl
 from groupnoise.io.sources import Guesses, Report, find_source
 from groupnoise.io.tables import Table
+from groupnoise.io.text import read_history_text
 
 CATEGORY_SEPARATOR = "|"
 NO_CATEGORY = "other"
@@ -79,7 +80,7 @@ def read_items(
     guesses = Guesses(report)
     if table_options.get("format") is None and _is_delimited(source):
         table_options["format"] = "csv"
-    table = read_input(source, report=guesses, **table_options)
+    table = read_input(source, report=guesses, read_text=read_history_text, **table_options)
     if isinstance(table, NamedArrays):
         table = table.as_table()
     keys = [str(each) for each in item_ids.tolist()]

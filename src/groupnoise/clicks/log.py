@@ -28,6 +28,7 @@ from groupnoise.io.named_arrays import NamedArrays, read_input
 from groupnoise.io.polars import pl
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.io.tables import Table
+from groupnoise.io.text import read_history_text
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def read_clicks(
     if stored is not None:
         return stored
     guesses = Guesses(report)
-    table = read_input(source, report=guesses, **table_options)
+    table = read_input(source, report=guesses, read_text=read_history_text, **table_options)
     if isinstance(table, NamedArrays):
         table = table.as_table()
     columns = find_click_columns(
@@ -187,6 +188,12 @@ def read_clicks(
         reason = "" if min_rating is None else f" rated {min_rating:g} or more"
         raise DataError(f"{table.origin} has no click{reason}; at least one is needed.")
     clicks, timestamps = _histories_of(rows, name or table.name)
+    has_a_row_per_click = len(rows.users) == len(table)
+    clicks = replace(
+        clicks,
+        source_rows=clicks.source_rows if has_a_row_per_click else None,
+        columns={part: getattr(columns, part) for part in ("user", "item", "time", "rating")},
+    )
     if session_gap is not None:
         clicks = _cut_sessions(clicks, timestamps, session_gap)
     clicks.notes.update(
@@ -212,6 +219,7 @@ def _histories_of(rows: ClickRows, name: str) -> tuple[ClickDataset, NDArray[Any
         item_ids=item_ids,
         user_ids=user_ids,
         notes={"clicks_out_of_time_order": int((order != by_user).sum())},
+        source_rows=order,
     )
     return clicks, None if timestamps is None else timestamps[order]
 
@@ -294,7 +302,7 @@ def read_histories(
     if stored is not None:
         return Histories.of(stored)
     guesses = Guesses(report)
-    table = read_input(source, report=guesses, **table_options)
+    table = read_input(source, report=guesses, read_text=read_history_text, **table_options)
     if isinstance(table, NamedArrays):
         table = table.as_table()
     columns = find_click_columns(

@@ -344,6 +344,7 @@ def clicks_on_disk(
     rows_at_once: int = 2_000_000,
     report: Report | None = None,
     progress: ProgressCallback | None = None,
+    **options: Any,
 ) -> ClickDataset:
     """Convert a click log, or open what an earlier call made of the same files.
 
@@ -353,6 +354,8 @@ def clicks_on_disk(
         As in `convert_clicks`; interrupted work is gone on with.
     wait : bool, default=False
         Leave the work to another process and wait until it is done.
+    **options
+        Columns and the form of the log, passed to `convert_clicks`.
 
     Returns
     -------
@@ -364,12 +367,21 @@ def clicks_on_disk(
     DataError
         If the folder holds anything else, or the log changed since.
     """
-    folder, files = Path(folder), find_source(source)
-    wanted = {"files": [list(files.size_of(path)) for path in files.paths]}
+    folder, files = Path(folder), find_source(source, format=options.get("format"))
+    wanted: dict[str, Any] = {"files": [list(files.size_of(path)) for path in files.paths]}
+    if options:
+        wanted["options"] = options
     if wait:
         _wait_for(folder, wanted)
     if not folder.exists():
-        convert_clicks(source, folder, rows_at_once=rows_at_once, report=report, progress=progress)
+        convert_clicks(
+            source,
+            folder,
+            rows_at_once=rows_at_once,
+            report=report,
+            progress=progress,
+            **options,
+        )
         write_json(folder / RECORD, wanted)
     elif _record_of(folder) != wanted:
         raise DataError(

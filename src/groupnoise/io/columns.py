@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report
 
@@ -45,10 +45,6 @@ USUAL_NAMES = {
     ),
     "features": ("features", "feature", "x", "data", "embedding", "vector"),
 }  # fmt: skip
-SETTING_OF_PART = {
-    "user": "rs", "item": "rs", "group": "mil", "label": "mil", "candidates": "pll",
-}  # fmt: skip
-"""Where a column is needed that no guess replaces."""
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)
 
 
@@ -102,9 +98,8 @@ def need_column(
     column = pick_column(part, given, columns, origin=origin, report=report, taken=taken)
     if column is None:
         raise DataError(
-            f"{origin} has no column that looks like the {part}; name it with `{part}` in Python, "
-            "or on the command line run `groupnoise data convert FILE DIR --setting "
-            f"{SETTING_OF_PART[part]} --{part} COLUMN` first and give DIR. "
+            f"{origin} has no column that looks like the {part}; name it with `{part}` "
+            f"(--{part}). "
             f"Its columns are {_listing(columns)}."
         )
     return column
@@ -213,9 +208,10 @@ def match_columns(
 
 def _existing(part: str, name: str, columns: Sequence[str], origin: str) -> str:
     if name not in columns:
-        raise DataError(
+        raise MissingColumnError(
             f"{origin} has no column {name!r} to be the {part}; its columns are "
-            f"{_listing(columns)}."
+            f"{_listing(columns)}.",
+            part,
         )
     return name
 

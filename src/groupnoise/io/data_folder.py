@@ -196,7 +196,12 @@ def _take_apart(data: StoredData) -> tuple[str, dict[str, NDArray[Any]], dict[st
         }
     elif isinstance(data, PartialLabelDataset):
         kind, details = "candidates", _names_of(data)
-        arrays = {"features": data.features, "candidates": data.candidates, "truth": data.truth}
+        arrays = {
+            "features": data.features,
+            "candidates": data.candidates,
+            "truth": data.truth,
+            "weights": data.weights,
+        }
     elif isinstance(data, ClickDataset):
         notes = {k: v for k, v in data.notes.items() if not isinstance(v, np.ndarray)}
         kind, details = "clicks", {"name": data.name, "notes": notes}
@@ -244,6 +249,7 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
             class_names=manifest["class_names"],
             truth=arrays.get("truth"),
             feature_names=_feature_names(manifest),
+            weights=arrays.get("weights"),
         )
     if kind == "clicks":
         return ClickDataset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,8 +39,11 @@ class BagDataset:
         What the source calls each bag: whole numbers or text.
     source_rows : int64 ndarray of shape (n_objects,), optional
         The row of the source, from 0, that each instance was read from.
+    columns : dict, optional
+        Which columns of the source play which part: a name, or a list of names, by part.
     """
 
+    setting: ClassVar[str] = "mil"
     name: str
     bags: Groups
     labels: BoolArray
@@ -50,6 +53,7 @@ class BagDataset:
     feature_names: tuple[str, ...] | None = None
     bag_ids: NDArray[Any] | None = None
     source_rows: IntArray | None = None
+    columns: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,15 @@ class PartialLabelDataset:
         A picture of each row, for reports.
     feature_names : tuple of str, optional
         What the source calls the columns of the features.
+    weights : float ndarray of shape (n_rows, n_classes), optional
+        How likely the source says each candidate is; 0 where a label is none.
+    source_rows : int64 ndarray of shape (n_rows,), optional
+        The row of the source, from 0, that each row was read from.
+    columns : dict, optional
+        Which columns of the source play which part: a name, or a list of names, by part.
     """
 
+    setting: ClassVar[str] = "pll"
     name: str
     features: FloatArray
     candidates: BoolArray
@@ -81,6 +92,9 @@ class PartialLabelDataset:
     truth: IntArray | None = None
     images: FloatArray | None = None
     feature_names: tuple[str, ...] | None = None
+    weights: FloatArray | None = None
+    source_rows: IntArray | None = None
+    columns: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -103,8 +117,13 @@ class ClickDataset:
         True where a click is known to be noise (simulated data).
     notes : dict
         Counts worth reporting: rows read, users dropped and why.
+    source_rows : int64 ndarray of shape (n_clicks,), optional
+        The row of the source, from 0, that each click was read from.
+    columns : dict, optional
+        Which columns of the source play which part: a name, or a list of names, by part.
     """
 
+    setting: ClassVar[str] = "rs"
     name: str
     histories: Groups
     item_ids: NDArray[Any]
@@ -113,6 +132,8 @@ class ClickDataset:
     categories: list[str] | None = None
     is_stray: BoolArray | None = None
     notes: dict[str, Any] = field(default_factory=dict)
+    source_rows: IntArray | None = None
+    columns: dict[str, Any] | None = None
 
     @property
     def n_items(self) -> int:
@@ -230,6 +251,8 @@ def subset_rows(dataset: PartialLabelDataset, rows: ArrayLike) -> PartialLabelDa
         candidates=dataset.candidates[picked],
         truth=_taken(dataset.truth, picked),
         images=_taken(dataset.images, picked),
+        weights=_taken(dataset.weights, picked),
+        source_rows=_taken(dataset.source_rows, picked),
     )
 
 

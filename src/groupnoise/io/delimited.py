@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report
 
 SEPARATORS = (",", "\t", ";", "|")
+BLANKS = " "
+"""The separator that stands for any run of blanks."""
+NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "space": BLANKS, "blank": BLANKS, "comma": ","}
+"""What people type where a shell makes the character itself awkward."""
+COMMENT_MARKS = ("%", "#")
+_REMARK = re.compile(r"[%#]+(\s|$)")
+_MARKED_LINE = re.compile(r"^[%#]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,65 @@ def decode(path: str, content: bytes, first_line: int = 1) -> str:
         ) from None
 
 
+def read_separator(given: str) -> str:
+    """Return the character that a separator names: itself, or a word such as "tab"."""
+    separator = NAMED_SEPARATORS.get(given.lower(), given)
+    if len(separator) != 1:
+        raise ParameterError(
+            f"separator must be one character, or one of tab, space, comma; got {given!r}."
+        )
+    return separator
+
+
+def guess_separator(text: str) -> str:
+    """Return what stands between the cells of the first line that is no comment; else blanks."""
+    for line in text.split("\n"):
+        if line.strip() and not line.startswith(COMMENT_MARKS):
+            found = max(SEPARATORS, key=line.count)
+            return found if found in line else BLANKS
+    return BLANKS
+
+
+def without_comments(text: str, separator: str | None) -> tuple[str, int, int]:
+    """Return text without its lines of comments, which begin with % or #.
+
+    Those before the first other line are dropped. A later one is a comment only if a blank follows
+    the mark or it has another number of cells than the first row: ids may begin with these
+    characters too. It becomes blank, so that lines keep their numbers.
+
+    Returns
+    -------
+    text : str
+        The text without comments.
+    n_dropped, n_blanked : int
+        How many lines were dropped before the first row, and blanked after it.
+    """
+    if not _MARKED_LINE.search(text):
+        return text, 0, 0
+    lines = text.split("\n")
+    first = next(
+        (n for n, line in enumerate(lines) if line.strip() and not line.startswith(COMMENT_MARKS)),
+        None,
+    )
+    if first is None:  # every line begins so: these are no comments
+        return text, 0, 0
+    split = separator or next((mark for mark in SEPARATORS if mark in lines[first]), BLANKS)
+    n_blanked, is_quoted = 0, False
+    width = _n_cells(lines[first], split)
+    for number in range(first, len(lines)):
+        line = lines[number]
+        is_marked = line.startswith(COMMENT_MARKS) and not is_quoted
+        if is_marked and (_REMARK.match(line) or _n_cells(line, split) != width):
+            lines[number], n_blanked = "", n_blanked + 1
+        elif line.count('"') % 2:
+            is_quoted = not is_quoted
+    return "\n".join(lines[first:]), first, n_blanked
+
+
+def _n_cells(line: str, separator: str) -> int:
+    return len(line.split()) if separator == BLANKS else line.count(separator) + 1
+
+
 def open_delimited(
     path: str,
     content: bytes,
@@ -74,7 +141,8 @@ def open_delimited(
     path, content : str and bytes
         The file, decompressed.
     separator : str, optional
-        One character; by default the most frequent of `SEPARATORS` in the first line.
+        One character, a blank for any run of blanks; by default the most frequent of
+        `SEPARATORS` in the first line.
     header : bool, optional
         By default the first record is a header unless it holds a number and none of
         `known_names`.
@@ -88,8 +156,16 @@ def open_delimited(
         Told what was guessed.
     """
     text = decode(path, content, first_line)
+    if first_line == 1:
+        text, n_dropped, n_blanked = without_comments(text, separator)
+        first_line += n_dropped
+        if n_dropped + n_blanked:
+            report(f"skipped {n_dropped + n_blanked} lines of comments in {path}")
     if separator is None:
         separator = max(SEPARATORS, key=text.lstrip("\r\n").split("\n", 1)[0].count)
+    if separator == BLANKS:
+        text = "\n".join("\t".join(line.split()) for line in text.split("\n"))
+        separator = "\t"
     draft = DelimitedText(path, text, separator, has_header=False, first_line=first_line)
     try:
         first_cells = next((cells for _, cells in draft.records() if cells), [])

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import IntArray
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
 
 MAX_SINGLE_BARS = 24
@@ -122,9 +121,6 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
-CLICKS_TO_BE_TESTED = {"leave_one_out": 3, "authors": 7, "paper": 14}
-"""Clicks a user needs to be held out by each protocol of `split_clicks`, at groups of 5."""
-
 Facts = dict[str, "int | float | str"]
 
 
@@ -164,7 +160,7 @@ class Description:
 
 
 @dataclass
-class _Draft:
+class DescriptionDraft:
     """A description in the making."""
 
     facts: Facts = field(default_factory=dict)
@@ -172,6 +168,7 @@ class _Draft:
     oddities: list[str] = field(default_factory=list)
 
     def finish(self, name: str, setting: str) -> Description:
+        """Return the description."""
         return Description(name, setting, self.facts, tuple(self.histograms), tuple(self.oddities))
 
 
@@ -195,147 +192,12 @@ def describe(dataset: BagDataset | PartialLabelDataset | ClickDataset) -> Descri
     >>> description.facts["bags"], description.facts["classes"]
     (12, 6)
     """
-    if isinstance(dataset, BagDataset):
-        return _describe_bags(dataset)
-    if isinstance(dataset, PartialLabelDataset):
-        return _describe_candidates(dataset)
-    return _describe_clicks(dataset)
+    from groupnoise.io.setting import setting_of
+
+    return setting_of(dataset).describe(dataset)
 
 
-def _describe_bags(dataset: BagDataset) -> Description:
-    sizes, names = dataset.bags.sizes, dataset.class_names
-    n_bags_of = dataset.labels.sum(axis=0)
-    draft = _Draft()
-    draft.facts |= {
-        "bags": len(dataset.bags),
-        "instances": dataset.bags.n_objects,
-        "features": dataset.bags.objects.shape[1],
-        "classes": len(names),
-        "instances per bag, mean": float(sizes.mean()),
-        "labels per bag, mean": float(dataset.labels.sum(axis=1).mean()),
-    }
-    draft.histograms += [
-        histogram_of_sizes("Instances per bag", sizes),
-        histogram_of_classes("Bags per class", n_bags_of, names),
-    ]
-    _add_features(draft, dataset.bags.objects)
-    draft.oddities += count_oddity(n_bags_of == 0, "class", "without a bag", names)
-    if dataset.instance_labels is None:
-        draft.oddities.append("no instance label is known, so single instances cannot be scored")
-    else:
-        _add_instance_truth(draft, dataset, dataset.instance_labels)
-    return draft.finish(dataset.name, "mil")
-
-
-def _add_instance_truth(draft: _Draft, dataset: BagDataset, truth: IntArray) -> None:
-    """Add how many instances carry a label of their bag, and where none does."""
-    names = dataset.class_names
-    known = truth >= 0
-    bag_of_object = dataset.bags.group_of_object
-    is_witness = known & dataset.labels[bag_of_object, np.maximum(truth, 0)]
-    has_witness = np.zeros(dataset.labels.shape, dtype=bool)
-    has_witness[bag_of_object[is_witness], truth[is_witness]] = True
-    lacks_witness = dataset.labels & ~has_witness
-    # In sets of two classes negative instances in positive bags are the rule, not an oddity.
-    is_negative = np.array([name == "negative" for name in names])[np.maximum(truth, 0)]
-    draft.facts |= {
-        "instances of a class of their bag, share": float(is_witness.mean()),
-        "instances of background or unknown class": int((~known).sum()),
-        "bag labels without a known witness": int(lacks_witness.sum()),
-    }
-    draft.histograms.append(
-        histogram_of_classes(
-            "True instances per class", np.bincount(truth[known], minlength=len(names)), names
-        )
-    )
-    draft.oddities += count_oddity(lacks_witness.ravel(), "bag label", "without a known witness")
-    draft.oddities += count_oddity(
-        known & ~is_witness & ~is_negative,
-        "instance",
-        "of a true class that is no label of the bag",
-    )
-
-
-def _describe_candidates(dataset: PartialLabelDataset) -> Description:
-    names = dataset.class_names
-    n_candidates = dataset.candidates.sum(axis=1)
-    n_candidate_of = dataset.candidates.sum(axis=0)
-    draft = _Draft()
-    draft.facts |= {
-        "rows": len(dataset.features),
-        "features": dataset.features.shape[1],
-        "classes": len(names),
-        "candidates per row, mean": float(n_candidates.mean()),
-        "rows with more than one candidate, share": float((n_candidates > 1).mean()),
-    }
-    draft.histograms += [
-        histogram_of_sizes("Candidates per row", n_candidates),
-        histogram_of_classes("Rows each class is a candidate of", n_candidate_of, names),
-    ]
-    _add_features(draft, dataset.features)
-    draft.oddities += count_oddity(n_candidate_of == 0, "class", "in no candidate set", names)
-    if dataset.truth is None:
-        draft.oddities.append("no true label is known, so predictions cannot be scored")
-    else:
-        _add_label_truth(draft, dataset, dataset.truth)
-    return draft.finish(dataset.name, "pll")
-
-
-def _add_label_truth(draft: _Draft, dataset: PartialLabelDataset, truth: IntArray) -> None:
-    """Add how often each class is the truth, and where truth is unknown or no candidate."""
-    names = dataset.class_names
-    known = truth >= 0
-    is_inside = dataset.candidates[np.arange(len(truth)), np.maximum(truth, 0)]
-    n_true_of = np.bincount(truth[known], minlength=len(names))
-    draft.facts["rows without truth"] = int((~known).sum())
-    draft.histograms.append(
-        histogram_of_classes("Rows each class is the truth of", n_true_of, names)
-    )
-    draft.oddities += [
-        *count_oddity(~known, "row", "without a true label"),
-        *count_oddity(known & ~is_inside, "row", "with a true label outside the candidates"),
-        *count_oddity(n_true_of == 0, "class", "true of no row", names),
-    ]
-
-
-def _describe_clicks(dataset: ClickDataset) -> Description:
-    histories, lengths = dataset.histories, dataset.histories.sizes
-    n_clicks_of = np.bincount(histories.objects, minlength=dataset.n_items)
-    pairs = histories.group_of_object * dataset.n_items + histories.objects
-    busiest = np.sort(n_clicks_of)[::-1][: max(1, dataset.n_items // 100)]
-    draft = _Draft()
-    draft.facts |= {
-        "users": len(histories),
-        "items": dataset.n_items,
-        "clicks": histories.n_objects,
-        "clicks per user, mean": float(lengths.mean()),
-        "clicks per item, mean": float(n_clicks_of.mean()),
-        "clicks on the busiest 1 % of items, share": float(busiest.sum() / histories.n_objects),
-        "clicks on an item the user clicked before": len(pairs) - len(np.unique(pairs)),
-    }
-    if dataset.is_stray is not None:
-        draft.facts["stray clicks, share"] = float(dataset.is_stray.mean())
-    for protocol, least in CLICKS_TO_BE_TESTED.items():
-        n_short = int((lengths < least).sum())
-        draft.facts[f"users never tested under `{protocol}` (fewer than {least} clicks)"] = n_short
-    for key, value in dataset.notes.items():
-        if isinstance(value, (int, float, str)):
-            draft.facts[key.replace("_", " ")] = value
-    draft.histograms += [
-        histogram_of_sizes("Clicks per user", lengths),
-        histogram_of_sizes("Clicks per item", n_clicks_of),
-    ]
-    draft.oddities += [
-        *count_oddity(lengths == 1, "user", "with a single click, too few for any group"),
-        *count_oddity(n_clicks_of == 0, "item", "without a click"),
-    ]
-    if dataset.titles is not None:
-        without_title = np.array([not title.strip() for title in dataset.titles])
-        draft.oddities += count_oddity(without_title, "item", "without a title")
-    return draft.finish(dataset.name, "rs")
-
-
-def _add_features(draft: _Draft, features: NDArray[Any]) -> None:
+def add_features(draft: DescriptionDraft, features: NDArray[Any]) -> None:
     """Add repeated rows, constant features and unequal scales."""
     is_duplicate, is_constant = is_duplicate_row(features), is_constant_feature(features)
     draft.facts["duplicate rows"] = int(is_duplicate.sum())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
     as_id_cells,
@@ -48,15 +48,20 @@ def without_brackets(cells: pl.Series) -> pl.Series:
     return bare.str.replace_all("['\"]", "")
 
 
-def _read_list(text: str) -> list[str] | None:
+def _literals(text: str) -> Iterator[Any]:
+    """Yield the value that a text stands for in JSON and in Python, where it does."""
     parsers: tuple[Callable[[str], Any], ...] = (json.loads, ast.literal_eval)  # neither runs code
     for parse in parsers:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of escapes that Python does not know
-                value = parse(text.strip())
+                yield parse(text.strip())
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
+
+
+def _read_list(text: str) -> list[str] | None:
+    for value in _literals(text):
         if value == {}:  # an empty set, as Python does not write it
             return []
         if isinstance(value, (list, tuple, set)) and all(
@@ -106,6 +111,57 @@ def read_memberships(
     memberships = np.zeros((len(table), len(vocabulary)), dtype=np.bool_)
     memberships[rows, number_cells(labels, vocabulary)] = True
     return memberships, [str(name) for name in ids_as_array(vocabulary)]
+
+
+def read_weights(
+    table: Table, column: str, *, report: Report
+) -> tuple[FloatArray, list[str]] | None:
+    """Return the weights of the candidates where cells are objects such as `{"a": 0.7}`.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    column : str
+        A column of objects, or of text in the notation of JSON or Python.
+    report : callable
+        Told of a guess.
+
+    Returns
+    -------
+    weights : float ndarray of shape (n_rows, n_classes)
+        0 where a label is no candidate; None instead of a pair if the cells are no objects.
+    class_names : list of str
+        Sorted.
+    """
+    cells = table.frame[column]
+    objects: list[Any]
+    if isinstance(cells.dtype, pl.Struct):
+        objects = cells.to_list()
+    elif cells.dtype == pl.String and cells.str.contains(r"(?s)^\s*\{.*:.*\}\s*$").all():
+        objects = [next(_literals(cell), None) for cell in cells]
+    else:
+        return None
+    if not all(isinstance(cell, dict) for cell in objects):
+        return None
+    report(f"took the numbers in column {column!r} as weights of the candidates")
+    named = [{_as_text(label): weight for label, weight in cell.items()} for cell in objects]
+    # In a column of structs every row has all labels, and no weight where it names none.
+    class_names = sorted({label for row in named for label, weight in row.items() if weight})
+    weights = np.zeros((len(named), len(class_names)))
+    position = {label: number for number, label in enumerate(class_names)}
+    for number, row in enumerate(named):
+        for label, weight in row.items():
+            if weight is None:
+                continue
+            if not isinstance(weight, (int, float)) or not 0 <= weight < np.inf:
+                raise DataError(
+                    f"{table.place(number)}: column {column!r} gives {label!r} the weight "
+                    f"{weight!r}; weights are numbers of at least 0."
+                )
+            if weight:
+                weights[number, position[label]] = weight
+    return weights, class_names
 
 
 def read_truth(table: Table, column: str, class_names: Sequence[str]) -> IntArray:

@@ -216,7 +216,7 @@ def load_dataset(
     name : str
         Its name or an alias; `list_datasets` has them all.
     data_dir : path, optional
-        Searched before `GROUPNOISE_DATA`, `../shared/data` and the user's cache.
+        Searched before `GROUPNOISE_DATA` and the user's cache.
     verify : bool, default=True
         Compare each file with its known checksum first.
     random_state : int, numpy generator or None, default=0

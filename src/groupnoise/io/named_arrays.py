@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import IntArray
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.columns import USUAL_NAMES
 from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report, Source, find_source
 from groupnoise.io.tables import Table, read_table
-from groupnoise.io.text import read_history_text
 
 ARRAY_FORMATS = ("npz", "mat")
 
@@ -36,9 +35,10 @@ class NamedArrays:
         """Return the array of a part by the name given or a usual one, or None."""
         if given is not None:
             if given not in self.arrays:
-                raise DataError(
+                raise MissingColumnError(
                     f"{self.path} has no array {given!r} to be the {part}; it holds "
-                    f"{self._listing()}."
+                    f"{self._listing()}.",
+                    part,
                 )
             return self.arrays[given]
         by_lower_name = {name.lower(): name for name in reversed(self.arrays)}
@@ -53,7 +53,9 @@ class NamedArrays:
     def need(self, part: str, given: str | Sequence[str] | None, report: Report) -> NDArray[Any]:
         """Return the array of a part, or say how to name it."""
         if given is not None and not isinstance(given, str):
-            raise DataError(f"{self.path} holds arrays: name the one that is the {part}.")
+            raise MissingColumnError(
+                f"{self.path} holds arrays: name the one that is the {part}.", part
+            )
         array = self.find(part, given, report)
         if array is None:
             raise DataError(
@@ -189,12 +191,17 @@ def read_input(
     filesystem: Any = None,
     separator: str | None = None,
     header: bool | None = None,
+    read_text: Callable[[Source, Report], Table] | None = None,
 ) -> Table | NamedArrays:
-    """Open a path, folder, glob, address or frame; see `read_table` for the parameters."""
+    """Open a path, folder, glob, address or frame; see `read_table` for the parameters.
+
+    `read_text` reads text whose cells are apart by blanks, unless a separator or a header is
+    named; by default it is a table as any other.
+    """
     if isinstance(source, (str, Path)):
         source = find_source(source, format=format, filesystem=filesystem)
         if source.format in ARRAY_FORMATS:
             return load_arrays(source)
-        if source.format == "text":
-            return read_history_text(source, report)
+        if source.format == "text" and read_text and separator is None and header is None:
+            return read_text(source, report)
     return read_table(source, separator=separator, header=header, report=report)

@@ -113,7 +113,6 @@ def _entry(table: dict[str, Any]) -> DatasetEntry:
 
 
 ENVIRONMENT_VARIABLE = "GROUPNOISE_DATA"
-CHECKOUT = Path(__file__).resolve().parents[3]
 
 Status = Literal["shipped", "ok", "present", "altered", "missing"]
 
@@ -121,14 +120,11 @@ Status = Literal["shipped", "ok", "present", "altered", "missing"]
 def data_directories(data_dir: str | Path | None = None) -> list[Path]:
     """Return the directories searched for data, first choice first; not all need exist.
 
-    They are `data_dir`, the environment variable `GROUPNOISE_DATA`, `shared/data` beside the
-    working directory or the checkout, and the user's cache.
+    They are `data_dir`, the environment variable `GROUPNOISE_DATA` and the user's cache.
     """
     candidates = [
         Path(data_dir) if data_dir is not None else None,
         _from_environment(),
-        Path.cwd().parent / "shared" / "data",
-        CHECKOUT.parent / "shared" / "data",
         user_cache(),
     ]
     return list(dict.fromkeys(path.expanduser() for path in candidates if path is not None))

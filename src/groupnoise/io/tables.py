@@ -16,7 +16,14 @@ import numpy as np
 from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.columns import KNOWN_NAMES
-from groupnoise.io.delimited import decode, drop_unnamed, open_delimited, parse_delimited
+from groupnoise.io.delimited import (
+    decode,
+    drop_unnamed,
+    guess_separator,
+    open_delimited,
+    parse_delimited,
+    read_separator,
+)
 from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report, Source, find_source, name_of, say_nothing
 
@@ -55,7 +62,8 @@ def as_polars(source: Any) -> pl.DataFrame:
     return frame
 
 
-TABLE_FORMATS = ("csv", "tsv", "parquet", "arrow", "jsonl")
+TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl")
+DELIMITED = ("csv", "tsv", "text")
 
 
 @dataclass(frozen=True)
@@ -102,14 +110,16 @@ def read_table(
     Parameters
     ----------
     source : str, Path, or frame
-        CSV and TSV (also gzipped), Parquet, Arrow and JSON lines; or a frame of pandas, polars or
+        CSV, TSV and text with cells apart by blanks (also gzipped; lines of comments that begin
+        with % or # are skipped), Parquet, Arrow and JSON lines; or a frame of pandas, polars or
         pyarrow.
     format : str, optional
-        'csv', 'tsv', 'parquet', 'arrow' or 'jsonl'; by default the suffix decides.
+        'csv', 'tsv', 'text', 'parquet', 'arrow' or 'jsonl'; by default the suffix decides.
     filesystem : pyarrow filesystem, optional
         Where the files lie when that is not the local disk.
     separator : str, optional
-        What stands between cells of delimited text; guessed from the first line.
+        What stands between cells of delimited text: one character, a blank for any run of
+        blanks, or "tab"; guessed from the first line.
     header : bool, optional
         Whether delimited text begins with column names; guessed from the first line.
     report : callable, optional
@@ -129,8 +139,8 @@ def read_table(
         files = find_source(files, format=format, filesystem=filesystem)
     if files.format not in TABLE_FORMATS:
         raise ParameterError(f"{files.paths[0]} is {files.format}, which is not read as a table.")
-    if separator is not None and len(separator) != 1:
-        raise ParameterError(f"separator must be one character; got {separator!r}.")
+    if separator is not None:
+        separator = read_separator(separator)
     if separator is None and files.format == "tsv":
         separator = "\t"
 
@@ -145,7 +155,7 @@ def read_table(
         )
         for path in files.paths
     ]
-    if files.format in ("csv", "tsv"):
+    if files.format in DELIMITED:
         tables = [replace(each, frame=drop_unnamed(each.frame, each.origin)) for each in tables]
     return _checked(join_tables(tables, files.name))
 
@@ -161,7 +171,9 @@ def read_content(
     first_line: int = 1,
 ) -> Table:
     """Read the content of one file, or of a block of its lines that begins at `first_line`."""
-    if format in ("csv", "tsv"):
+    if format in DELIMITED:
+        if format == "text" and separator is None:
+            separator = guess_separator(decode(path, content, first_line))
         return _read_delimited(path, content, separator, header, first_line, report)
     if format == "jsonl":
         return _read_json_lines(path, content, first_line)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.delimited import decode
+from groupnoise.io.delimited import BLANKS, decode, without_comments
 from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report, Source, name_of
 from groupnoise.io.tables import Table, join_tables
@@ -97,7 +97,11 @@ def _place(path: str, lines: list[int], row: int) -> str:
 def _lines_of_words(
     path: str, content: bytes, first_line: int = 1
 ) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(decode(path, content, first_line).split("\n"), first_line):
+    text = decode(path, content, first_line)
+    if first_line == 1:
+        text, n_dropped, _ = without_comments(text, BLANKS)
+        first_line += n_dropped
+    for number, line in enumerate(text.split("\n"), first_line):
         words = _WORD.findall(line)
         if len(words) == 1:
             raise DataError(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from groupnoise.exceptions import ParameterError
@@ -12,12 +13,27 @@ from groupnoise.exceptions import ParameterError
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method by name: its setting, the class that does it and where it comes from."""
+    """A method by name.
+
+    Attributes
+    ----------
+    name : str
+        What `--method` takes.
+    setting : str
+        "mil", "pll" or "rs".
+    home : str
+        The module and the class that does it.
+    source : str
+        Where it comes from.
+    fixed : mapping of str to value
+        The parameters that make it what it is.
+    """
 
     name: str
     setting: str
     home: str
     source: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
 _OURS = "groupnoise"
@@ -25,7 +41,7 @@ _MIL = "groupnoise.bags.baselines"
 _PLL = "groupnoise.candidates.baselines"
 _RS = "groupnoise.clicks.baselines"
 
-METHODS = (
+METHODS: tuple[MethodEntry, ...] = (
     MethodEntry(
         "max-matching", "mil", f"{_OURS}:MaxMatchingMILClassifier", "Wang et al., AAAI 2021"
     ),
@@ -71,6 +87,21 @@ METHODS = (
 )
 
 
+ABLATIONS = {
+    "pairwise": {"selection": "all", "weighting_strength": 0.0},
+    "matching": {"selection": "all", "weighting_strength": 1.0},
+    "maximizing": {"selection": "max", "weighting_strength": 0.0},
+}
+"""The paper's ablations of max-matching; `groupnoise.core.objective` has them too, with torch."""
+
+METHODS += tuple(
+    MethodEntry(name, entry.setting, entry.home, "Wang et al., AAAI 2021: an ablation", fixed)
+    for entry in METHODS
+    if entry.name == "max-matching"
+    for name, fixed in ABLATIONS.items()
+)
+
+
 def find_method(name: str, setting: str) -> MethodEntry:
     """Return a method of a setting by name, or say which there are."""
     fitting = {method.name: method for method in METHODS if method.setting == setting}
@@ -89,5 +120,7 @@ def import_class(method: MethodEntry) -> Any:
 
 def parameters_of(method: MethodEntry) -> dict[str, Any]:
     """Return the parameters of a method and their defaults."""
-    signature = inspect.signature(import_class(method).__init__)
-    return {p.name: p.default for p in signature.parameters.values() if p.name != "self"}
+    signature = inspect.signature(import_class(method))
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found = {p.name: p.default for p in signature.parameters.values() if p.kind in by_name}
+    return {**found, **method.fixed}

@@ -39,17 +39,14 @@ def put(directory: Path, name: str, content: bytes) -> Path:
 
 def test_directories_are_searched_in_the_documented_order(nowhere, monkeypatch, entry):
     monkeypatch.setenv("GROUPNOISE_DATA", str(nowhere / "environment"))
-    given, environment, beside_cwd, beside_checkout, cache = (
+    given, environment, cache = (
         nowhere / "given",
         nowhere / "environment",
-        nowhere / "shared" / "data",
-        nowhere / "shared" / "data",
         nowhere / "cache" / "groupnoise",
     )
-    assert beside_cwd == beside_checkout
-    assert data_directories(given) == [given, environment, beside_cwd, cache]
+    assert data_directories(given) == [given, environment, cache]
     (given).mkdir()
-    for directory in (cache, beside_cwd, environment, given):
+    for directory in (cache, environment, given):
         path = put(directory, "log.txt.gz", PACKED)
         assert locate_dataset(entry, given) == [path]
 

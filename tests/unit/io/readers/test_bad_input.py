@@ -55,7 +55,7 @@ def test_a_missing_column(tmp_path, read):
         path,
         read,
         "no column that looks like the user",
-        "groupnoise data convert FILE DIR --setting rs --user COLUMN",
+        "name it with `user` (--user)",
         "'customer', 'item'",
     )
 

@@ -42,7 +42,7 @@ def test_every_guess_is_reported(tmp_path):
         "took column 'bag' as the group",
         "took column 'label' as the label",
         "took 2 numeric columns as features, 'f1' to 'f2'",
-        "left out column 'note', which is not numeric",
+        "left out 'note' (not numeric)",
     ]
 
 
@@ -152,13 +152,13 @@ def test_an_amil_folder_is_recognised(tmp_path):
     assert "AMIL" in told[0]
 
 
-def test_features_keep_the_names_of_their_columns_unless_there_are_none(tmp_path):
+def test_features_keep_the_names_of_their_columns_or_their_positions(tmp_path):
     assert read_bags(write(tmp_path / "bags.csv", ROWS)).feature_names == ("f1", "f2")
     lists = pl.DataFrame({"bag": [1, 2], "features": [[1.0, 2], [3, 4]], "label": ["a", "b"]})
     assert read_bags(lists).feature_names is None
     bare = write(tmp_path / "bare.csv", "1,0.5,a\n2,1.5,b\n")
     named = {"group": "column_1", "label": "column_3", "header": False}
-    assert read_bags(bare, **named).feature_names is None
+    assert read_bags(bare, **named).feature_names == ("column_2",)
 
 
 def test_the_columns_of_a_model_are_taken_in_its_order_and_are_never_labels(tmp_path):

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from groupnoise.cli.predict import among_candidates, origins_of_instances
+from groupnoise.bags.setting import origins_of_instances
+from groupnoise.candidates.setting import among_candidates
 from groupnoise.core import Groups
 from groupnoise.io import BagDataset, PartialLabelDataset
 

@@ -1,0 +1,135 @@
+"""Bags of instances (multiple-instance learning) behind the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.bags.describe import describe_bags
+from groupnoise.bags.files import read_bags
+from groupnoise.bags.metrics import evaluate_bags
+from groupnoise.core.arrays import IntArray
+from groupnoise.io.datasets import BagDataset, subset_bags
+from groupnoise.io.description import Description
+from groupnoise.io.setting import (
+    Answers,
+    Evaluation,
+    RowLabels,
+    Setting,
+    draw_held_out,
+    labels_as_names,
+)
+from groupnoise.io.sources import Report
+
+if TYPE_CHECKING:
+    from groupnoise.audit.issues import GroupIssues
+
+
+class BagSetting(Setting[BagDataset]):
+    """Bags of instances under bag labels."""
+
+    name = "mil"
+    units = "bags"
+    object_name = "instance"
+    column_options = ("group", "label", "truth", "features", "label_separator")
+    models = ("predict_bags",)
+    # An audit asks which instances match nothing, so they get somewhere to go.
+    audit_parameters: ClassVar[dict[str, Any]] = {"background": True, "absent_strength": 1.0}
+
+    def read(self, source: Any, *, report: Report | None = None, **options: Any) -> BagDataset:
+        """Read bags from a table with one row per instance, or from arrays."""
+        return read_bags(source, report=report, **options)
+
+    def n_groups(self, dataset: BagDataset) -> int:
+        """Return how many bags there are."""
+        return len(dataset.bags)
+
+    def subset(self, dataset: BagDataset, rows: IntArray) -> BagDataset:
+        """Return the bags at `rows`."""
+        return subset_bags(dataset, rows)
+
+    def hold_out(self, dataset: BagDataset, share: float, seed: int) -> IntArray:
+        """Return bags to keep out of training, never the last one of a class."""
+        return draw_held_out(dataset.labels, share, seed)
+
+    def without(self, dataset: BagDataset, rows: IntArray) -> BagDataset:
+        """Return the other bags."""
+        return subset_bags(dataset, np.delete(np.arange(len(dataset.bags)), rows))
+
+    def arguments(self, dataset: BagDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the bags and the names of their labels."""
+        return (dataset.bags, labels_as_names(dataset.labels, dataset.class_names)), {}
+
+    def evaluate(
+        self, fitted: Any, dataset: BagDataset, rows: IntArray | None = None, *, seed: int = 0
+    ) -> Evaluation:
+        """Measure by bag, and by instance where the truth is known."""
+        return evaluate_bags(fitted, dataset if rows is None else subset_bags(dataset, rows))
+
+    def answer(self, fitted: Any, dataset: BagDataset, *, top: int = 10) -> Answers:
+        """Return a label for each instance, in the order of the source."""
+        rows, bags = origins_of_instances(dataset)
+        order = np.argsort(rows, kind="stable")  # so that an error tells rows of the file too
+        probabilities = fitted.predict_proba(dataset.bags.objects[order])
+        best = probabilities.argmax(axis=1)
+        columns = {
+            "row": rows[order].tolist(),
+            "bag": bags[order].tolist(),
+            "label": fitted.classes_[best].tolist(),
+            "probability": [float(row[k]) for row, k in zip(probabilities, best, strict=True)],
+        }
+        return Answers(columns, rows[order])
+
+    def describe(self, dataset: BagDataset) -> Description:
+        """Return sizes, classes, witnesses and oddities."""
+        return describe_bags(dataset)
+
+    def summary(self, dataset: BagDataset) -> str:
+        """Return the numbers of bags, instances and classes."""
+        counts = f"{len(dataset.bags)} bags, {dataset.bags.n_objects} instances"
+        return f"{counts}, {len(dataset.class_names)} classes"
+
+    def clean(self, dataset: BagDataset, issues: GroupIssues) -> BagDataset:
+        """Return the bags without labels that look wrong; bags go where none is left."""
+        from groupnoise.audit.clean import clean_bags
+
+        return clean_bags(dataset, issues)
+
+    def row_labels(self, dataset: BagDataset) -> RowLabels | None:
+        """Return the row of each instance with the labels of its bag."""
+        if dataset.source_rows is None or dataset.columns is None:
+            return None
+        return RowLabels(
+            dataset.source_rows,
+            dataset.columns["label"],
+            dataset.class_names,
+            dataset.labels[dataset.bags.group_of_object],
+        )
+
+    def content(self, dataset: BagDataset) -> Iterable[Any]:
+        """Yield instances, bags and labels."""
+        yield from (dataset.bags.objects, dataset.bags.offsets, dataset.labels)
+        yield dataset.class_names
+
+    def class_names(self, dataset: BagDataset) -> list[str]:
+        """Return the names of the bag labels."""
+        return dataset.class_names
+
+
+def origins_of_instances(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:
+    """Return the row of the source and the id of the bag of each instance.
+
+    Sets that are not read from a table number both in the order they come in.
+    """
+    rows, ids = dataset.source_rows, dataset.bag_ids
+    if rows is None:
+        rows = np.arange(dataset.bags.n_objects)
+    if ids is None:
+        ids = np.arange(len(dataset.bags))
+    return rows, ids[dataset.bags.group_of_object]
+
+
+SETTING = BagSetting()

@@ -1,0 +1,148 @@
+"""Candidate labels (partial-label learning) behind the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.candidates.describe import describe_candidates
+from groupnoise.candidates.files import read_candidates
+from groupnoise.candidates.metrics import evaluate_candidates
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.io.datasets import PartialLabelDataset, subset_rows
+from groupnoise.io.description import Description
+from groupnoise.io.setting import (
+    Answers,
+    Evaluation,
+    RowLabels,
+    Setting,
+    columns_of_classes,
+    draw_held_out,
+    labels_as_names,
+)
+from groupnoise.io.sources import Report
+
+if TYPE_CHECKING:
+    from groupnoise.audit.issues import GroupIssues
+
+
+class CandidateSetting(Setting[PartialLabelDataset]):
+    """Rows with candidate labels, one of them right."""
+
+    name = "pll"
+    units = "rows"
+    object_name = "instance"
+    column_options = ("candidates", "truth", "features", "label_separator")
+    models = ("predict_proba",)
+
+    def read(
+        self, source: Any, *, report: Report | None = None, **options: Any
+    ) -> PartialLabelDataset:
+        """Read rows from a table or from arrays."""
+        return read_candidates(source, report=report, **options)
+
+    def n_groups(self, dataset: PartialLabelDataset) -> int:
+        """Return how many rows there are."""
+        return len(dataset.features)
+
+    def subset(self, dataset: PartialLabelDataset, rows: IntArray) -> PartialLabelDataset:
+        """Return some of the rows."""
+        return subset_rows(dataset, rows)
+
+    def hold_out(self, dataset: PartialLabelDataset, share: float, seed: int) -> IntArray:
+        """Return rows to keep out of training, never the last one of a class."""
+        return draw_held_out(dataset.candidates, share, seed)
+
+    def without(self, dataset: PartialLabelDataset, rows: IntArray) -> PartialLabelDataset:
+        """Return the other rows."""
+        return subset_rows(dataset, np.delete(np.arange(len(dataset.features)), rows))
+
+    def arguments(self, dataset: PartialLabelDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the rows, the names of their candidates, and their weights if they have some."""
+        names = labels_as_names(dataset.candidates, dataset.class_names)
+        weights = {} if dataset.weights is None else {"candidate_weights": dataset.weights}
+        return (dataset.features, names), weights
+
+    def evaluate(
+        self,
+        fitted: Any,
+        dataset: PartialLabelDataset,
+        rows: IntArray | None = None,
+        *,
+        seed: int = 0,
+    ) -> Evaluation:
+        """Measure by the candidates, and by the truth where it is known."""
+        return evaluate_candidates(fitted, dataset if rows is None else subset_rows(dataset, rows))
+
+    def answer(self, fitted: Any, dataset: PartialLabelDataset, *, top: int = 10) -> Answers:
+        """Return a label for each row, and the best of its candidates where it has some."""
+        probabilities = fitted.predict_proba(dataset.features)
+        best = probabilities.argmax(axis=1)
+        columns: dict[str, list[Any]] = {
+            "row": list(range(len(best))),
+            "label": fitted.classes_[best].tolist(),
+            "probability": [float(row[k]) for row, k in zip(probabilities, best, strict=True)],
+        }
+        if dataset.class_names:
+            inside = among_candidates(dataset, fitted.classes_, probabilities)
+            labels = fitted.classes_[inside.argmax(axis=1)].tolist()
+            # A row whose candidates the model has never seen has no best one.
+            has_some = (inside.max(axis=1) >= 0).tolist()
+            columns["best_candidate"] = [
+                label if is_known else None
+                for label, is_known in zip(labels, has_some, strict=True)
+            ]
+        return Answers(columns, np.arange(len(best)))
+
+    def describe(self, dataset: PartialLabelDataset) -> Description:
+        """Return candidates, classes, truth and oddities."""
+        return describe_candidates(dataset)
+
+    def summary(self, dataset: PartialLabelDataset) -> str:
+        """Return the numbers of rows, classes and candidates."""
+        counts = f"{len(dataset.features)} rows, {len(dataset.class_names)} classes"
+        mean = dataset.candidates.sum() / len(dataset.candidates)
+        return f"{counts}, {mean:.2f} candidates per row"
+
+    def clean(self, dataset: PartialLabelDataset, issues: GroupIssues) -> PartialLabelDataset:
+        """Return the rows without candidates that can be dropped."""
+        from groupnoise.audit.clean import clean_candidates
+
+        return clean_candidates(dataset, issues)
+
+    def row_labels(self, dataset: PartialLabelDataset) -> RowLabels | None:
+        """Return each row with its candidates."""
+        if dataset.source_rows is None or dataset.columns is None:
+            return None
+        return RowLabels(
+            dataset.source_rows,
+            dataset.columns["candidates"],
+            dataset.class_names,
+            dataset.candidates,
+        )
+
+    def content(self, dataset: PartialLabelDataset) -> Iterable[Any]:
+        """Yield rows and candidates."""
+        yield from (dataset.features, dataset.candidates, dataset.class_names)
+
+    def class_names(self, dataset: PartialLabelDataset) -> list[str]:
+        """Return the names of the candidate labels."""
+        return dataset.class_names
+
+
+def among_candidates(
+    dataset: PartialLabelDataset, classes: NDArray[Any], probabilities: FloatArray
+) -> FloatArray:
+    """Return the probabilities of a model's classes, -1 at those that are no candidates."""
+    inside = np.full(probabilities.shape, -1.0)
+    columns = columns_of_classes(dataset.class_names, classes)
+    for column, is_candidate in zip(columns, dataset.candidates.T, strict=True):
+        if column >= 0:
+            inside[is_candidate, column] = probabilities[is_candidate, column]
+    return inside
+
+
+SETTING = CandidateSetting()

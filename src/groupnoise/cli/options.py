@@ -1,0 +1,121 @@
+"""What every command that reads data lets a user say about it, declared once."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Optional, get_args
+
+import typer
+
+SETTINGS = ("mil", "pll", "rs")
+"""What `--setting` takes; `groupnoise.io.setting` has what they do."""
+PANEL = "How DATA is read"
+
+# typer reads these annotations at run time, so they must also hold on Python 3.10.
+Word = Optional[str]  # noqa: UP045
+Number = Optional[float]  # noqa: UP045
+Flag = Optional[bool]  # noqa: UP045
+Folder = Optional[Path]  # noqa: UP045
+
+
+def _option(kind: Any, help: str, *words: str) -> Any:
+    return Annotated[kind, typer.Option(*words, help=help, rich_help_panel=PANEL)]
+
+
+SETTING_HELP = "Read a file as mil (bags), pll (candidate labels) or rs (clicks)."
+COLUMNS = {
+    "user": _option(Word, "rs: column of user ids."),
+    "item": _option(Word, "rs: column of item ids."),
+    "time": _option(Word, "rs: column that orders clicks."),
+    "rating": _option(Word, "rs: column of ratings."),
+    "min_rating": _option(Number, "rs: leave out rows rated below."),
+    "group": _option(Word, "mil: column of bag ids."),
+    "label": _option(Word, "mil: column of bag labels, or a pattern of 0/1 columns."),
+    "candidates": _option(Word, "pll: column of candidate labels, or a pattern of 0/1 columns."),
+    "truth": _option(Word, "mil, pll: column of the right labels."),
+    "features": _option(Word, "mil, pll: feature columns, as a list or a pattern like 'f*'."),
+    "label_separator": _option(Word, "mil, pll: what joins several labels in a cell."),
+}
+"""Which column plays which part; what is not said is guessed, and the guess is printed."""
+FORM = {
+    "separator": _option(Word, "What stands between cells of text; space for any blanks."),
+    "header": _option(Flag, "Whether text begins with column names.", "--header/--no-header"),
+    "format": _option(Word, "Format, if the suffix does not say it: csv, tsv, text, ..."),
+}
+"""What the file looks like."""
+WHERE = {
+    "setting": _option(Word, SETTING_HELP),
+    "data_dir": _option(Folder, "Searched first for named data sets."),
+}
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """What a user said about DATA.
+
+    Attributes
+    ----------
+    setting : str, optional
+        "mil", "pll" or "rs".
+    data_dir : Path, optional
+        Where named data sets are looked for first.
+    columns, form : dict
+        The options of `COLUMNS` and `FORM` that were given.
+    """
+
+    setting: str | None = None
+    data_dir: Path | None = None
+    columns: dict[str, Any] = field(default_factory=dict)
+    form: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """All that was said about columns and form."""
+        return {**self.columns, **self.form}
+
+
+def reads_data(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options about DATA; it gets them as one `options: DataOptions`.
+
+    Options that the command declares itself under the same name are its own.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    own = {name: p for name, p in signature.parameters.items() if name != "options"}
+    where = {} if "setting" in own else WHERE  # a command of its own only reads files
+    shared = {name: kind for name, kind in {**where, **COLUMNS, **FORM}.items() if name not in own}
+
+    @functools.wraps(command)
+    def run(**given: Any) -> Any:
+        said = {name: given.pop(name) for name in shared}
+        options = DataOptions(
+            setting=said.get("setting"),
+            data_dir=said.get("data_dir"),
+            columns={name: said[name] for name in COLUMNS if said.get(name) is not None},
+            form={name: said[name] for name in FORM if said.get(name) is not None},
+        )
+        return command(**given, options=options)
+
+    parameters = [
+        *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.values()),
+        *(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for name, kind in shared.items()
+        ),
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {
+        **{name: p.annotation for name, p in own.items()},
+        **shared,
+        "return": None,
+    }
+    return run
+
+
+def option_of(name: str) -> str:
+    """Return the words of an option as a user types them."""
+    declared = get_args(COLUMNS.get(name) or FORM[name])[1].param_decls
+    return declared[0] if declared else f"--{name.replace('_', '-')}"

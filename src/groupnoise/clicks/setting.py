@@ -1,0 +1,167 @@
+"""Click histories (recommendation) behind the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from groupnoise.clicks.catalogue import IndexedHistories
+from groupnoise.clicks.describe import describe_clicks
+from groupnoise.clicks.evaluation import evaluate_histories
+from groupnoise.clicks.log import read_clicks
+from groupnoise.core.arrays import IntArray
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import DataError
+from groupnoise.io.datasets import ClickDataset
+from groupnoise.io.description import Description
+from groupnoise.io.setting import MAX_HELD_OUT, Answers, Evaluation, RowLabels, Setting
+from groupnoise.io.sources import Report
+
+if TYPE_CHECKING:
+    from groupnoise.audit.issues import GroupIssues
+
+MIN_CLICKS = 3
+"""Clicks of a history whose last can be held out: two are left to train on."""
+
+
+class ClickSetting(Setting[ClickDataset]):
+    """Click histories, one per user, in time order."""
+
+    name = "rs"
+    units = "histories"
+    object_name = "click"
+    is_streamed = True
+    answers_rows = False
+    held_out_words = "the last click of {} held out"
+    column_options = ("user", "item", "time", "rating", "min_rating")
+    models = ("recommend",)
+
+    def read(
+        self,
+        source: Any,
+        *,
+        report: Report | None = None,
+        feature_names: Any = None,
+        labels_needed: bool = True,
+        **options: Any,
+    ) -> ClickDataset:
+        """Read a log; clicks have neither features nor labels."""
+        return read_clicks(source, report=report, **options)
+
+    def n_groups(self, dataset: ClickDataset) -> int:
+        """Return how many histories there are."""
+        return len(dataset.histories)
+
+    def subset(self, dataset: ClickDataset, rows: IntArray) -> ClickDataset:
+        """Return some of the histories; the catalogue stays whole."""
+        return replace(
+            dataset,
+            histories=dataset.histories.subset(rows),
+            user_ids=dataset.user_ids[rows],
+            is_stray=None,
+            source_rows=None,
+        )
+
+    def hold_out(self, dataset: ClickDataset, share: float, seed: int) -> IntArray:
+        """Return the histories whose last click is kept out of training."""
+        if share == 0:
+            return np.zeros(0, dtype=np.int64)
+        offsets = np.asarray(dataset.histories.offsets)
+        sizes = np.diff(offsets)
+        long_enough = np.flatnonzero(sizes >= MIN_CLICKS)
+        if not len(long_enough):
+            remedy = "; use --validation 0" if (sizes == MIN_CLICKS - 1).any() else ""
+            raise DataError(
+                f"no history has the {MIN_CLICKS} clicks it takes to hold its last one out{remedy}."
+            )
+        n_held = min(MAX_HELD_OUT, len(long_enough), max(1, round(share * len(sizes))))
+        drawn = np.random.default_rng(seed).choice(long_enough, n_held, replace=False)
+        return np.sort(drawn)
+
+    def without(self, dataset: ClickDataset, rows: IntArray) -> ClickDataset:
+        """Return all histories, those at `rows` without their last click."""
+        histories = dataset.histories
+        kept = np.ones(histories.n_objects, dtype=bool)
+        kept[histories.offsets[1:][rows] - 1] = False
+        sizes = histories.sizes.copy()
+        sizes[rows] -= 1
+        shorter = Groups(histories.objects[kept], np.concatenate([[0], np.cumsum(sizes)]))
+        return replace(dataset, histories=shorter, is_stray=None, notes={}, source_rows=None)
+
+    def arguments(self, dataset: ClickDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the histories, and the ids of all items."""
+        return (dataset.histories,), {"item_ids": dataset.item_ids}
+
+    def evaluate(
+        self, fitted: Any, dataset: ClickDataset, rows: IntArray | None = None, *, seed: int = 0
+    ) -> Evaluation:
+        """Rank the last click of each history."""
+        return evaluate_histories(fitted, dataset, rows, seed=seed)
+
+    def answer(self, fitted: Any, dataset: ClickDataset, *, top: int = 10) -> Answers:
+        """Return the best items for each history, unless the catalogue is smaller."""
+        histories = [dataset.item_ids[history] for history in dataset.histories]
+        ids, scores = fitted.recommend(histories, top=top)
+        is_there = scores > -np.inf  # a small catalogue cannot fill every position
+        users, positions = np.nonzero(is_there)
+        columns = {
+            "user": dataset.user_ids[users].tolist(),
+            "rank": (positions + 1).tolist(),
+            "item": ids[is_there].tolist(),
+            "score": [float(score) for score in scores[is_there]],
+        }
+        return Answers(columns, notes=_about_unknown_clicks(fitted.catalogue_.index(histories)))
+
+    def describe(self, dataset: ClickDataset) -> Description:
+        """Return lengths, popularity and oddities."""
+        return describe_clicks(dataset)
+
+    def summary(self, dataset: ClickDataset) -> str:
+        """Return the numbers of histories, items and clicks, and of what was left out."""
+        parts = [
+            f"{len(dataset.histories)} histories",
+            f"{dataset.n_items} items",
+            f"{dataset.histories.n_objects} clicks",
+        ]
+        left_out = {
+            "rows_below_min_rating": "rows rated too low",
+            "repeats_merged": "repeated clicks merged",
+            "core_users_dropped": "users outside the core",
+            "core_items_dropped": "items outside the core",
+        }
+        notes = dataset.notes
+        parts += [f"{notes[key]} {text}" for key, text in left_out.items() if notes.get(key)]
+        return ", ".join(parts)
+
+    def clean(self, dataset: ClickDataset, issues: GroupIssues) -> ClickDataset:
+        """Return the histories without stray clicks."""
+        from groupnoise.audit.clean import clean_clicks
+
+        return clean_clicks(dataset, issues)
+
+    def row_labels(self, dataset: ClickDataset) -> RowLabels | None:
+        """Return the row of each click; clicks have no labels."""
+        return None if dataset.source_rows is None else RowLabels(dataset.source_rows)
+
+    def content(self, dataset: ClickDataset) -> Iterable[Any]:
+        """Yield clicks, histories, items and users."""
+        yield from (dataset.histories.objects, dataset.histories.offsets)
+        yield from (dataset.item_ids, dataset.user_ids)
+
+
+def _about_unknown_clicks(indexed: IndexedHistories) -> tuple[str, ...]:
+    """Say how many clicks tell the model nothing, and how many histories hold no other."""
+    n_unknown = int(indexed.n_unknown.sum())
+    n_by_popularity = int((np.diff(indexed.offsets) == 0).sum())
+    if not n_unknown:
+        return ()
+    return (
+        f"clicks on items the model does not know: {n_unknown}; "
+        f"histories without another click, answered by popularity: {n_by_popularity}",
+    )
+
+
+SETTING = ClickSetting()

@@ -1,0 +1,90 @@
+"""Figures of merit over classes, for groups and objects that may belong to several."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+
+CLASS_FIGURES = ("accuracy", "balanced accuracy", "AUROC", "average precision", "F1")
+
+
+def class_metrics(
+    labels: BoolArray, predicted: IntArray, scores: FloatArray, rated: BoolArray | None = None
+) -> tuple[dict[str, float], dict[str, dict[int, float]]]:
+    """Measure one predicted class per row, and the scores of all classes.
+
+    A prediction is right if it is one of the labels of its row. Balanced accuracy, AUROC, average
+    precision and F1 are means over the classes that some rows have and some have not.
+
+    Parameters
+    ----------
+    labels : bool ndarray of shape (n_rows, n_classes)
+        The classes of each row; rows without any are negatives of all and are not counted in
+        accuracies.
+    predicted : int64 ndarray of shape (n_rows,)
+        A class for each row, -1 for one that the data does not know.
+    scores : float ndarray of shape (n_rows, n_classes)
+        Higher where a row more likely belongs to a class.
+    rated : bool ndarray of shape (n_rows, n_classes), optional
+        Where it is known whether a row belongs to a class; everywhere by default.
+
+    Returns
+    -------
+    figures : dict of str to float
+        By the names of `CLASS_FIGURES`; those that cannot be had are left out.
+    by_class : dict of str to dict of int to float
+        AUROC, average precision, recall and F1 of single classes.
+    """
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    n_classes = labels.shape[1]
+    known = labels.any(axis=1)
+    rated = np.ones(labels.shape, dtype=bool) if rated is None else rated
+    is_right = labels[np.arange(len(labels)), np.maximum(predicted, 0)] & (predicted >= 0)
+    by_class: dict[str, dict[int, float]] = {
+        "recall": {},
+        "AUROC": {},
+        "average precision": {},
+        "F1": {},
+    }
+    for column in range(n_classes):
+        own = labels[:, column]
+        if own.any():
+            by_class["recall"][column] = float(is_right[own].mean())
+            n_right = int((is_right & (predicted == column)).sum())
+            n_missed = int((own & ~is_right).sum())
+            n_false = int(((predicted == column) & known & ~own).sum())
+            by_class["F1"][column] = 2 * n_right / max(2 * n_right + n_missed + n_false, 1)
+        here = rated[:, column]
+        if own[here].any() and not own[here].all():
+            truth, score = own[here], scores[here, column]
+            by_class["AUROC"][column] = float(roc_auc_score(truth, score))
+            # Sums of many terms may end a rounding error above 1.
+            precision = min(1.0, float(average_precision_score(truth, score)))
+            by_class["average precision"][column] = precision
+    means = {
+        "balanced accuracy": by_class["recall"],
+        "AUROC": by_class["AUROC"],
+        "average precision": by_class["average precision"],
+        "F1": by_class["F1"],
+    }
+    figures = {"accuracy": float(is_right[known].mean())} if known.any() else {}
+    figures |= {name: float(np.mean([*found.values()])) for name, found in means.items() if found}
+    return figures, by_class
+
+
+def majority_metrics(labels: BoolArray, rated: BoolArray | None = None) -> dict[str, float]:
+    """Return the figures of who always answers the most frequent class.
+
+    Parameters
+    ----------
+    labels : bool ndarray of shape (n_rows, n_classes)
+        The classes of each row.
+    rated : bool ndarray of shape (n_rows, n_classes), optional
+        As in `class_metrics`.
+    """
+    frequent = int(labels.sum(axis=0).argmax())
+    scores = np.zeros(labels.shape)
+    scores[:, frequent] = 1.0
+    return class_metrics(labels, np.full(len(labels), frequent), scores, rated)[0]

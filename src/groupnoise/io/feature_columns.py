@@ -1,0 +1,174 @@
+"""Which columns of a table are features: those named, or what is numeric and neither id nor index.
+
+A number that only counts or names the rows separates them perfectly where the model is trained and
+says nothing anywhere else, so no guess ever takes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.exceptions import DataError
+from groupnoise.io.cells import check_decimal_commas, is_mostly_numeric, read_features
+from groupnoise.io.columns import match_columns
+from groupnoise.io.datasets import check_no_missing_features
+from groupnoise.io.polars import pl
+from groupnoise.io.sources import Report
+from groupnoise.io.tables import Table
+
+ID_WORDS = ("id", "ids", "uid", "uuid", "guid")
+"""Last words of the names of ids: instance_id, patientId."""
+INDEX_NAME = re.compile(
+    r"(unnamed: \d+|index|idx|row|rowid|row[_ ]?(nr|no|num|number)|level_0|__index_level_\d+__)?"
+)
+"""How whole names of row numbers look, in lower case; frames write theirs without a name."""
+MIN_ROWS = 10
+"""Rows from which on a column that counts them is no coincidence."""
+_POSITION = re.compile(r"column_(\d+)")
+
+
+def features_of_table(
+    table: Table,
+    features: str | Sequence[str] | None,
+    taken: Collection[str],
+    report: Report,
+    feature_names: Sequence[str] | None,
+    group_of_row: IntArray | None = None,
+) -> tuple[FloatArray, tuple[str, ...] | None]:
+    """Return the feature rows, and their names unless they come in lists.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    features : str or list of str, optional
+        Columns that the user named.
+    taken : collection of str
+        Columns that play another part.
+    report : callable
+        Told what was taken and what was left out.
+    feature_names : sequence of str, optional
+        The columns that a model learned from; columns of a table without a header are known by
+        their positions.
+    group_of_row : int64 ndarray of shape (n_rows,), optional
+        The group of each row, which a column may number.
+    """
+    columns = table.frame.columns
+    if feature_names is not None and features is None:
+        feature_names = _by_position(feature_names, columns)
+        of_lists = any(table.frame.schema[name].is_nested() for name in set(columns) - set(taken))
+        if not of_lists or not set(columns).isdisjoint(feature_names):
+            check_no_missing_features(table.origin, feature_names, columns)
+            features = list(feature_names)
+    chosen = feature_columns(table, features, taken, report, group_of_row)
+    matrix = read_features(table, chosen)
+    return matrix, tuple(chosen) if matrix.shape[1] == len(chosen) else None
+
+
+def feature_columns(
+    table: Table,
+    features: str | Sequence[str] | None,
+    taken: Collection[str],
+    report: Report,
+    group_of_row: IntArray | None = None,
+) -> list[str]:
+    """Return the feature columns: those named, a column of lists, or what is numeric and free."""
+    columns = table.frame.columns
+    if features is not None:
+        return match_columns("features", features, columns, table.origin)
+    free = [column for column in columns if column not in taken]
+    of_lists = [column for column in free if table.frame.schema[column].is_nested()]
+    if of_lists:
+        report(f"took column {of_lists[0]!r} as the features")
+        return of_lists[:1]
+    numeric = [column for column in free if is_mostly_numeric(table, column)]
+    if not numeric:
+        check_decimal_commas(table, free)
+    left_out = {column: "not numeric" for column in free if column not in numeric}
+    for column in numeric:
+        fault = why_no_feature(table, column, group_of_row)
+        if fault is not None:
+            left_out[column] = fault
+    chosen = [column for column in numeric if column not in left_out]
+    if not chosen:
+        others = f" ({_listing(left_out)})" if left_out else ""
+        raise DataError(
+            f"{table.origin} has no numeric column left to be a feature{others}; name them with "
+            "`features` (--features)."
+        )
+    shown = f"{chosen[0]!r} to {chosen[-1]!r}" if len(chosen) > 1 else repr(chosen[0])
+    report(f"took {len(chosen)} numeric columns as features, {shown}")
+    if left_out:
+        report(f"left out {_listing(left_out)}")
+    return chosen
+
+
+def why_no_feature(table: Table, column: str, group_of_row: IntArray | None = None) -> str | None:
+    """Say why a numeric column is no feature: an id, a row number, a constant; or return None."""
+    if is_id_name(column):
+        return "an id"
+    if INDEX_NAME.fullmatch(column.strip().lower()):
+        return "an index"
+    cells = table.frame[column]
+    text = cells.str.strip_chars() if cells.dtype == pl.String else cells
+    numbers = text.cast(pl.Float64, strict=False)
+    if numbers.null_count() or len(numbers) < 2:
+        return None
+    values: FloatArray = numbers.to_numpy()
+    if (values == values[0]).all():
+        return "constant"
+    if len(values) < MIN_ROWS or not (values == np.floor(values)).all():
+        return None
+    if _numbers_without_gap(values):
+        return "row numbers"
+    return None if group_of_row is None else _numbering_of_groups(values, group_of_row)
+
+
+def is_id_name(column: str) -> bool:
+    """Tell whether a column is called an id: `instance_id`, `patientId`, `ID`."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column.strip())
+    words = re.split(r"[\W_]+", apart.lower())
+    return words[-1] in ID_WORDS
+
+
+def _numbers_without_gap(values: FloatArray) -> bool:
+    """Tell whether whole numbers are all different and fill the range they span."""
+    span = values.max() - values.min() + 1
+    return bool(span == len(values) and len(np.unique(values)) == len(values))
+
+
+def _numbering_of_groups(values: FloatArray, group_of_row: IntArray) -> str | None:
+    """Say whether a column numbers the groups, or the rows inside each of them."""
+    groups, first, codes = np.unique(group_of_row, return_index=True, return_inverse=True)
+    if len(groups) < MIN_ROWS or len(groups) == len(values):
+        return None
+    if (values == values[first][codes]).all() and len(np.unique(values[first])) == len(groups):
+        return "the number of the group"
+    order = np.argsort(codes, kind="stable")
+    begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    sizes = np.diff(np.append(begins, len(order)))
+    positions = np.arange(len(order)) - np.repeat(begins, sizes)
+    counted = values[order] - positions
+    if sizes.max() > 2 and (counted == counted[0]).all():
+        return "row numbers of each group"
+    return None
+
+
+def _by_position(feature_names: Sequence[str], columns: Sequence[str]) -> Sequence[str]:
+    """Return the columns at the positions that a model without a header learned from."""
+    positions = [_POSITION.fullmatch(name) for name in feature_names]
+    if not set(columns).isdisjoint(feature_names) or not all(positions):
+        return feature_names
+    numbers = [int(found.group(1)) for found in positions if found is not None]
+    return [columns[n - 1] for n in numbers] if max(numbers) <= len(columns) else feature_names
+
+
+def _listing(left_out: dict[str, str]) -> str:
+    named = [f"{column!r} ({fault})" for column, fault in left_out.items()]
+    if len(named) > 12:
+        named = [*named[:11], f"{len(named) - 11} more columns"]
+    return ", ".join(named[:-1]) + " and " + named[-1] if len(named) > 1 else named[0]

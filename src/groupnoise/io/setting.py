@@ -1,0 +1,388 @@
+"""One object per setting behind which commands work: read, hold out, fit, evaluate, answer."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.checks import check_choice
+from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
+from groupnoise.io.sources import Report
+
+if TYPE_CHECKING:
+    from groupnoise.io.description import Description
+
+HOMES = {
+    "mil": "groupnoise.bags.setting",
+    "pll": "groupnoise.candidates.setting",
+    "rs": "groupnoise.clicks.setting",
+}
+"""Where the object of each setting lives; a further setting is one more line."""
+SETTINGS = tuple(HOMES)
+MAX_HELD_OUT = 10_000
+"""Groups that are held out at most; the standard error of a rate is then below half a point."""
+_BLOCK_BYTES = 1 << 24
+
+Data = TypeVar("Data", BagDataset, PartialLabelDataset, ClickDataset)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model is worth on some groups.
+
+    Attributes
+    ----------
+    metrics : dict of str to float
+        Figures of merit by name.
+    majority : dict of str to float
+        The same figures of who always answers the most frequent class; empty where there is none.
+    per_class : dict of str to dict
+        Figures of single classes.
+    counts : dict of str to int
+        What the figures rest on: groups, objects, targets that the model does not know.
+    notes : tuple of str
+        Sentences that a reader of the figures must know.
+    """
+
+    metrics: dict[str, float]
+    counts: dict[str, int]
+    majority: dict[str, float] = field(default_factory=dict)
+    per_class: dict[str, dict[str, float]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a model answers about data, as the columns of a table.
+
+    Attributes
+    ----------
+    columns : dict of str to list
+        Names and cells, all of one length.
+    rows : int64 ndarray of shape (n_answers,), optional
+        The row of the source that each answer is about; None where answers are about no row.
+    notes : tuple of str
+        Sentences about what could not be answered.
+    """
+
+    columns: dict[str, list[Any]]
+    rows: IntArray | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowLabels:
+    """The rows of a table that data comes from, with the labels in each.
+
+    Attributes
+    ----------
+    rows : int64 ndarray of shape (n_objects,)
+        The row of the table that each object was read from.
+    columns : list of str
+        The columns that hold the labels; none where rows have no labels.
+    class_names : list of str
+        The classes.
+    memberships : bool ndarray of shape (n_objects, n_classes), optional
+        Which classes each row is labelled with.
+    """
+
+    rows: IntArray
+    columns: list[str] = field(default_factory=list)
+    class_names: list[str] = field(default_factory=list)
+    memberships: BoolArray | None = None
+
+
+class Setting(ABC, Generic[Data]):
+    """What the commands need of a setting; see `docs/architecture.md` for a further one."""
+
+    name: str
+    """What `--setting` takes."""
+    units: str
+    """What its groups are called."""
+    object_name: str
+    """What one row of a file is about."""
+    held_out_words: str = "{} held out"
+    """How held-out groups are told of."""
+    column_options: tuple[str, ...]
+    """Options of the reader that name columns."""
+    is_streamed: bool = False
+    """Whether its files are converted in blocks, as they may be larger than memory."""
+    answers_rows: bool = True
+    """Whether its answers are about single rows of a table."""
+    audit_parameters: ClassVar[dict[str, Any]] = {}
+    """What an audit sets in the estimators that it fits itself."""
+    models: tuple[str, ...]
+    """Methods that an estimator of this setting has and those of the others lack."""
+
+    @abstractmethod
+    def read(self, source: Any, *, report: Report | None = None, **options: Any) -> Data:
+        """Read a file of the user's own.
+
+        Parameters
+        ----------
+        source : str or Path
+            A file, a folder, a glob or an address.
+        report : callable, optional
+            Told of each guess.
+        **options
+            Columns and the form of the file, as the reader takes them; `feature_names` and
+            `labels_needed` where a model asks.
+        """
+
+    @abstractmethod
+    def n_groups(self, dataset: Data) -> int:
+        """Return how many groups the data has."""
+
+    @abstractmethod
+    def subset(self, dataset: Data, rows: IntArray) -> Data:
+        """Return the groups at `rows`."""
+
+    @abstractmethod
+    def hold_out(self, dataset: Data, share: float, seed: int) -> IntArray:
+        """Return the groups to keep out of training, in rising order; none if none can be spared.
+
+        Parameters
+        ----------
+        dataset : BagDataset, PartialLabelDataset or ClickDataset
+            The data.
+        share : float
+            How much of it, from 0 to 1.
+        seed : int
+            Decides which.
+        """
+
+    @abstractmethod
+    def without(self, dataset: Data, rows: IntArray) -> Data:
+        """Return what is left to train on when `rows` are held out."""
+
+    @abstractmethod
+    def arguments(self, dataset: Data) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return what `fit` of an estimator takes, by position and by name."""
+
+    @abstractmethod
+    def evaluate(
+        self, fitted: Any, dataset: Data, rows: IntArray | None = None, *, seed: int = 0
+    ) -> Evaluation:
+        """Measure a fitted model.
+
+        Parameters
+        ----------
+        fitted : estimator
+            Of this setting.
+        dataset : BagDataset, PartialLabelDataset or ClickDataset
+            The data, with the labels that the figures need.
+        rows : int64 ndarray, optional
+            The groups to score; all by default.
+        seed : int, default=0
+            Decides what is drawn, such as negatives.
+        """
+
+    @abstractmethod
+    def answer(self, fitted: Any, dataset: Data, *, top: int = 10) -> Answers:
+        """Return what a fitted model says about the objects of the data.
+
+        Parameters
+        ----------
+        fitted : estimator
+            Of this setting.
+        dataset : BagDataset, PartialLabelDataset or ClickDataset
+            The data; labels may be missing.
+        top : int, default=10
+            How many items to recommend, where items are recommended.
+        """
+
+    @abstractmethod
+    def describe(self, dataset: Data) -> Description:
+        """Return what the data holds and what is odd about it."""
+
+    @abstractmethod
+    def summary(self, dataset: Data) -> str:
+        """Return the counts of the data in half a sentence."""
+
+    @abstractmethod
+    def clean(self, dataset: Data, issues: Any) -> Data:
+        """Return the data without what its audit, a `GroupIssues`, found wrong."""
+
+    @abstractmethod
+    def row_labels(self, dataset: Data) -> RowLabels | None:
+        """Return the rows of the source and their labels; None if the source has no such rows."""
+
+    @abstractmethod
+    def content(self, dataset: Data) -> Iterable[Any]:
+        """Yield the arrays and lists that make data what it is, for its fingerprint."""
+
+    def class_names(self, dataset: Data) -> list[str]:
+        """Return the names of the classes; none where there are no classes."""
+        return []
+
+    def fingerprint(self, dataset: Data) -> str:
+        """Return a checksum of the data, equal in whatever file the same data comes."""
+        digest = hashlib.sha256(self.name.encode())
+        for part in self.content(dataset):
+            _add(digest, part)
+        return digest.hexdigest()
+
+    def fit(self, estimator: Any, dataset: Data, **named: Any) -> Any:
+        """Fit an estimator and name its columns as the data does.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Of this setting, ours or a baseline.
+        dataset : BagDataset, PartialLabelDataset or ClickDataset
+            What to train on.
+        **named
+            Passed to `fit`: `checkpoint`, `workers`, `on_epoch`; what is None is left out.
+        """
+        from groupnoise.core.feature_names import name_columns
+
+        positional, own = self.arguments(dataset)
+        accepted = inspect.signature(estimator.fit).parameters
+        for name, value in named.items():
+            if value is None:
+                continue
+            if name in accepted:
+                own[name] = value
+            elif name == "on_epoch" and name in estimator.get_params():
+                estimator.set_params(on_epoch=value)
+            elif name != "on_epoch":
+                raise ParameterError(
+                    f"--{name} goes with max-matching; {type(estimator).__name__} trains in one go."
+                )
+        estimator.fit(*positional, **{k: v for k, v in own.items() if k in accepted})
+        names = getattr(dataset, "feature_names", None)
+        if names is not None:
+            name_columns(estimator, names)
+        return estimator
+
+
+def find_setting(name: str) -> Setting[Any]:
+    """Return the object of a setting by the name that `--setting` takes."""
+    check_choice("--setting", name, SETTINGS)
+    setting: Setting[Any] = importlib.import_module(HOMES[name]).SETTING
+    return setting
+
+
+def setting_of(dataset: Any) -> Setting[Any]:
+    """Return the object of the setting that a data set belongs to."""
+    return find_setting(dataset.setting)
+
+
+def setting_of_model(fitted: Any) -> Setting[Any]:
+    """Return the object of the setting that an estimator is for."""
+    for name in SETTINGS:
+        setting = find_setting(name)
+        if all(hasattr(fitted, method) for method in setting.models):
+            return setting
+    raise DataError(f"a {type(fitted).__name__} is no estimator of this package.")
+
+
+def draw_held_out(memberships: BoolArray, share: float, seed: int) -> IntArray:
+    """Draw groups to hold out, never the last one of a class.
+
+    Parameters
+    ----------
+    memberships : bool ndarray of shape (n_groups, n_classes)
+        The classes of each group.
+    share : float
+        How much to hold out, from 0 to 1.
+    seed : int
+        Decides which.
+
+    Returns
+    -------
+    rows : int64 ndarray
+        In rising order; empty where no group can be spared.
+    """
+    n_groups = len(memberships)
+    wanted = min(MAX_HELD_OUT, max(1, round(share * n_groups))) if share > 0 else 0
+    left = memberships.sum(axis=0)
+    held: list[int] = []
+    for row in np.random.default_rng(seed).permutation(n_groups):
+        if len(held) == wanted:
+            break
+        if (left[memberships[row]] > 1).all():
+            left -= memberships[row]
+            held.append(int(row))
+    return np.sort(np.array(held, dtype=np.int64))
+
+
+def labels_as_names(indicator: BoolArray, class_names: Sequence[str]) -> list[list[str]]:
+    """Return the names of the classes set in each row, so that a model speaks of names."""
+    names = np.asarray(class_names)
+    return [names[row].tolist() for row in indicator]
+
+
+def columns_of_classes(class_names: Sequence[str], classes: NDArray[Any]) -> IntArray:
+    """Return the column of a model that stands for each class of the data, -1 where none does.
+
+    Classes are matched by name, for their order may differ and either may lack some. A model
+    trained on a 0/1 matrix only numbers its classes; where it knows no name of the data, they are
+    matched in order.
+    """
+    columns = {str(label): column for column, label in enumerate(classes.tolist())}
+    if columns.keys().isdisjoint(class_names) and list(columns) == [
+        str(number) for number in range(len(class_names))
+    ]:
+        return np.arange(len(class_names))
+    return np.array([columns.get(name, -1) for name in class_names], dtype=np.int64)
+
+
+def positions_of_labels(predicted: Any, classes: NDArray[Any], columns: IntArray) -> IntArray:
+    """Return which class of the data each predicted label is, -1 for one it does not know.
+
+    Parameters
+    ----------
+    predicted : array-like of shape (n_rows,)
+        Labels of the model.
+    classes : ndarray of shape (n_model_classes,)
+        All labels of the model.
+    columns : int64 ndarray of shape (n_classes,)
+        What `columns_of_classes` returned.
+    """
+    own = {label: number for number, label in enumerate(classes.tolist())}
+    position = {int(column): number for number, column in enumerate(columns) if column >= 0}
+    labels = np.asarray(predicted).tolist()
+    return np.array([position.get(own[label], -1) for label in labels], dtype=np.int64)
+
+
+def with_columns_of(values: NDArray[Any], columns: IntArray) -> NDArray[Any]:
+    """Return the scores of the data's classes from those of a model's, 0 where it knows none."""
+    aligned = values[:, np.maximum(columns, 0)].astype(np.float64)
+    aligned[:, columns < 0] = 0.0
+    return aligned
+
+
+def _add(digest: Any, part: Any) -> None:
+    """Add an array or a list of text to a checksum, in a form that no reader changes."""
+    if isinstance(part, np.ndarray) and part.dtype.kind in "iubf":
+        plain = np.float64 if part.dtype.kind == "f" else np.int64
+        digest.update(str(part.shape).encode())
+        rows = max(1, _BLOCK_BYTES // max(1, 8 * int(np.prod(part.shape[1:]))))
+        for begin in range(0, len(part), rows):
+            digest.update(np.ascontiguousarray(part[begin : begin + rows], dtype=plain))
+        return
+    for word in part:
+        digest.update(f"{word}\0".encode())
+
+
+def as_record(evaluation: Evaluation) -> Mapping[str, Any]:
+    """Return an evaluation as plain values, ready for JSON: figures first, by their names."""
+    record: dict[str, Any] = {**evaluation.metrics, **evaluation.counts}
+    if evaluation.majority:
+        record["majority"] = evaluation.majority
+    if evaluation.per_class:
+        record["per_class"] = evaluation.per_class
+    if evaluation.notes:
+        record["notes"] = list(evaluation.notes)
+    return record

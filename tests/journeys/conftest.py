@@ -1,0 +1,88 @@
+"""The command line as journeys use it, and the package as a wheel installs it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from groupnoise.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """The command line in this process, in an empty folder; the exit code must be as said."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, code=0):
+        monkeypatch.setattr(sys, "argv", ["groupnoise", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        said = capsys.readouterr()
+        assert (left.value.code or 0) == code, f"{words}\n{said.out}\n{said.err}"
+        return said
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """Where the wheel of this checkout is installed: its modules and nothing else of it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    # A copy, so that the build leaves nothing in the checkout and takes nothing left there.
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "src"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout
+    for name in [
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        *listed.decode().strip("\0").split("\0"),
+    ]:
+        if (ROOT / name).is_file():
+            copy = folder / "source" / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes((ROOT / name).read_bytes())
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder / "dist", "."]
+    subprocess.run(build, cwd=folder / "source", check=True, capture_output=True, timeout=300)
+    (built,) = (folder / "dist").glob("*.whl")
+    installed = folder / "installed"
+    install = [*pip, "install", "--no-deps", "--no-compile", "--target", installed, built]
+    subprocess.run(install, check=True, capture_output=True, timeout=300)
+    return installed
+
+
+@pytest.fixture
+def from_wheel(wheel, tmp_path):
+    """Commands of the installed wheel in an empty folder, without any data of this machine."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(wheel),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "OMP_NUM_THREADS": "1",
+    }
+    environment.pop("GROUPNOISE_DATA", None)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    def run(*words, code=0, **variables):
+        finished = subprocess.run(
+            [sys.executable, "-m", "groupnoise", *map(str, words)],
+            cwd=empty,
+            env={**environment, **variables},
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+        assert finished.returncode == code, f"{words}\n{finished.stdout}\n{finished.stderr}"
+        return finished
+
+    run.folder = empty
+    return run
