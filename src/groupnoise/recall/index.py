@@ -135,15 +135,20 @@ class ApproximateRanker:
         n_out = max(len(out) for out in excluded)
         has_one = len(mixture.query_of) == len(histories)
         reach = min((n if has_one else NOMINEES_PER_ITEM * n) + n_out, len(vectors.targets))
-        nominees, _ = self._index.search(vectors.query_rows(mixture), reach)
+        rows = vectors.query_rows(mixture)
+        nominees, _ = self._index.search(rows, reach)
+        # What a history of one query is normalized by orders nothing, and would take a search
+        # through everything; its scores stay as they are before the softmax.
+        is_bare = has_one and mixture.items is None
+        offsets = mixture.log_weight if is_bare else vectors.term_offsets(mixture)
         positions = np.full((len(histories), n), -1, dtype=np.int64)
         scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
         for row, out in enumerate(excluded):
             terms = slice(mixture.offsets[row], mixture.offsets[row + 1])
             union = np.setdiff1d(nominees[mixture.query_of[terms]], out)
             union = union[union >= 0]
-            own = mixture.take(np.array([row]))
-            total = log_sum_exp(vectors.contributions(own, union), axis=0)
+            said = rows[mixture.query_of[terms]] @ vectors.targets[union].T
+            total = log_sum_exp(said + offsets[terms, None], axis=0)
             best = np.lexsort((union, -total))[:n]
             positions[row, : len(best)], scores[row, : len(best)] = union[best], total[best]
         return positions, scores

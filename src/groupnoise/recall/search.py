@@ -182,7 +182,13 @@ class ExactSearch:
         n_histories = len(mixture.offsets) - 1
         positions, scores = _nothing(n_histories, n)
         rows = self._vectors.query_rows(mixture)
-        offsets = self._vectors.term_offsets(mixture)
+        # One query each over the whole catalogue: the search sums what it normalizes by.
+        normalize = (
+            mixture.items is None
+            and eligible.candidates is None
+            and len(mixture.query_of) == n_histories
+        )
+        offsets = mixture.log_weight if normalize else self._vectors.term_offsets(mixture)
         for histories, terms in mixture.by_size():
             score = _one_query if terms.shape[1] == 1 else _several_queries
             positions[histories], scores[histories] = self._search(
@@ -190,11 +196,17 @@ class ExactSearch:
                 terms.shape,
                 n,
                 eligible.take(histories),
+                normalize,
             )
         return positions, scores
 
     def _search(
-        self, score: ScoreBlock, shape: tuple[int, ...], n: int, eligible: Eligible
+        self,
+        score: ScoreBlock,
+        shape: tuple[int, ...],
+        n: int,
+        eligible: Eligible,
+        normalize: bool,
     ) -> Ranking:
         """Search chunk by chunk, so that the scores kept and one block's pairs stay bounded."""
         n_rows, size = shape
@@ -203,15 +215,19 @@ class ExactSearch:
             return _nothing(n_rows, n)
         fit = min(_MAX_SCORES // max(len(items), _BLOCK_ITEMS), _MAX_PAIR_ROWS // size)
         step = max(1, fit)
-        parts = [
-            self._best(score, slice(begin, min(begin + step, n_rows)), n, len(items), eligible)
-            for begin in range(0, n_rows, step)
-        ]
+        chunks = [slice(begin, min(begin + step, n_rows)) for begin in range(0, n_rows, step)]
+        parts = [self._best(score, chunk, n, len(items), eligible, normalize) for chunk in chunks]
         positions, scores = zip(*parts, strict=True)
         return np.concatenate(positions), np.concatenate(scores)
 
     def _best(
-        self, score: ScoreBlock, chunk: slice, n: int, n_items: int, eligible: Eligible
+        self,
+        score: ScoreBlock,
+        chunk: slice,
+        n: int,
+        n_items: int,
+        eligible: Eligible,
+        normalize: bool,
     ) -> Ranking:
         targets, candidates = self._vectors.targets, eligible.candidates
         n_rows = chunk.stop - chunk.start
@@ -219,12 +235,16 @@ class ExactSearch:
         n_blocks = -(-n_items // width)
         scores = self._workspace(n_blocks * n_rows * width).reshape(n_blocks, n_rows, width)
         champions = np.full((n_rows, width), -np.inf, dtype=np.float32)
+        log_normalizer = np.full(n_rows, -np.inf if normalize else 0.0, dtype=np.float32)
         row, column = eligible.pairs(chunk)
         cuts = np.searchsorted(column, width * np.arange(n_blocks + 1))
         for number in range(n_blocks):
             begin, end = number * width, min((number + 1) * width, n_items)
             items = slice(begin, end) if candidates is None else candidates[begin:end]
             score(chunk, targets[items], scores[number, :, : end - begin])
+            if normalize:
+                of_block = log_sum_exp(scores[number, :, : end - begin].copy(), axis=1)
+                log_normalizer = np.logaddexp(log_normalizer, of_block)
             scores[number, :, end - begin :] = -np.inf
             out = slice(cuts[number], cuts[number + 1])
             scores[number, row[out], column[out] - begin] = -np.inf
@@ -232,7 +252,7 @@ class ExactSearch:
         positions, best = tournament(scores, champions, n)
         if candidates is not None:
             positions = np.where(positions < 0, -1, candidates[positions])
-        return positions, best
+        return positions, best - log_normalizer[:, None]
 
     def _workspace(self, n_floats: int) -> Float32Array:
         space: NDArray[Any] | None = getattr(self._scratch, "space", None)

@@ -101,11 +101,14 @@ def test_queries_that_are_no_items_are_normalized_over_the_catalogue():
         np.column_stack([vectors.queries, np.ones(50)]).astype(np.float32), vectors.targets
     )
     vectors = MatchingVectors(vectors.targets, vectors.queries, exact, vectors.rule)
-    mixture = vectors.mixture(random_histories(50, (2, 3)))
-    named = ExactSearch(vectors).search(mixture, 5)
-    unnamed = ExactSearch(vectors).search(mixture._replace(items=None), 5)
-    np.testing.assert_array_equal(named[0], unnamed[0])
-    np.testing.assert_allclose(named[1], unnamed[1], rtol=1e-5, atol=1e-5)
+    for sizes, scope in (((2, 3), "group"), ((2, 3), "last")):
+        histories = random_histories(50, sizes)
+        mixture = vectors.mixture(histories, scope)
+        for eligible in (Eligible(seen=histories), Eligible(np.arange(0, 50, 3), seen=histories)):
+            named = ExactSearch(vectors).search(mixture, 5, eligible)
+            unnamed = ExactSearch(vectors).search(mixture._replace(items=None), 5, eligible)
+            np.testing.assert_array_equal(named[0], unnamed[0])
+            np.testing.assert_allclose(named[1], unnamed[1], rtol=1e-5, atol=1e-5)
 
 
 def test_normalizers_equal_a_plain_log_sum_exp():
