@@ -12,6 +12,7 @@ import typer
 
 from groupnoise import __version__
 from groupnoise.cli.audit import audit
+from groupnoise.cli.compare import compare
 from groupnoise.cli.data import data_app
 from groupnoise.cli.demo import demo
 from groupnoise.cli.evaluate import evaluate
@@ -57,6 +58,7 @@ COMMANDS = (
     fit,
     predict,
     evaluate,
+    compare,
     audit,
     reproduce,
     info,

@@ -81,6 +81,17 @@ class ScaledClassifier:
         """Return the likeliest label of each row, shape (n_rows,)."""
         return np.asarray(self.classifier.predict(self.scaler_(np.asarray(rows))))
 
+    def predict_bags(self, bags: Groups) -> NDArray[Any]:
+        """Return the label of each bag, shape (n_bags,)."""
+        return np.asarray(self.classifier.predict_bags(self._scaled(bags)))
+
+    def bag_scores(self, bags: Groups) -> FloatArray:
+        """Return the score of each class for each bag, shape (n_bags, n_classes)."""
+        return np.asarray(self.classifier.bag_scores(self._scaled(bags)))
+
+    def _scaled(self, bags: Groups) -> Groups:
+        return Groups(self.scaler_(bags.objects), bags.offsets)
+
     def disambiguate(self, rows: Any, candidates: Any) -> NDArray[Any]:
         """Return the likeliest of each row's own candidates, a 0/1 matrix over `classes_`."""
         return best_candidates(self, rows, candidates)

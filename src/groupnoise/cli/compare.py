@@ -1,0 +1,151 @@
+"""`groupnoise compare`: every method on the user's own data, under the same splits."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from groupnoise.cli.options import DataOptions, option_of, reads_data
+
+if TYPE_CHECKING:
+    from groupnoise.cli.sources import Found
+    from groupnoise.reproduce.compare import ComparisonOfMethods
+
+DEFAULT_SECONDS = 600.0
+
+
+@reads_data
+def compare(
+    data: Annotated[str, typer.Argument(help="As in `groupnoise fit`.")],
+    options: DataOptions,
+    methods: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        typer.Option(help="Names from `groupnoise methods`, with commas.", show_default="all"),
+    ] = None,
+    splits: Annotated[int, typer.Option(min=1, help="Splits at most.")] = 5,
+    share: Annotated[float, typer.Option(help="Share of the groups held out of a split.")] = 0.2,
+    budget: Annotated[
+        str, typer.Option(help="When no further fit begins: 90s, 10m, 2h, or none.")
+    ] = "10m",
+    seed: Annotated[int, typer.Option(min=0, help="Decides splits and fits.")] = 0,
+    page: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Also write a page with a picture of the intervals."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Compare all methods on your data: means, intervals, and who is level with the best.
+
+    Methods are ranked by truth where the data has it, otherwise by what needs none. Every method
+    is fitted at its defaults, behind the same scaling of features.
+
+    Example: groupnoise compare bags.csv --setting mil --budget 2m
+    """
+    from groupnoise.cli.sources import find_data
+    from groupnoise.decisions.budget import parse_budget
+    from groupnoise.io.files import check_writable_file, write_text
+    from groupnoise.reproduce.compare import compare_methods, methods_to_compare
+
+    seconds = None if budget == "none" else parse_budget(budget, default=DEFAULT_SECONDS)
+    if page is not None:
+        check_writable_file(page)
+    found = find_data(data, options)
+    names = [name.strip() for name in methods.split(",")] if methods else []
+    entries = methods_to_compare(found.setting.name, names)
+    with _progress(len(entries) * splits) as advance:
+        result = compare_methods(
+            found.setting,
+            found.dataset,
+            entries,
+            n_splits=splits,
+            share=share,
+            budget=seconds,
+            seed=seed,
+            on_fit=advance,
+        )
+    command = command_of(result.winner.name, found, options)
+    if page is not None:
+        from groupnoise.reproduce.report.comparison import comparison_page
+
+        write_text(page, comparison_page(result, command))
+    if as_json:
+        typer.echo(json.dumps({**result.as_record(), "command": command}, indent=2))
+        return
+    _show(result, found)
+    typer.echo(f"\n{command}")
+    if page is not None:
+        typer.echo(f"page: {page}")
+
+
+def command_of(method: str, found: Found, options: DataOptions) -> str:
+    """Return the command that fits the winner on the same data, to copy."""
+    words = ["groupnoise", "fit", found.source]
+    if options.setting is not None:
+        words += ["--setting", options.setting]
+    for name, value in options.given.items():
+        if isinstance(value, bool):
+            words.append("--header" if value else "--no-header")
+        else:
+            words += [option_of(name).split("/")[0], str(value)]
+    if method != "max-matching":
+        words += ["--method", method]
+    return shlex.join([*words, "-o", "runs/model"])
+
+
+def _show(result: ComparisonOfMethods, found: Found) -> None:
+    told = "by true labels" if result.needs_truth else "by what needs no truth"
+    typer.echo(
+        f"{result.dataset}: {result.metric} {told}, mean over {result.n_splits} splits that hold "
+        f"out {result.share:.0%} of the {found.setting.units}; 95 % intervals"
+    )
+    width = max(len(each.name) for each in result.methods) + 2
+    for method in result.methods:
+        if method.failed is not None:
+            typer.echo(f"{method.name:<{width}}{method.failed}")
+            continue
+        mean, behind = result.interval(method), result.behind(method)
+        spread = "" if math.isnan(mean.low) else f" [{mean.low:.3f}, {mean.high:.3f}]"
+        if method is result.winner:
+            words = "best"
+        elif result.is_level(method):
+            words = f"behind by {behind.mean:.3f}, level"
+        else:
+            words = f"behind by {behind.mean:.3f} [{behind.low:.3f}, {behind.high:.3f}]"
+        typer.echo(
+            f"{method.name:<{width}}{mean.mean:.3f}{spread}  {words}, {method.seconds:.1f} s"
+        )
+    for note in result.notes:
+        typer.echo(note)
+
+
+@contextmanager
+def _progress(n_fits: int) -> Iterator[Callable[[str, int, float | None], None]]:
+    """Yield what shows the fits as they end: a bar, or lines where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+
+        def line(method: str, split: int, value: float | None) -> None:
+            figure = "failed" if value is None else f"{value:.4f}"
+            print(f"split {split + 1}: {method} {figure}", file=sys.stderr, flush=True)
+
+        yield line
+        return
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("fitting", total=n_fits)
+
+        def advance(method: str, split: int, value: float | None) -> None:
+            progress.update(task, advance=1, description=f"split {split + 1}: {method}")
+
+        yield advance

@@ -1,0 +1,341 @@
+"""All methods on one data set under the same splits: means, intervals, paired differences."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from groupnoise.core.checks import check_count, check_fraction
+from groupnoise.exceptions import DataError, GroupNoiseError, ParameterError
+from groupnoise.io.setting import Setting
+from groupnoise.reproduce.methods import METHODS, MethodEntry, find_method, import_class
+from groupnoise.reproduce.prepared import ScaledClassifier
+
+CONFIDENCE = 0.95
+MAIN_METRICS = {
+    "mil": ("instance AUROC", "bag AUROC", "bag accuracy"),
+    "pll": ("accuracy", "approximated accuracy", "covering rate"),
+    "rs": ("full NDCG@10", "NDCG@10"),
+}
+"""What methods are ranked by: the first that the data has; those after it need no truth."""
+LEFT_OUT = {"max-matching-mipl", "noisy-labels", "pairwise", "matching", "maximizing"}
+"""Methods for other questions, and ablations: compared only when they are named."""
+
+
+@dataclass(frozen=True)
+class ComparedMethod:
+    """What one method is worth on a data set.
+
+    Attributes
+    ----------
+    name : str
+        As `groupnoise methods` lists it.
+    splits : tuple of mapping
+        The figures of merit on each split, in the order of the splits.
+    seconds : float
+        Mean seconds of a fit.
+    failed : str, optional
+        Why it has no figures, in a sentence.
+    """
+
+    name: str
+    splits: tuple[Mapping[str, float], ...] = ()
+    seconds: float = 0.0
+    failed: str | None = None
+
+    def values(self, metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return a figure on each split, shape (n_splits,)."""
+        return np.array([split.get(metric, math.nan) for split in self.splits])
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its interval; unknown ends are NaN where there is a single split."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ComparisonOfMethods:
+    """Methods on one data set, best first, with what a reader needs to trust the order.
+
+    Attributes
+    ----------
+    dataset, setting : str
+        What was compared on.
+    metric : str
+        What methods are ranked by.
+    needs_truth : bool
+        Whether that figure rests on true labels of the file.
+    n_splits : int
+        How many splits every ranked method was run on.
+    share : float
+        Share of the groups that each split holds out.
+    methods : tuple of ComparedMethod
+        Best first; those without figures last.
+    notes : tuple of str
+        What was cut short, and why.
+    """
+
+    dataset: str
+    setting: str
+    metric: str
+    needs_truth: bool
+    n_splits: int
+    share: float
+    methods: tuple[ComparedMethod, ...]
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def winner(self) -> ComparedMethod:
+        """The method with the best mean."""
+        return self.methods[0]
+
+    def interval(self, method: ComparedMethod) -> Interval:
+        """Return the mean of a method over the splits and its interval."""
+        return corrected_interval(method.values(self.metric)[: self.n_splits], self.share)
+
+    def behind(self, method: ComparedMethod) -> Interval:
+        """Return by how much a method is behind the winner, paired by split."""
+        gap = self.winner.values(self.metric) - method.values(self.metric)
+        return corrected_interval(gap[: self.n_splits], self.share)
+
+    def is_level(self, method: ComparedMethod) -> bool:
+        """Whether the data cannot tell a method from the winner."""
+        low = self.behind(method).low
+        return method is self.winner or math.isnan(low) or low <= 0.0
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the comparison as JSON can hold it."""
+        return {
+            "data": self.dataset,
+            "setting": self.setting,
+            "metric": self.metric,
+            "needs_truth": self.needs_truth,
+            "n_splits": self.n_splits,
+            "held_out_share": self.share,
+            "winner": self.winner.name,
+            "notes": list(self.notes),
+            "methods": [self._row(method) for method in self.methods],
+        }
+
+    def _row(self, method: ComparedMethod) -> dict[str, Any]:
+        if method.failed is not None:
+            return {"method": method.name, "failed": method.failed}
+        names = sorted({name for split in method.splits for name in split})
+        mean, behind = self.interval(method), self.behind(method)
+        return {
+            "method": method.name,
+            "mean": mean.mean,
+            "low": _known(mean.low),
+            "high": _known(mean.high),
+            "behind_winner": behind.mean,
+            "behind_low": _known(behind.low),
+            "behind_high": _known(behind.high),
+            "seconds": round(method.seconds, 2),
+            "figures": {name: float(np.nanmean(method.values(name))) for name in names},
+            "splits": method.values(self.metric).tolist(),
+        }
+
+
+def corrected_interval(values: Any, share: float) -> Interval:
+    """Return mean and interval over splits that overlap.
+
+    Paper: Nadeau and Bengio's correction: the variance of the mean over n splits is
+    (1/n + test/train) times that of a split, because splits share most of what they train on.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_splits,)
+        A figure on each split.
+    share : float
+        Share of the groups that a split holds out.
+
+    Returns
+    -------
+    Interval
+        Its ends are NaN for a single split.
+
+    Examples
+    --------
+    >>> found = corrected_interval([0.8, 0.9], 0.2)
+    >>> round(found.mean, 2), found.low < 0.8
+    (0.85, True)
+    """
+    values = np.asarray(values, dtype=np.float64)
+    mean, n_splits = float(values.mean()), len(values)
+    if n_splits < 2:
+        return Interval(mean, math.nan, math.nan)
+    error = math.sqrt((1.0 / n_splits + share / (1.0 - share)) * float(values.var(ddof=1)))
+    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, n_splits - 1)) * error
+    return Interval(mean, mean - reach, mean + reach)
+
+
+def methods_to_compare(setting: str, names: Sequence[str] = ()) -> list[MethodEntry]:
+    """Return the methods of a setting by name; all that answer the same question by default."""
+    if names:
+        return [find_method(name, setting) for name in dict.fromkeys(names)]
+    return [each for each in METHODS if each.setting == setting and each.name not in LEFT_OUT]
+
+
+def compare_methods(
+    setting: Setting[Any],
+    dataset: Any,
+    methods: Sequence[MethodEntry],
+    *,
+    n_splits: int = 5,
+    share: float = 0.2,
+    budget: float | None = 600.0,
+    seed: int = 0,
+    on_fit: Callable[[str, int, float | None], None] | None = None,
+) -> ComparisonOfMethods:
+    """Fit all methods on the same splits and measure them on what each split holds out.
+
+    All methods are run on a split before the next one begins, ours first, so that a budget that
+    runs out leaves complete splits behind.
+
+    Parameters
+    ----------
+    setting : Setting
+        What the data is.
+    dataset : BagDataset, PartialLabelDataset or ClickDataset
+        The data.
+    methods : sequence of MethodEntry
+        What to compare.
+    n_splits : int, default=5
+        How many splits at most.
+    share : float, default=0.2
+        Share of the groups that each split holds out.
+    budget : float or None, default=600.0
+        Seconds after which no further fit begins, except ours on the first split. None sets none.
+    seed : int, default=0
+        Decides splits and fits.
+    on_fit : callable, optional
+        Called with the method, the number of the split, and the main figure, None after a failure.
+
+    Returns
+    -------
+    ComparisonOfMethods
+        Best first.
+    """
+    check_count("splits", n_splits)
+    check_fraction("share", share)
+    started = time.perf_counter()
+    found: dict[str, list[Mapping[str, float]]] = {each.name: [] for each in methods}
+    seconds: dict[str, list[float]] = {each.name: [] for each in methods}
+    failed: dict[str, str] = {}
+    is_over = False
+    for split in range(n_splits):
+        rows = setting.hold_out(dataset, share, seed + split)
+        if not len(rows):
+            raise DataError("the data is too small to hold anything out; nothing to compare on.")
+        training = setting.without(dataset, rows)
+        for number, entry in enumerate(methods):
+            if entry.name in failed:
+                continue
+            late = budget is not None and time.perf_counter() - started > budget
+            if late and (split or number):
+                is_over = True
+                if not split:
+                    failed[entry.name] = "not run: the budget was spent"
+                    continue
+                break
+            fit_started = time.perf_counter()
+            try:
+                figures = _figures(setting, dataset, training, rows, entry, seed + split)
+            except (GroupNoiseError, ValueError, MemoryError) as error:
+                failed[entry.name] = str(error) or type(error).__name__
+                figures = {}
+            else:
+                found[entry.name].append(figures)
+                seconds[entry.name].append(time.perf_counter() - fit_started)
+            if on_fit is not None:
+                on_fit(entry.name, split, _main_value(setting.name, figures))
+        if is_over:
+            break
+    return _ranked(setting, dataset, found, seconds, failed, share, n_splits, is_over)
+
+
+def _figures(
+    setting: Setting[Any], dataset: Any, training: Any, rows: Any, entry: MethodEntry, seed: int
+) -> dict[str, float]:
+    estimator = make_estimator(entry, seed)
+    with warnings.catch_warnings():
+        # What a fit warns of (too little data, no better than chance) the figures show.
+        warnings.simplefilter("ignore")
+        setting.fit(estimator, training)
+    return setting.evaluate(estimator, dataset, rows, seed=seed).metrics
+
+
+def make_estimator(entry: MethodEntry, seed: int) -> Any:
+    """Return an estimator at its defaults, behind the library's scaling if it has none itself."""
+    made = import_class(entry)(**entry.fixed)
+    parameters = made.get_params()
+    if "random_state" in parameters:
+        made.set_params(random_state=seed)
+    if entry.setting == "rs" or "scaling" in parameters:
+        return made
+    return ScaledClassifier(made)
+
+
+def _main_value(setting: str, figures: Mapping[str, float]) -> float | None:
+    for metric in MAIN_METRICS[setting]:
+        if metric in figures:
+            return figures[metric]
+    return None
+
+
+def _ranked(
+    setting: Setting[Any],
+    dataset: Any,
+    found: Mapping[str, list[Mapping[str, float]]],
+    seconds: Mapping[str, list[float]],
+    failed: Mapping[str, str],
+    share: float,
+    n_splits: int,
+    is_over: bool,
+) -> ComparisonOfMethods:
+    ran = {name: splits for name, splits in found.items() if splits and name not in failed}
+    if not ran:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+        raise ParameterError(f"no method could be fitted ({reasons}).")
+    complete = min(len(splits) for splits in ran.values())
+    first = next(iter(ran.values()))[0]
+    metric = next(name for name in (*MAIN_METRICS[setting.name], *first) if name in first)
+    compared = [
+        ComparedMethod(name, tuple(splits[:complete]), float(np.mean(seconds[name])))
+        for name, splits in ran.items()
+    ]
+    compared.sort(key=lambda each: -float(np.nanmean(each.values(metric))))
+    compared += [ComparedMethod(name, failed=reason) for name, reason in failed.items()]
+    notes = []
+    if is_over:
+        notes.append(
+            f"the budget was spent after {complete} of {n_splits} splits; --budget takes more, "
+            "such as 30m."
+        )
+    if complete < 2:
+        notes.append("one split tells nothing of chance: differences have no intervals.")
+    return ComparisonOfMethods(
+        dataset=dataset.name,
+        setting=setting.name,
+        metric=metric,
+        needs_truth=metric in ("instance AUROC", "accuracy"),
+        n_splits=complete,
+        share=share,
+        methods=tuple(compared),
+        notes=tuple(notes),
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,64 @@
+"""`groupnoise compare` on a file of one's own: a table, JSON, a page, and a command to copy."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def bags(tmp_path_factory):
+    """Bags of three rows; a positive bag has one row far to the right."""
+    generator = np.random.default_rng(0)
+    lines = ["bag;label;x;y"]
+    for bag in range(40):
+        rows = generator.normal(size=(3, 2))
+        rows[0, 0] += 4.0 * (bag % 2)
+        label = ("no", "yes")[bag % 2]
+        lines += [f"b{bag};{label};{row[0]:.4f};{row[1]:.4f}" for row in rows]
+    path = tmp_path_factory.mktemp("bags") / "bags.csv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+WORDS = ("--setting", "mil", "--methods", "milr,gicf", "--splits", "2")
+
+
+def test_the_table_ends_with_a_command_that_runs(groupnoise, bags, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, said, _ = groupnoise("compare", str(bags), *WORDS, "--page", "page.html")
+    assert code == 0
+    assert "bag AUROC by what needs no truth, mean over 2 splits" in said
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    command = next(line for line in said.splitlines() if line.startswith("groupnoise fit"))
+    assert command in page
+    code, _, error = groupnoise(*shlex.split(command)[1:], "--quiet")
+    assert code == 0, error
+
+
+def test_json_has_every_split_and_the_winner(groupnoise, bags):
+    code, said, _ = groupnoise("compare", str(bags), *WORDS, "--json")
+    assert code == 0
+    found = json.loads(said)
+    assert found["winner"] == found["methods"][0]["method"]
+    assert {len(each["splits"]) for each in found["methods"]} == {2}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--methods", "milr,nothing"), "nothing"),
+        (("--budget", "soon"), "soon"),
+        (("--share", "1.5"), "share"),
+    ],
+)
+def test_bad_options_get_one_sentence(groupnoise, bags, words, sentence):
+    code, _, said = groupnoise("compare", str(bags), "--setting", "mil", *words)
+    assert code == 2
+    assert sentence in said
+    assert "Traceback" not in said
