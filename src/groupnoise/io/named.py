@@ -21,7 +21,7 @@ from groupnoise.bags.digits import load_digit_bags, load_digit_candidates
 from groupnoise.bags.letter_words import NONSENSE_TEXT, WALK_TEXT, draw_letter_words, words_of
 from groupnoise.bags.sival import load_amil, make_sival_like
 from groupnoise.clicks.shop import make_shop
-from groupnoise.core.arrays import IntArray, RandomState
+from groupnoise.core.arrays import FloatArray, IntArray, RandomState
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
@@ -34,6 +34,11 @@ def load_bags_npz(path: Path) -> BagDataset:
     class_names = _class_names(arrays)
     if "bag_labels" in arrays:
         labels = arrays["bag_labels"].astype(bool)
+        class_names = (
+            class_names
+            if len(class_names) == labels.shape[1]
+            else [str(number) for number in range(labels.shape[1])]
+        )
     else:
         labels = arrays["bag_label"][:, None] == np.arange(len(class_names))
     truth = arrays.get("instance_label")
@@ -43,7 +48,10 @@ def load_bags_npz(path: Path) -> BagDataset:
         bags=Groups(arrays["X"], np.concatenate([[0], np.cumsum(sizes)])),
         labels=labels,
         class_names=class_names,
-        instance_labels=None if truth is None else truth.astype(np.int64),
+        # A novel class, which no bag is labelled with, is background.
+        instance_labels=None
+        if truth is None
+        else np.where(truth < len(class_names), truth, -1).astype(np.int64),
     )
 
 
@@ -139,10 +147,15 @@ def _histories(name: str, users: IntArray, items: NDArray[Any]) -> ClickDataset:
 
 def load_letter_words(path: Path, *, text: str, random_state: RandomState) -> BagDataset:
     """Draw the words of a text from a pool file: a header, then `letter,16 numbers` lines."""
+    features, letters = read_letters(path)
+    return draw_letter_words(words_of(text), features, letters, random_state=random_state)
+
+
+def read_letters(path: Path) -> tuple[FloatArray, IntArray]:
+    """Return the features and the letters, A is 0, of a pool file."""
     rows = [line.split(",") for line in _read_text(path).splitlines()[1:]]
     letters = np.array([ord(row[0]) - ord("A") for row in rows], dtype=np.int64)
-    features = np.array([row[1:] for row in rows], dtype=np.float64)
-    return draw_letter_words(words_of(text), features, letters, random_state=random_state)
+    return np.array([row[1:] for row in rows], dtype=np.float64), letters
 
 
 def _read_text(path: Path) -> str:

@@ -1,0 +1,283 @@
+"""`reproduce unseen`: every method at its defaults on data nobody tuned for, and who is behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from groupnoise.exceptions import GroupNoiseError, MissingDataError
+from groupnoise.io.setting import setting_of
+from groupnoise.reproduce.compare import MAIN_METRICS, make_estimator, methods_to_compare
+from groupnoise.reproduce.running import run_jobs
+from groupnoise.reproduce.unseen_sets import UnseenSet
+
+OURS = "max-matching"
+SHARE = 0.25
+"""Share of bags and rows that is tested on; of every history the last click is."""
+MAX_USERS = 3000
+QUICK_GROUPS = 120
+
+
+@dataclass(frozen=True)
+class UnseenResult:
+    """What one method did on one set under one seed.
+
+    Attributes
+    ----------
+    dataset, part, setting, method : str
+        What was run on what.
+    seed : int
+        Decided data, split and fit.
+    metrics : dict of str to float
+        Figures on what was held out; empty after a failure.
+    seconds, processor_seconds : float
+        What fit and evaluation took.
+    failed : str, optional
+        Why there are no figures.
+    """
+
+    dataset: str
+    part: str
+    setting: str
+    method: str
+    seed: int
+    metrics: dict[str, float]
+    seconds: float
+    processor_seconds: float
+    failed: str | None = None
+
+
+def run_one(
+    unseen: UnseenSet, method: str, seed: int, data_dir: Path | None, quick: bool
+) -> UnseenResult:
+    """Fit a method at its defaults on a set and measure it on what was held out."""
+    import warnings
+
+    about = (unseen.name, unseen.part, unseen.setting, method, seed)
+    data = unseen.load(seed, data_dir)
+    setting = setting_of(data)
+    generator = np.random.default_rng(seed)
+    if quick and setting.n_groups(data) > QUICK_GROUPS:
+        rows = generator.permutation(setting.n_groups(data))[:QUICK_GROUPS]
+        data = setting.subset(data, np.sort(rows))
+    # Of a log every user's last click is tested on, a sample of them where they are many.
+    share = 1.0 if setting.name == "rs" else SHARE
+    rows = setting.hold_out(data, share, seed)
+    training = setting.without(data, rows)
+    if setting.name == "rs" and len(rows) > MAX_USERS:
+        rows = np.sort(generator.choice(rows, MAX_USERS, replace=False))
+    (entry,) = methods_to_compare(setting.name, [method])
+    started, processor = time.perf_counter(), time.process_time()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            estimator = setting.fit(make_estimator(entry, seed), training)
+        figures = dict(setting.evaluate(estimator, data, rows, seed=seed).metrics)
+        failed = None
+    except (GroupNoiseError, ValueError, MemoryError) as error:
+        figures, failed = {}, str(error) or type(error).__name__
+    return UnseenResult(
+        *about,
+        metrics=figures,
+        seconds=round(time.perf_counter() - started, 2),
+        processor_seconds=round(time.process_time() - processor, 2),
+        failed=failed,
+    )
+
+
+def run_unseen(
+    sets: Sequence[UnseenSet],
+    seeds: Sequence[int],
+    *,
+    methods: Sequence[str] = (),
+    data_dir: Path | None = None,
+    quick: bool = False,
+    n_jobs: int | None = None,
+    log: Path | None = None,
+    on_result: Callable[[UnseenResult], None] | None = None,
+) -> tuple[list[UnseenResult], dict[str, str]]:
+    """Run all methods on all sets; what a log holds already is not run again.
+
+    Parameters
+    ----------
+    sets : sequence of UnseenSet
+        The data.
+    seeds : sequence of int
+        One trial each.
+    methods : sequence of str, default=()
+        Names; all of each setting by default.
+    data_dir : Path, default=None
+        Searched first for files.
+    quick : bool, default=False
+        A small part of every set.
+    n_jobs : int, default=None
+        Processes; one per core by default.
+    log : Path, default=None
+        JSON lines of finished trials, read before and appended to.
+    on_result : callable, default=None
+        Called with every new result.
+
+    Returns
+    -------
+    results : list of UnseenResult
+        In no particular order.
+    missing : dict of str to str
+        Sets whose files are not here, and what to do about it.
+    """
+    finished = {} if log is None or not log.exists() else _read_log(log)
+    missing: dict[str, str] = {}
+    jobs, kept = [], []
+    for unseen in sets:
+        try:
+            unseen.load(seeds[0], data_dir)
+        except MissingDataError as error:
+            missing[unseen.name] = str(error)
+            continue
+        entries = methods_to_compare(unseen.setting)
+        for name in [each.name for each in entries if not methods or each.name in methods]:
+            for seed in seeds:
+                key = (unseen.name, name, seed)
+                if key in finished:
+                    kept.append(finished[key])
+                else:
+                    jobs.append(partial(run_one, unseen, name, seed, data_dir, quick))
+
+    def keep(result: UnseenResult) -> None:
+        if log is not None:
+            with log.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(asdict(result)) + "\n")
+        if on_result is not None:
+            on_result(result)
+
+    return kept + run_jobs(jobs, n_jobs=n_jobs, on_result=keep), missing
+
+
+def _read_log(path: Path) -> dict[tuple[str, str, int], UnseenResult]:
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            result = UnseenResult(**json.loads(line))
+        except (TypeError, ValueError):
+            continue  # cut short when a run was killed
+        found[result.dataset, result.method, result.seed] = result
+    return found
+
+
+@dataclass(frozen=True)
+class UnseenSummary:
+    """Who is ahead in one setting and part.
+
+    Attributes
+    ----------
+    setting, part : str
+        Which sets.
+    means : dict of str to dict
+        For each set its main figure and the mean of each method.
+    metrics : dict of str to str
+        The main figure of each set.
+    ranks : dict of str to float
+        Mean rank of the methods that were run on all sets; 1 is best, ties share.
+    wins : dict of str to int
+        Sets on which a method is best.
+    regret : dict of str to float
+        For each set by how much ours is behind the best method, 0 where it is best; relative to
+        the best on click logs.
+    """
+
+    setting: str
+    part: str
+    means: dict[str, dict[str, float]]
+    metrics: dict[str, str]
+    ranks: dict[str, float]
+    wins: dict[str, int]
+    regret: dict[str, float]
+
+
+def summarise_unseen(results: Iterable[UnseenResult]) -> list[UnseenSummary]:
+    """Return mean ranks, wins and regret of every setting and part, design sets first."""
+    from scipy.stats import rankdata
+
+    results = list(results)
+    summaries = []
+    parts = sorted(
+        {(each.setting, each.part) for each in results}, key=lambda p: (p[0], p[1] == "check")
+    )
+    for setting, part in parts:
+        here = [each for each in results if (each.setting, each.part) == (setting, part)]
+        means: dict[str, dict[str, float]] = {}
+        metrics: dict[str, str] = {}
+        for name in dict.fromkeys(each.dataset for each in here):
+            trials = [each for each in here if each.dataset == name and each.metrics]
+            metric = next(
+                (m for m in MAIN_METRICS[setting] if any(m in each.metrics for each in trials)),
+                None,
+            )
+            if metric is None:
+                continue
+            metrics[name] = metric
+            means[name] = {
+                method: float(np.mean([t.metrics[metric] for t in trials if t.method == method]))
+                for method in dict.fromkeys(each.method for each in trials)
+            }
+        methods = [
+            method
+            for method in dict.fromkeys(each.method for each in here)
+            if all(method in row for row in means.values())
+        ]
+        table = np.array([[row[method] for method in methods] for row in means.values()])
+        if not table.size:
+            continue
+        ranks = np.mean([rankdata(-np.round(row, 4)) for row in table], axis=0)
+        best = table.argmax(axis=1)
+        regret = {}
+        for name, row in means.items():
+            if OURS in row:
+                top = max(row.values())
+                gap = top - row[OURS]
+                regret[name] = gap / top if setting == "rs" and top > 0 else gap
+        summaries.append(
+            UnseenSummary(
+                setting,
+                part,
+                means,
+                metrics,
+                dict(zip(methods, map(float, ranks), strict=True)),
+                {method: int((best == column).sum()) for column, method in enumerate(methods)},
+                regret,
+            )
+        )
+    return summaries
+
+
+def unseen_markdown(summaries: Sequence[UnseenSummary]) -> str:
+    """Return the summaries as Markdown tables, where we lose first."""
+    lines: list[str] = []
+    for summary in summaries:
+        methods = sorted(summary.ranks, key=lambda name: summary.ranks[name])
+        lines += [f"## {summary.setting}, {summary.part} sets", ""]
+        lost = {name: gap for name, gap in summary.regret.items() if gap > 0}
+        if lost:
+            worst = ", ".join(f"{n} {g:.3f}" for n, g in sorted(lost.items(), key=lambda p: -p[1]))
+            lines += [f"Behind the best method: {worst}.", ""]
+        lines.append(f"| | {' | '.join(methods)} | figure |")
+        lines.append("|---" * (len(methods) + 2) + "|")
+        for name, row in summary.means.items():
+            top = max(row.values())
+            cells = [_cell(row[method], top) for method in methods]
+            lines.append(f"| {name} | {' | '.join(cells)} | {summary.metrics[name]} |")
+        ranks = [f"{summary.ranks[method]:.2f}" for method in methods]
+        wins = [str(summary.wins[method]) for method in methods]
+        lines += [f"| mean rank | {' | '.join(ranks)} | |", f"| wins | {' | '.join(wins)} | |", ""]
+    return "\n".join(lines)
+
+
+def _cell(value: float, top: float) -> str:
+    text = "" if math.isnan(value) else f"{value:.3f}"
+    return f"**{text}**" if value == top else text

@@ -1,0 +1,266 @@
+"""The data sets of `reproduce unseen`: read from the registry, drawn from tables, or generated."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import ConfigError
+from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
+from groupnoise.io.registry import find_dataset
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PARTS = ("design", "check")
+NOISES = ("uniform", "correlated", "instance")
+BAG_SIZES = (20, 41)
+"""Digits in a bag of the sets with stated witness rates; a rate of 3 % is one of about thirty."""
+
+
+@dataclass(frozen=True)
+class UnseenSet:
+    """One data set of the measure.
+
+    Attributes
+    ----------
+    name : str
+        What tables call it.
+    part : {"design", "check"}
+        Whether it may be looked at while methods are made.
+    source : str
+        A name of the registry, or "digit-witnesses", "table" or "shop-without-order".
+    draw : mapping
+        How it is drawn; there is no place for parameters of a method.
+    """
+
+    name: str
+    part: str
+    source: str
+    draw: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def setting(self) -> str:
+        """One of "mil", "pll" and "rs"."""
+        own = {"digit-witnesses": "mil", "table": "pll", "shop-without-order": "rs"}
+        return own.get(self.source) or find_dataset(self.source).setting
+
+    def load(self, seed: int, data_dir: Path | None = None) -> Any:
+        """Return the data; the seed decides what is drawn, and nothing else."""
+        from groupnoise.clicks.shop import make_shop
+        from groupnoise.io.named import load_dataset
+
+        generator = np.random.default_rng([seed, sum(map(ord, self.name))])
+        if self.source == "digit-witnesses":
+            data: Any = digit_bags(generator, **self.draw)
+        elif self.source == "table":
+            data = candidate_table(generator, data_dir=data_dir, **self.draw)
+        elif self.source == "shop-without-order":
+            data = without_order(make_shop(random_state=seed), generator)
+        else:
+            data = load_dataset(self.source, data_dir=data_dir, random_state=seed)
+        return replace(data, name=self.name)
+
+
+def read_unseen_sets(path: Path | None = None) -> list[UnseenSet]:
+    """Return the sets of a file, by default those of the package.
+
+    Parameters
+    ----------
+    path : Path, default=None
+        A TOML file of `[[set]]` tables.
+
+    Returns
+    -------
+    list of UnseenSet
+        In the order of the file.
+    """
+    if path is None:
+        text = resources.files("groupnoise.reproduce").joinpath("unseen.toml").read_text("utf-8")
+    else:
+        text = path.read_text(encoding="utf-8")
+    known = {each.name for each in fields(UnseenSet)}
+    found = []
+    for table in tomllib.loads(text).get("set", []):
+        foreign = sorted(set(table) - known)
+        if foreign:
+            raise ConfigError(
+                f"a set of `unseen` has the key {foreign[0]!r}; it may say "
+                f"{', '.join(sorted(known))} and nothing about methods: one configuration serves "
+                "all sets."
+            )
+        if table.get("part") not in PARTS:
+            raise ConfigError(f"the set {table.get('name')!r} must say part = 'design' or 'check'.")
+        found.append(UnseenSet(**table))
+    return found
+
+
+def digit_bags(generator: np.random.Generator, *, witness_rate: float, n_bags: int = 200) -> Any:
+    """Return positive and negative bags of handwritten digits; nines are positive."""
+    from sklearn.datasets import load_digits
+
+    pool = load_digits()
+    positive, negative = (np.flatnonzero((pool.target == 9) == wanted) for wanted in (True, False))
+    rows, sizes = [], generator.integers(*BAG_SIZES, size=n_bags)
+    for bag, size in enumerate(sizes):
+        n_positive = max(1, round(witness_rate * size)) if bag % 2 else 0
+        drawn = [
+            generator.choice(positive, n_positive),
+            generator.choice(negative, size - n_positive),
+        ]
+        rows.append(generator.permutation(np.concatenate(drawn)))
+    flat = np.concatenate(rows)
+    labels = (np.arange(n_bags) % 2)[:, None] == np.arange(2)
+    return BagDataset(
+        name="digits",
+        bags=Groups(pool.data[flat].astype(np.float64), np.concatenate([[0], np.cumsum(sizes)])),
+        labels=labels,
+        class_names=["negative", "positive"],
+        instance_labels=(pool.target[flat] == 9).astype(np.int64),
+    )
+
+
+def candidate_table(
+    generator: np.random.Generator,
+    *,
+    table: str,
+    noise: str,
+    n_rows: int | None = None,
+    data_dir: Path | None = None,
+) -> PartialLabelDataset:
+    """Return a table with a class per row, whose candidates are drawn."""
+    features, truth = _table(table, n_rows, generator, data_dir)
+    if n_rows is not None and n_rows < len(truth):
+        rows = generator.permutation(len(truth))[:n_rows]
+        features, truth = features[rows], truth[rows]
+    n_classes = int(truth.max()) + 1
+    return PartialLabelDataset(
+        name=table,
+        features=features,
+        candidates=_candidates(features, truth, n_classes, noise, generator),
+        class_names=[str(label) for label in range(n_classes)],
+        truth=truth,
+    )
+
+
+def _table(
+    name: str, n_rows: int | None, generator: np.random.Generator, data_dir: Path | None
+) -> tuple[FloatArray, IntArray]:
+    from sklearn import datasets
+
+    shipped = {
+        "digits": datasets.load_digits,
+        "wine": datasets.load_wine,
+        "iris": datasets.load_iris,
+        "breast-cancer": datasets.load_breast_cancer,
+    }
+    if name in shipped:
+        found = shipped[name]()
+        return found.data.astype(np.float64), found.target.astype(np.int64)
+    if name == "letter":
+        from groupnoise.io.named import read_letters
+        from groupnoise.io.registry import locate_dataset
+
+        path = locate_dataset(find_dataset("letter-walk"), data_dir)[0]
+        return read_letters(Path(str(path)))
+    if name == "cover-like":
+        return cover_like(n_rows or 5000, generator)
+    if name == "text-like":
+        return text_like(n_rows or 1500, generator)
+    raise ConfigError(f"there is no table {name!r} to draw candidates for.")
+
+
+def _candidates(
+    features: FloatArray,
+    truth: IntArray,
+    n_classes: int,
+    noise: str,
+    generator: np.random.Generator,
+) -> BoolArray:
+    from groupnoise.candidates.noise import add_candidates
+
+    if noise not in NOISES:
+        raise ConfigError(f"noise is one of {', '.join(NOISES)}; got {noise!r}.")
+    if noise == "instance":
+        return confusable(features, truth, n_classes, generator)
+    most = max(2, min(5, n_classes - 1))
+    drawn: BoolArray = add_candidates(
+        truth,
+        n_classes,
+        epsilon=0.9,
+        tau=most,
+        correlated=noise == "correlated",
+        random_state=generator,
+    )[0]
+    return drawn
+
+
+def confusable(
+    features: FloatArray, truth: IntArray, n_classes: int, generator: np.random.Generator
+) -> BoolArray:
+    """Return candidates that depend on the row: labels a weak linear model takes for likely."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    scaled = StandardScaler().fit_transform(features)
+    some = generator.permutation(len(scaled))[:5000]
+    weak = LogisticRegression(C=0.05, max_iter=200).fit(scaled[some], truth[some])
+    chance = np.zeros((len(scaled), n_classes))
+    chance[:, weak.classes_] = np.sqrt(weak.predict_proba(scaled))
+    own = np.arange(len(truth)), truth
+    chance[own] = 0.0
+    chance *= 0.6 / np.maximum(chance.max(axis=1, keepdims=True), 1e-12)
+    drawn: BoolArray = generator.random(chance.shape) < chance
+    drawn[own] = True
+    return drawn
+
+
+def cover_like(n_rows: int, generator: np.random.Generator) -> tuple[FloatArray, IntArray]:
+    """Return a table like one of land cover: skewed numbers, soils, classes of uneven size."""
+    n_soils, n_classes = 20, 7
+    hidden = generator.normal(size=(n_rows, 6))
+    numbers = hidden @ generator.normal(size=(6, 10)) + 0.7 * generator.normal(size=(n_rows, 10))
+    numbers[:, :3] = np.exp(numbers[:, :3] / 3)
+    numbers *= 10 ** generator.uniform(-2, 3, 10)
+    soil = generator.integers(n_soils, size=n_rows)
+    logits = 1.2 * hidden @ generator.normal(size=(6, n_classes))
+    logits += generator.normal(size=(n_soils, n_classes))[soil]
+    logits += 2.0 * np.sin(1.5 * hidden @ generator.normal(size=(6, n_classes)))
+    logits += np.log([0.36, 0.48, 0.06, 0.03, 0.03, 0.03, 0.04])
+    truth = (1.5 * logits + generator.gumbel(size=logits.shape)).argmax(axis=1)
+    features = np.hstack([numbers, np.eye(n_soils)[soil]])
+    return features, truth.astype(np.int64)
+
+
+def text_like(n_rows: int, generator: np.random.Generator) -> tuple[FloatArray, IntArray]:
+    """Return short texts as TF-IDF rows: common words of all, and some words of each topic."""
+    n_words, n_topics, of_topic = 500, 20, 0.12
+    common = 1.0 / np.arange(1, n_words + 1)
+    topics = generator.dirichlet(np.full(n_words, 0.05), size=n_topics)
+    truth = generator.choice(n_topics, size=n_rows, p=generator.dirichlet(np.full(n_topics, 3.0)))
+    lengths = np.maximum(5, generator.poisson(generator.gamma(2, 30, size=n_rows)))
+    chances = (1 - of_topic) * common / common.sum() + of_topic * topics
+    counts = np.array(
+        [generator.multinomial(n, chances[t]) for n, t in zip(lengths, truth, strict=True)]
+    )
+    weighted = np.log1p(counts) * np.log(n_rows / ((counts > 0).sum(axis=0) + 1))
+    norms = np.linalg.norm(weighted, axis=1, keepdims=True)
+    return weighted / np.maximum(norms, 1e-9), truth.astype(np.int64)
+
+
+def without_order(dataset: ClickDataset, generator: np.random.Generator) -> ClickDataset:
+    """Return a log whose clicks are sets: the order inside each history is drawn anew."""
+    histories = dataset.histories
+    order = np.lexsort((generator.random(histories.n_objects), histories.group_of_object))
+    shuffled = Groups(np.asarray(histories.objects)[order], histories.offsets)
+    return replace(dataset, histories=shuffled, is_stray=None, notes={})
