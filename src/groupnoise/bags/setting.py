@@ -130,6 +130,11 @@ class BagSetting(Setting[BagDataset]):
         yield from (dataset.bags.objects, dataset.bags.offsets, dataset.labels)
         yield dataset.class_names
 
+    def group_content(self, dataset: BagDataset, row: int) -> bytes:
+        """Return the instances and the labels of a bag."""
+        names = [dataset.class_names[label] for label in np.flatnonzero(dataset.labels[row])]
+        return "\0".join(names).encode() + np.asarray(dataset.bags[row], np.float64).tobytes()
+
     def class_names(self, dataset: BagDataset) -> list[str]:
         """Return the names of the bag labels."""
         return dataset.class_names

@@ -151,6 +151,11 @@ class ClickSetting(Setting[ClickDataset]):
         yield from (dataset.histories.objects, dataset.histories.offsets)
         yield from (dataset.item_ids, dataset.user_ids)
 
+    def group_content(self, dataset: ClickDataset, row: int) -> bytes:
+        """Return the user and the clicks of a history."""
+        items = dataset.item_ids[dataset.histories[row]].tolist()
+        return "\0".join(map(str, [dataset.user_ids[row], *items])).encode()
+
 
 def _about_unknown_clicks(indexed: IndexedHistories) -> tuple[str, ...]:
     """Say how many clicks tell the model nothing, and how many histories hold no other."""

@@ -221,6 +221,31 @@ class Setting(ABC, Generic[Data]):
     def content(self, dataset: Data) -> Iterable[Any]:
         """Yield the arrays and lists that make data what it is, for its fingerprint."""
 
+    @abstractmethod
+    def group_content(self, dataset: Data, row: int) -> bytes:
+        """Return what makes one group what it is, for its own fingerprint."""
+
+    def group_fingerprints(self, dataset: Data, rows: IntArray) -> NDArray[np.uint64]:
+        """Return a checksum of each of some groups, equal in whatever file a group comes.
+
+        Parameters
+        ----------
+        dataset : BagDataset, PartialLabelDataset or ClickDataset
+            The data.
+        rows : int64 ndarray
+            Which groups.
+
+        Returns
+        -------
+        ndarray of uint64 of shape (n_rows,)
+            Equal for groups that are the same in features, labels or clicks.
+        """
+        digests = (
+            hashlib.blake2b(self.group_content(dataset, int(row)), digest_size=8).digest()
+            for row in rows
+        )
+        return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
     def class_names(self, dataset: Data) -> list[str]:
         """Return the names of the classes; none where there are no classes."""
         return []
