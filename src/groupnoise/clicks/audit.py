@@ -166,7 +166,7 @@ class ClickSource:
     def _lift_of(self, model: Any) -> ItemLift:
         """Return the lifts of a model, computed once however many blocks it judges."""
         if self._lifts is None or self._lifts[0] is not model:
-            known = model.catalogue_.indices_of(self.dataset.item_ids)
+            known = model.catalogue_.indices_of(model.catalogue_.as_read(self.dataset.item_ids))
             unknown = np.flatnonzero(known < 0)
             if len(unknown):
                 raise UnknownTargetError(

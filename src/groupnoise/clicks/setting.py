@@ -103,7 +103,8 @@ class ClickSetting(Setting[ClickDataset]):
 
     def answer(self, fitted: Any, dataset: ClickDataset, *, top: int = 10) -> Answers:
         """Return the best items for each history, unless the catalogue is smaller."""
-        histories = [dataset.item_ids[history] for history in dataset.histories]
+        item_ids = fitted.catalogue_.as_read(dataset.item_ids)
+        histories = [item_ids[history] for history in dataset.histories]
         ids, scores = fitted.recommend(histories, top=top)
         is_there = scores > -np.inf  # a small catalogue cannot fill every position
         users, positions = np.nonzero(is_there)
