@@ -38,7 +38,7 @@ def candidate_accuracy(data: PartialLabelDataset, settings: dict[str, Any], seed
     """Return the accuracy on the true labels of the validation rows."""
     training, validation, _ = split_rows(len(data.features), (0.8, 0.1, 0.1), random_state=seed)
     train, held_out = subset_rows(data, training), subset_rows(data, validation)
-    model = MaxMatchingPartialLabelClassifier(**settings, random_state=seed)
+    model = MaxMatchingPartialLabelClassifier.fixed(**settings, random_state=seed)
     model.fit(train.features, train.candidates.astype(np.int64))
     assert held_out.truth is not None
     return accuracy(held_out.truth, model.predict(held_out.features))

@@ -129,7 +129,7 @@ class CandidateParts:
         return float(1.0 / self.train.candidates.sum(axis=1).mean())
 
     def fit(self, settings: Settings, seed: int) -> MaxMatchingPartialLabelClassifier:
-        model = MaxMatchingPartialLabelClassifier(**settings, random_state=seed)
+        model = MaxMatchingPartialLabelClassifier.fixed(**settings, random_state=seed)
         return model.fit(self.train.features, self.train.candidates.astype(np.int64))
 
     def judge(self, model: MaxMatchingPartialLabelClassifier) -> Figures:

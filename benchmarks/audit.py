@@ -118,7 +118,7 @@ def _candidates(train: PartialLabelDataset, test: PartialLabelDataset, seed: int
 
     return Planted(
         replace(train, candidates=candidates),
-        MaxMatchingPartialLabelClassifier(max_epochs=30, random_state=seed),
+        MaxMatchingPartialLabelClassifier.fixed(max_epochs=30, random_state=seed),
         noise,
         "accuracy",
         lambda fitted: float(np.mean(fitted.predict(test.features) == test.truth)),

@@ -60,7 +60,7 @@ def rows(load: Callable[[int], Any], **settings: Any) -> Callable[[int], Answers
         data = load(seed)
         train, held_out, test = split_rows(len(data.features), PARTS, random_state=seed)
         candidates = data.candidates.astype(np.int64)
-        model = MaxMatchingPartialLabelClassifier(random_state=seed, **settings)
+        model = MaxMatchingPartialLabelClassifier.fixed(random_state=seed, **settings)
         model.fit(data.features[train], candidates[train])
         before = model.predict_proba(data.features[test])
         model.calibrate(data.features[held_out], candidates[held_out])

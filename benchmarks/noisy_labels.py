@@ -86,7 +86,7 @@ def trial(data: Labelled, name: str, noise: tuple[str, float], seed: int, part: 
     wrong = noisy != truth
 
     def network() -> MaxMatchingPartialLabelClassifier:
-        return MaxMatchingPartialLabelClassifier(**NETWORK, random_state=seed)
+        return MaxMatchingPartialLabelClassifier.fixed(**NETWORK, random_state=seed)
 
     def accuracy(model: Any) -> float:
         return float(np.mean(model.predict(data.rows[scored]) == data.truth[scored]))

@@ -72,7 +72,7 @@ def measure(
     train = subset_rows(data, training)
     held_out = subset_rows(data, test if part == "test" else validation)
     assert held_out.truth is not None
-    model = MaxMatchingPartialLabelClassifier(
+    model = MaxMatchingPartialLabelClassifier.fixed(
         **SETTINGS, temperature=temperature, random_state=seed
     )
     model.fit(train.features, train.candidates.astype(np.int64))

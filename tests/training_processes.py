@@ -39,7 +39,7 @@ def recommender():
     generator = np.random.default_rng(0)
     histories = [(generator.integers(8) * 5 + generator.integers(5, size=6)) for _ in range(60)]
     model = MaxMatchingRecommender(
-        normalization="click", dim=8, n_negatives=16, max_epochs=8, batch_size=32, random_state=0
+        dim=8, n_negatives=16, max_epochs=8, batch_size=32, random_state=0
     )
     return model, ([row.tolist() for row in histories],), None
 
@@ -52,7 +52,7 @@ def partial_labels():
     truth = generator.integers(3, size=90)
     rows = generator.normal(size=(90, 4)) + 3 * np.eye(3, 4)[truth]
     candidates = [{int(t), int(generator.integers(3))} for t in truth]
-    model = MaxMatchingPartialLabelClassifier(
+    model = MaxMatchingPartialLabelClassifier.fixed(
         hidden=(8,), dim=4, max_epochs=10, batch_size=32, n_members=2, keep="best", random_state=2
     )
     return model, (rows, candidates), lambda fitted: float((fitted.predict(rows) == truth).mean())
@@ -154,7 +154,6 @@ def fit_windows_within(extra_bytes, folder, outcome, shuffle_pool):
 
     windows = open_groups(folder).groups
     model = MaxMatchingRecommender(
-        normalization="click",
         dim=4,
         n_negatives=32,
         batch_size=8192,

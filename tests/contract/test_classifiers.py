@@ -26,6 +26,7 @@ from groupnoise.candidates.baselines import (
     PLKNNClassifier,
     PLSVMClassifier,
     PRODENClassifier,
+    SoftLabelClassifier,
     SUREClassifier,
 )
 from groupnoise.candidates.baselines.networks import NeuralPartialLabelClassifier
@@ -44,6 +45,7 @@ PARTIAL_LABEL = [
     CLPLClassifier(),
     PALOCClassifier(),
     SUREClassifier(),
+    SoftLabelClassifier(),
     CCClassifier(**MLP),
     CCClassifier(**LINEAR),
     PRODENClassifier(**MLP),

@@ -62,7 +62,7 @@ CASES = {
         lambda model: model.predict_proba(np.eye(3)),
     ),
     "pll": Case(
-        lambda **s: MaxMatchingPartialLabelClassifier(
+        lambda **s: MaxMatchingPartialLabelClassifier.fixed(
             **{"max_epochs": 3, "hidden": (8,), "random_state": 0, **s}
         ),
         _candidates(),
@@ -84,14 +84,7 @@ CASES = {
     ),
     "rs": Case(
         lambda **s: MaxMatchingRecommender(
-            **{
-                "normalization": "click",
-                "max_epochs": 3,
-                "dim": 8,
-                "n_negatives": 4,
-                "random_state": 0,
-                **s,
-            }
+            **{"max_epochs": 3, "dim": 8, "n_negatives": 4, "random_state": 0, **s}
         ),
         _histories(),
         lambda model: model.scores([["tea"], ["jam", "rye", "ham"]]),

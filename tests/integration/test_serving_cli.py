@@ -53,13 +53,7 @@ def run(commands):
 @pytest.fixture(scope="module")
 def fitted():
     return MaxMatchingRecommender(
-        normalization="click",
-        dim=8,
-        max_epochs=20,
-        learning_rate=0.05,
-        window_size=3,
-        candidates="full",
-        random_state=0,
+        dim=8, max_epochs=20, learning_rate=0.05, window_size=3, candidates="full", random_state=0
     ).fit(LOG)
 
 

@@ -40,13 +40,7 @@ def train_recommenders(workers, folder: Path) -> dict[str, list[float]]:
     losses = {}
     for name, settings in RECOMMENDERS.items():
         model = MaxMatchingRecommender(
-            normalization="click",
-            dim=8,
-            n_negatives=30,
-            max_epochs=3,
-            batch_size=119,
-            random_state=1,
-            **settings,
+            dim=8, n_negatives=30, max_epochs=3, batch_size=119, random_state=1, **settings
         )
         model.fit(
             make_histories(),
@@ -67,7 +61,7 @@ def train_classifiers(workers) -> dict[str, list[float]]:
     rows = rng.normal(size=(101, 5))
     labels = [set(rng.choice(4, size=2, replace=False).tolist()) for _ in rows]
     for name, settings in CLASSIFIERS.items():
-        model = MaxMatchingPartialLabelClassifier(
+        model = MaxMatchingPartialLabelClassifier.fixed(
             **network, batch_size=50, n_members=1, random_state=2, **settings
         )
         losses[name] = model.fit(rows, labels, workers=workers).history_.column("loss")

@@ -28,14 +28,22 @@ class CandidateSource:
         self.group_counts: IntArray = np.ones(len(dataset.features), dtype=np.int64)
         self.object_counts: IntArray = dataset.candidates.sum(axis=1, dtype=np.int64)
         self.strata: IntArray = self.object_counts
+        self._decided: Any = None
 
     def __len__(self) -> int:
         return len(self.dataset.features)
 
     def fit(self, estimator: Any, rows: IntArray) -> Any:
-        """Return a clone of the estimator fitted on the rows at `rows`."""
+        """Return a clone of the estimator fitted on the rows at `rows`.
+
+        What is "auto" is decided in the first fold; the others train the same settings.
+        """
         candidates = self.dataset.candidates[rows].astype(np.int64)
-        return clone(estimator).fit(self.dataset.features[rows], candidates)
+        unfitted = self._decided if self._decided is not None else estimator
+        model = clone(unfitted).fit(self.dataset.features[rows], candidates)
+        if self._decided is None and hasattr(model, "decided"):
+            self._decided = model.decided()
+        return model
 
     def calibrate(self, model: Any, rows: IntArray) -> None:
         """Calibrate a model on rows it has not seen."""

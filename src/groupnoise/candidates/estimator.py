@@ -1,114 +1,148 @@
-"""MaxMatchingPartialLabelClassifier: candidate labels in, one label out."""
+"""MaxMatchingPartialLabelClassifier: candidate labels in, one label out, settings decided."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from scipy.special import logsumexp
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise.core.arrays import FloatArray, ProgressCallback, RandomState
-from groupnoise.core.candidates import (
-    CandidateSource,
-    FullCandidates,
-    InBatchCandidates,
-    SampledCandidates,
-)
-from groupnoise.core.checks import (
-    check_choice,
-    check_count,
-    check_dropout,
-    check_features,
-    check_positive,
-)
-from groupnoise.core.encoders import EmbeddingEncoder
+from groupnoise.candidates.decide import MIN_ROWS, HeldOut, decide, facts_of, portfolio
+from groupnoise.candidates.model import PAPER, CandidateModel
+from groupnoise.core.arrays import FloatArray, ProgressCallback
+from groupnoise.core.checks import check_features, check_positive
 from groupnoise.core.feature_names import remember_columns, rows_to_predict
-from groupnoise.core.groups import Groups
-from groupnoise.core.label_sets import answered_right, check_equal_rows, read_candidates
-from groupnoise.core.model import MatchingModel
-from groupnoise.core.pair_matching import Matcher, Matching, PairMatching, PriorMatching
-from groupnoise.core.prior_weights import (
-    ClassWeight,
-    group_weights,
-    log_candidate_weights,
-    spread_over_neighbours,
-)
-from groupnoise.core.scaling import Scaler
-from groupnoise.core.selection import Selection
-from groupnoise.core.similarity import Similarity
-from groupnoise.core.weighting import Weighting
-from groupnoise.decisions.trade_off import CandidateTrials
-from groupnoise.training.calibration import CandidateCalibration
+from groupnoise.core.label_sets import check_equal_rows, read_candidates
+from groupnoise.core.objective import GroupObjective
+from groupnoise.decisions.budget import AUTO, is_auto, parse_budget
+from groupnoise.decisions.halving import SAVED_AS
+from groupnoise.decisions.portfolio import Option, is_plain, narrow
+from groupnoise.decisions.record import Decisions
+from groupnoise.exceptions import ParameterError, TrainingStopped
 from groupnoise.training.checkpoints import Checkpoints
-from groupnoise.training.estimator import (
-    MatchingEstimator,
-    ObjectScores,
-    Validate,
-    mean_output,
-    mean_probability,
-    object_scores,
+from groupnoise.training.estimator import ObjectScores, Validate
+from groupnoise.training.plan import History
+from groupnoise.training.saved_state import OWN_ENCODER, WEIGHTS, read_parameters, saved_parameters
+from groupnoise.training.saver import training_alone
+from groupnoise.training.workers import OneWorker, Workers
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+DECIDED = (
+    "encoder",
+    "hidden",
+    "scaling",
+    "normalize",
+    "temperature",
+    "weighting_strength",
+    "max_epochs",
+    "batch_size",
+    "learning_rate",
+    "weight_decay",
+    "ordinal_smoothing",
+    "n_members",
 )
-from groupnoise.training.workers import Workers
+"""Parameters that depend on the data and are "auto" by default."""
+TRADE_OFF = {"temperature", "weighting_strength"}
+"""Where these alone are "auto" they are chosen on a grid, see `TradeOff`."""
+SETTING = "setting-"
+MAX_SECONDS = 600.0
+"""What the budget "auto" stands for: far more than the search needs at 20 000 rows."""
 
-EVALUATION_BATCH = 1024
 
-
-class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, MatchingEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class MaxMatchingPartialLabelClassifier(CandidateModel):
     """Classify instances after learning from sets of candidate labels.
 
     Objects are candidate labels, targets are instances; f is a vector per label, g the encoder of
-    the features, h = f and S the dot product (the paper's Table 1, second row).
+    the features, h = f and S the dot product (the paper's Table 1, second row). What is "auto"
+    is decided in `fit`: settings of a short portfolio are compared on held-out rows, without any
+    true label, and the best are averaged. :meth:`fixed` decides nothing.
 
     Parameters
     ----------
-    encoder : {"linear", "mlp"} or nn.Module
-        g. "linear" is the paper's.
-    hidden : int or sequence of int
+    encoder : "auto", {"linear", "mlp"} or nn.Module, default="auto"
+        g. "linear" is the paper's. With a module of your own nothing is searched for.
+    hidden : "auto", int or sequence of int, default="auto"
         Hidden widths of "mlp".
-    dim : int
+    dim : int, default=64
         Width of the vectors.
-    dropout : float
+    dropout : float, default=0.5
         Dropout of "mlp".
-    scaling : {"standard", "l2", "power", "none"}
+    scaling : {"auto", "standard", "l2", "power", "none"}, default="auto"
         Scaling of the features, learned from the training rows.
-    normalize : {"both", "objects", "targets"}
+    normalize : {"auto", "both", "objects", "targets"}, default="auto"
         Over labels ("objects"), as an ordinary classifier does; over instances ("targets"), as
         the paper's Eq. 4 reads when labels are the objects; or the mean of both, which keeps a
         label from winning only because it is a candidate of many rows.
-    candidates : {"in_batch", "full", "sampled"}
+    candidates : {"in_batch", "full", "sampled"}, default="in_batch"
         The instances normalized over under "targets" and "both".
-    n_negatives : int
-        How many instances "sampled" draws.
-    selection, temperature, top_k
-        How a row's score comes from its candidates; see
-        :func:`groupnoise.core.make_selection`.
-    weighting, weighting_strength, similarity, similarity_scale
+    n_negatives : int, default=1024
+        Number of instances that "sampled" draws.
+    selection : str or Selection, default="tempered"
+        How a row's score comes from its candidates; see :func:`groupnoise.core.make_selection`.
+    temperature : "auto", float or (start, end), default="auto"
+        Of tempered selection.
+    top_k : int, default=2
+        Candidates that "top_k" selection averages.
+    weighting : str, Weighting or None, default="sigmoid"
         Group weighting; see :func:`groupnoise.core.make_weighting`.
-        `weighting_strength="auto"` and `temperature="auto"` are chosen on held-out groups.
-    class_weight : "balanced", mapping of label to weight, or None
+    weighting_strength : "auto" or float, default="auto"
+        Lambda.
+    similarity : str or Similarity, default="dot"
+        S of the group weighting.
+    similarity_scale : float, default=1.0
+        What similarities are multiplied by.
+    class_weight : "balanced", mapping of label to weight, or None, default=None
         How much the rows of each class count; a row counts as the mean of its candidates.
-    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
-        See :class:`groupnoise.training.TrainingPlan`.
-    ordinal_smoothing : float
+    max_epochs : "auto" or int, default="auto"
+        Passes over the data.
+    batch_size : "auto" or int, default="auto"
+        Rows per step.
+    learning_rate : "auto" or float, default="auto"
+        Adam's step size.
+    weight_decay : "auto" or float, default="auto"
+        Decoupled weight decay: weights shrink by learning_rate * weight_decay each step.
+    schedule : {"constant", "cosine", "linear"}, default="cosine"
+        Path of the learning rate.
+    patience : int or None, default=None
+        Stop after this many epochs without a better validation value.
+    keep : {"best", "last"}, default="last"
+        Weights to end with where there is a validation value.
+    ordinal_smoothing : "auto" or float, default="auto"
         For labels in an order, such as ages: over how many neighbours in `classes_` answers are
-        averaged, as the deviation of a Gaussian. 0 takes labels as names.
-    n_members : int
-        How many models are trained from different initial weights; their probabilities are
-        averaged. An encoder of your own has one set of initial weights, so it takes one member.
-    mixed_precision : bool
+        averaged, as the standard deviation of a Gaussian. 0 takes labels as names.
+    n_members : "auto" or int, default="auto"
+        Number of models of each setting that is taken. All their probabilities are averaged.
+    mixed_precision : bool, default=False
         Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
-    on_epoch : callable, optional
+    on_epoch : callable or None, default=None
         Called with a record after each epoch.
-    random_state : int, generator or None
+    random_state : int, generator or None, default=None
         Decides all randomness.
+    ensemble : sequence of (weight, parameters) or None, default=None
+        Settings to be averaged, each laid over the other parameters, instead of a search:
+        `decisions_.members` of an earlier fit, for example.
+    budget : "auto", float, str or None, default="auto"
+        Time the search may take: seconds, or a text such as "90s" or "2m"; None sets no limit.
+        The final training comes on top. "auto" is a safety of ten minutes, which the search
+        hardly ever needs, so that the clock decides nothing.
 
     Attributes
     ----------
+    decisions_ : Decisions
+        What was tried, what it scored, what was taken and why.
+    settings_ : list of (float, CandidateModel)
+        Weight and fitted model of each setting taken; empty where all parameters were explicit.
     classes_ : ndarray of shape (n_classes,)
         The labels.
     n_features_in_ : int
@@ -118,102 +152,71 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         the same columns in the same order only.
     members_ : ModuleList of MatchingModel
         The trained encoders of each member; `model_` is the first.
-    log_normaliser_ : ndarray of shape (n_members, n_classes)
-        log of each label's denominator over the training rows; zero unless
-        `normalize="targets"`.
     history_ : History
-        One record per epoch, with the number of the member where there are several.
+        One record per epoch, with the number of the setting and of the member.
     calibration_temperature_ : float
         What logits are divided by: 1 until :meth:`calibrate` finds something better.
 
     Examples
     --------
     >>> import numpy as np
-    >>> X = np.repeat(np.eye(3), 8, axis=0)
-    >>> pairs = [{"a", "b"}, {"a", "c"}, {"b", "c"}, {"b"}, {"c", "a"}, {"c"}]
-    >>> candidates = pairs[:2] * 4 + pairs[2:4] * 4 + pairs[4:] * 4
-    >>> model = MaxMatchingPartialLabelClassifier(encoder="linear", random_state=0)
+    >>> generator = np.random.default_rng(0)
+    >>> truth = np.repeat([0, 1, 2], 40)
+    >>> X = np.eye(3)[truth] + 0.2 * generator.normal(size=(120, 3))
+    >>> candidates = [{"abc"[y], "abc"[generator.integers(3)]} for y in truth]
+    >>> model = MaxMatchingPartialLabelClassifier(max_epochs=20, random_state=0)
     >>> model.fit(X, candidates).predict(np.eye(3)).tolist()
     ['a', 'b', 'c']
+    >>> round(sum(weight for weight, _ in model.decisions_.members), 6)
+    1.0
     """
 
-    def __init__(
-        self,
-        *,
-        encoder: str | nn.Module = "mlp",
-        hidden: int | Sequence[int] = (300,),
-        dim: int = 64,
-        dropout: float = 0.5,
-        scaling: str = "standard",
-        normalize: str = "both",
-        candidates: str = "in_batch",
-        n_negatives: int = 1024,
-        selection: str | Selection = "tempered",
-        temperature: float | Sequence[float] | str = (1.0, 0.3),
-        top_k: int = 2,
-        weighting: str | Weighting | None = "sigmoid",
-        weighting_strength: float | str = 1.0,
-        similarity: str | Similarity = "dot",
-        similarity_scale: float = 1.0,
-        class_weight: ClassWeight = None,
-        max_epochs: int = 60,
-        batch_size: int = 64,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 0.0,
-        schedule: str = "cosine",
-        patience: int | None = None,
-        keep: str = "last",
-        ordinal_smoothing: float = 0.0,
-        n_members: int = 1,
-        mixed_precision: bool = False,
-        on_epoch: ProgressCallback | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.encoder = encoder
-        self.hidden = hidden
-        self.dim = dim
-        self.dropout = dropout
-        self.scaling = scaling
-        self.normalize = normalize
-        self.candidates = candidates
-        self.n_negatives = n_negatives
-        self.selection = selection
-        self.temperature = temperature
-        self.top_k = top_k
-        self.weighting = weighting
-        self.weighting_strength = weighting_strength
-        self.similarity = similarity
-        self.similarity_scale = similarity_scale
-        self.class_weight = class_weight
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.patience = patience
-        self.keep = keep
-        self.ordinal_smoothing = ordinal_smoothing
-        self.n_members = n_members
-        self.mixed_precision = mixed_precision
-        self.on_epoch = on_epoch
-        self.random_state = random_state
+    encoder: Any = AUTO
+    hidden: Any = AUTO
+    scaling: str = AUTO
+    normalize: str = AUTO
+    temperature: float | Sequence[float] | str = AUTO
+    weighting_strength: float | str = AUTO
+    max_epochs: Any = AUTO
+    batch_size: Any = AUTO
+    learning_rate: Any = AUTO
+    weight_decay: Any = AUTO
+    ordinal_smoothing: Any = AUTO
+    n_members: Any = AUTO
+    ensemble: Sequence[tuple[float, Mapping[str, Any]]] | None = None
+    budget: str | float | None = AUTO
 
     @classmethod
-    def paper(cls, **overrides: Any) -> MaxMatchingPartialLabelClassifier:
-        """Return the paper's settings: linear g, Eq. 4 over instances, max selection, lambda 1."""
-        settings = {
-            "encoder": "linear",
-            "scaling": "l2",
-            "normalize": "targets",
-            "candidates": "full",
-            "selection": "max",
-            "weighting_strength": 1.0,
-            "max_epochs": 50,
-            "schedule": "constant",
-            "keep": "best",
-            "n_members": 1,
-        }
-        return cls(**{**settings, **overrides})
+    def fixed(cls, **overrides: Any) -> Self:
+        """Return a classifier that searches for nothing: every parameter has a plain value.
+
+        Parameters
+        ----------
+        **overrides
+            Parameters that shall differ from the plain values.
+
+        Returns
+        -------
+        MaxMatchingPartialLabelClassifier
+            With one perceptron of 300 units on standardized features.
+        """
+        return cls(**{**plain_values(), **overrides})
+
+    @classmethod
+    def paper(cls, **overrides: Any) -> Self:
+        """Return the paper's settings: linear g, Eq. 4 over instances, max selection, lambda 1.
+
+        Parameters
+        ----------
+        **overrides
+            Parameters that shall differ from the paper's.
+
+        Returns
+        -------
+        MaxMatchingPartialLabelClassifier
+            With nothing left to decide.
+        """
+        return cls.fixed(**{**PAPER, **overrides})
 
     def fit(
         self,
@@ -224,8 +227,8 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         validate: Validate | None = None,
         workers: Workers | None = None,
         checkpoint: Checkpoints | None = None,
-    ) -> MaxMatchingPartialLabelClassifier:
-        """Learn from rows and their candidate labels.
+    ) -> Self:
+        """Learn from rows and their candidate labels, after deciding what is "auto".
 
         Parameters
         ----------
@@ -234,181 +237,332 @@ class MaxMatchingPartialLabelClassifier(ClassifierMixin, CandidateCalibration, M
         y : array-like, sparse matrix or sequence of sets
             Candidate labels: a 0/1 matrix (n_rows, n_classes), one set of labels per row, or one
             label per row.
-        candidate_weights : array-like of shape (n_rows, n_classes), optional
+        candidate_weights : array-like of shape (n_rows, n_classes), default=None
             How far each candidate is trusted beforehand: votes of annotators, for example.
             Positive at every candidate; only ratios inside a row matter.
-        validate : callable, optional
-            Called with this estimator after each epoch; the best epoch's weights are kept.
-        workers : Workers, optional
-            The processes that share this training; by default this one trains alone.
-        checkpoint : Checkpoints, optional
-            Where the training saves itself while it runs, and goes on from after an interruption.
+        validate : callable, default=None
+            Called with the model in training after each epoch; the best epoch's weights are kept.
+        workers : Workers, default=None
+            The processes that share this training; by default this one trains alone. With
+            several nothing is searched for.
+        checkpoint : Checkpoints, default=None
+            Where the search and the training save themselves, and resume after an interruption.
+
+        Returns
+        -------
+        MaxMatchingPartialLabelClassifier
+            Itself, fitted.
         """
-        check_dropout(self.dropout)
-        check_count("dim", self.dim)
-        check_positive("ordinal_smoothing", self.ordinal_smoothing, allow_zero=True)
-        rows = check_features("X", X)
-        indicator, self.classes_ = read_candidates(y)
-        check_equal_rows(rows, indicator)
-        trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
-        self._settle_trade_off(trials)
-        remember_columns(self, [X])
-        self.calibration_temperature_ = 1.0
-        self.scaler_ = Scaler(self.scaling).fit(rows)
-        inputs = torch.from_numpy(self.scaler_(rows))
-        generator = self._generator()
-        groups = Groups.from_indicator(indicator, targets=np.arange(len(rows)))
-        pair: Matcher = self._pair(len(rows))
-        if candidate_weights is not None:
-            pair = PriorMatching(pair, log_candidate_weights(candidate_weights, indicator))
-        try:
-            self._train_members(
-                lambda draw: self._build_model(draw, inputs),
-                groups,
-                pair,
-                generator,
-                group_weights=group_weights(self.class_weight, indicator, self.classes_),
+        self.settings_: list[tuple[float, CandidateModel]] = []
+        undecided = {name for name in DECIDED if is_auto(getattr(self, name))}
+        if self.ensemble is None and undecided <= TRADE_OFF:
+            super().fit(
+                X,
+                y,
+                candidate_weights=candidate_weights,
                 validate=validate,
                 workers=workers,
                 checkpoint=checkpoint,
             )
-        finally:
-            # Also after a training that failed: the best weights so far answer and are saved.
-            self._let_go_of_rows()
+            self.decisions_ = without_search("explicit", {}, "All parameters were given.")
+            return self
+        rows = check_features("X", X)
+        indicator, classes = read_candidates(y)
+        check_equal_rows(rows, indicator)
+        seed = self._seed()
+        with training_alone(checkpoint, workers or OneWorker()):
+            trials = HeldOut(rows, indicator, classes, candidate_weights, self._given(), seed)
+            self.decisions_ = self._decide(trials, workers, checkpoint)
+            for sentence in self.decisions_.warnings:
+                warnings.warn(sentence, UserWarning, stacklevel=2)
+            remember_columns(self, [X])
+            self.classes_, self.calibration_temperature_ = classes, 1.0
+            for number, (weight, parameters) in enumerate(self.decisions_.members):
+                settings = {**self._given(), **parameters, "random_state": seed + number}
+                model = CandidateModel(**settings)
+                self.settings_.append((weight, model))
+                model._fit_rows(
+                    rows,
+                    indicator,
+                    classes,
+                    candidate_weights,
+                    validate=validate,
+                    workers=workers,
+                    checkpoint=checkpoint and checkpoint.member(number + 1),
+                )
+            if checkpoint is not None:
+                (checkpoint.folder / SAVED_AS).unlink(missing_ok=True)
+        self._gather_members()
+        self.history_ = History()
+        for number, (_, model) in enumerate(self.settings_):
+            for record in model.history_:
+                self.history_.append({"setting": number + 1, **record})
         return self
 
-    def _let_go_of_rows(self) -> None:
-        """Keep the denominators of the labels; no training rows, here or in a model file."""
-        models = [
-            model for model in getattr(self, "members_", ()) if model.target_inputs is not None
-        ]
-        if models:
-            self.log_normaliser_ = torch.stack([self._level(model) for model in models]).numpy()
-        for model in models:
-            model.target_inputs = None
+    def decided(self) -> Self:
+        """Return an unfitted copy that repeats the decisions of this fit without the search.
 
-    def _build_model(self, generator: torch.Generator, inputs: Tensor | None) -> MatchingModel:
-        return MatchingModel(
-            EmbeddingEncoder(len(self.classes_), self.dim, generator=generator),
-            self._feature_encoder(self.n_features_in_, self.dim, generator),
-            n_targets=0 if inputs is None else len(inputs),
-            target_inputs=inputs,
-            precision=self._precision(),
+        Returns
+        -------
+        MaxMatchingPartialLabelClassifier
+            For cross-validation on the same data, for example.
+        """
+        check_is_fitted(self, "model_")
+        copy: Self = clone(self)
+        return copy.set_params(ensemble=self.decisions_.members) if self.settings_ else copy
+
+    def _seed(self) -> int:
+        """Return the seed of the first setting; the others count on from it."""
+        if isinstance(self.random_state, (int, np.integer)):
+            self._generator()  # refuses what is no seed
+            return int(self.random_state)
+        return int(self._generator().integers(2**31))
+
+    def _explicit(self) -> dict[str, Any]:
+        """Return the decided parameters that the user gave."""
+        return {name: getattr(self, name) for name in DECIDED if not is_auto(getattr(self, name))}
+
+    def _given(self) -> dict[str, Any]:
+        """Return a value for every parameter of a setting, plain ones where it is "auto"."""
+        given = {each.name: getattr(self, each.name) for each in fields(CandidateModel)}
+        return {**given, **plain_values(), **self._explicit()}
+
+    def _decide(
+        self, trials: HeldOut, workers: Workers | None, checkpoint: Checkpoints | None
+    ) -> Decisions:
+        """Return the settings to train and why."""
+        budget = parse_budget(self.budget, default=MAX_SECONDS)
+        if self.ensemble is not None:
+            return given_ensemble(self.ensemble)
+        facts = facts_of(trials.rows, trials.candidates, trials.classes)
+        options = narrow(portfolio(facts), self._explicit())
+        plain = {name: self._given()[name] for name in DECIDED if is_auto(getattr(self, name))}
+        if isinstance(self.encoder, nn.Module):
+            why = "An encoder of your own is trained once, under plain settings."
+            return without_search("plain", plain, why, facts)
+        if workers is not None and workers.count > 1:
+            why = "Several workers share one training, so plain settings were taken."
+            return without_search("plain", plain, why, facts)
+        if len(trials.rows) < MIN_ROWS:
+            why = (
+                f"{len(trials.rows)} rows are too few to hold any out ({MIN_ROWS} are needed), so "
+                "plain settings were taken; give the parameters you know better."
+            )
+            return without_search("plain", plain, why, facts, warn=True)
+        if len(options) == 1:
+            why = "Explicit values left one setting of the portfolio."
+            return without_search(options[0].name, options[0].parameters, why, facts)
+        if checkpoint is not None and not checkpoint.resume:
+            (checkpoint.folder / SAVED_AS).unlink(missing_ok=True)
+        return decide(
+            trials,
+            options,
+            facts,
+            budget=budget,
+            on_progress=partial(_report, self.on_epoch, checkpoint),
+            resume_folder=None if checkpoint is None else checkpoint.folder,
         )
 
-    def _pair(self, n_rows: int) -> PairMatching:
-        check_choice("normalize", self.normalize, ("both", "objects", "targets"))
-        check_choice("candidates", self.candidates, ("in_batch", "full", "sampled"))
-        labels = FullCandidates(len(self.classes_))
-        if self.normalize == "objects":
-            return PairMatching(labels, "objects")
-        rows: CandidateSource = InBatchCandidates()
-        if self.candidates == "full":
-            rows = FullCandidates(n_rows)
-        elif self.candidates == "sampled":
-            rows = SampledCandidates(n_rows, self.n_negatives)
-        if self.normalize == "both":
-            return PairMatching(rows, "both", object_source=labels)
-        return PairMatching(rows)
+    def _gather_members(self) -> None:
+        """Put the members of all settings in one list, in the order of the settings."""
+        self.members_ = nn.ModuleList(
+            member for _, model in self.settings_ for member in model.members_
+        )
+        self.model_ = self._models()[0]
 
-    def _level(self, model: MatchingModel) -> Tensor:
-        """Return log sum over training rows of exp(logit) for each label, shape (n_classes,)."""
-        level = torch.zeros(len(self.classes_))
-        if self.normalize != "targets" or model.target_inputs is None:
-            return level
-        level -= torch.inf
-        with torch.no_grad():
-            for block in model.target_inputs.split(EVALUATION_BATCH):
-                level = torch.logaddexp(level, self._logits(model, block).logsumexp(0))
-        return level
+    def _in_use(self, name: str) -> Any:
+        settings = getattr(self, "settings_", [])
+        return settings[0][1]._in_use(name) if settings else super()._in_use(name)
 
-    def _logits(self, model: MatchingModel, inputs: Tensor) -> Tensor:
-        """Return the logit of scaled rows with every label, shape (n_rows, n_classes)."""
-        labels = model.encode_objects(torch.arange(len(self.classes_)))
-        return model.encode_target_inputs(inputs) @ labels.t()
+    def _objective(self) -> GroupObjective:
+        objectives = [model._objective() for _, model in getattr(self, "settings_", [])]
+        return objectives[0] if objectives else super()._objective()
 
     def _log_pair(self, X: ArrayLike, temperature: float | None = None) -> list[Tensor]:
-        """Return what each member says of every (row, label) pair: (n_rows, n_classes) each.
+        if not getattr(self, "settings_", []):
+            return super()._log_pair(X, temperature)
+        rows = rows_to_predict(self, X)
+        return [pair for _, model in self.settings_ for pair in model._log_pair(rows, temperature)]
 
-        The temperature of the logits is by default the calibrated one. Under
-        `normalize="targets"` rows do not sum to one over labels, and no temperature makes them.
+    def _member_weights(self) -> list[float] | None:
+        """Return how much each member counts in the average; None is alike."""
+        return [
+            weight / len(model.members_)
+            for weight, model in getattr(self, "settings_", [])
+            for _ in model.members_
+        ] or None
+
+    def calibrate(self, X: ArrayLike, candidates: Any) -> Self:
+        """Make label probabilities honest with rows that were held out from training.
+
+        One temperature for all logits is chosen so that the candidates become as likely as
+        possible; true labels are not needed. `save` keeps the temperature, and `fit` forgets it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows that `fit` has not seen.
+        candidates : array-like, sparse matrix or sequence of sets
+            Their candidate labels, as in `fit`.
+
+        Returns
+        -------
+        MaxMatchingPartialLabelClassifier
+            Itself.
         """
-        cooling = self.calibration_temperature_ if temperature is None else temperature
-        check_is_fitted(self, "model_")
-        rows = self.scaler_(rows_to_predict(self, X))
-        blocks = torch.from_numpy(rows).split(EVALUATION_BATCH)
-        pairs = []
-        with torch.no_grad():
-            for number, model in enumerate(self._models()):
-                logits = torch.cat([self._logits(model, block) for block in blocks])
-                if self.normalize != "targets":
-                    pairs.append((logits / cooling).log_softmax(-1))
-                elif model.target_inputs is not None:  # asked during training
-                    pairs.append((logits - self._level(model)) / cooling)
-                else:
-                    level = torch.from_numpy(self.log_normaliser_[number])
-                    pairs.append((logits - level) / cooling)
-        return pairs
+        super().calibrate(X, candidates)
+        for _, model in self.settings_:
+            model.calibration_temperature_ = self.calibration_temperature_
+        return self
 
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
-        """Return log P(label | row), shape (n_rows, n_classes)."""
-        members = [log_pair.log_softmax(-1) for log_pair in self._log_pair(X)]
-        return spread_over_neighbours(mean_probability(members), self.ordinal_smoothing).numpy()
+        """Return log P(label | row).
 
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Return P(label | row), shape (n_rows, n_classes); rows sum to one."""
-        return np.exp(self.predict_log_proba(X))
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows.
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each row, shape (n_rows,)."""
-        best = self.predict_log_proba(X).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
-
-    def disambiguate(self, X: ArrayLike, candidates: Any) -> NDArray[Any]:
-        """Return the best of the candidate labels of each row, shape (n_rows,)."""
-        log_proba = self.predict_log_proba(X)
-        indicator, _ = read_candidates(candidates, self.classes_)
-        check_equal_rows(log_proba, indicator)
-        best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            In the order of `classes_`.
+        """
+        check_is_fitted(self, "model_")
+        if not self.settings_:
+            return super().predict_log_proba(X)
+        rows = rows_to_predict(self, X)
+        weighted = [np.log(w) + model.predict_log_proba(rows) for w, model in self.settings_]
+        result: FloatArray = logsumexp(weighted, axis=0)
+        return result
 
     def select(self, X: ArrayLike, candidates: Any) -> ObjectScores:
-        """Return which candidate each row matches, and how all of its candidates score."""
-        log_pairs = self._log_pair(X)
-        indicator, _ = read_candidates(candidates, self.classes_)
-        check_equal_rows(log_pairs[0], indicator)
-        objective, mask, outputs = self._objective(), torch.from_numpy(indicator), []
-        with torch.no_grad():
-            tables = [m.encode_objects(torch.arange(len(self.classes_))) for m in self._models()]
-            for rows in torch.arange(len(mask)).split(EVALUATION_BATCH):
-                members = [
-                    objective(
-                        Matching(pair[rows], mask[rows], table.expand(len(rows), -1, -1), None)
-                    )
-                    for pair, table in zip(log_pairs, tables, strict=True)
-                ]
-                outputs.append((mean_output(members), mask[rows]))
-        return object_scores(outputs)
+        """Return which candidate each row matches, and how all of its candidates score.
 
-    def score(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy for true labels, the covering rate for candidate labels.
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows.
+        candidates : array-like, sparse matrix or sequence of sets
+            Their candidate labels, as in `fit`.
 
-        The covering rate is the share of rows whose predicted label is one of the candidates: it
-        needs no true label, so `GridSearchCV` can choose by it. A true label that `fit` did not
-        see counts as answered wrong.
+        Returns
+        -------
+        ObjectScores
+            The average over all settings taken.
         """
-        right = answered_right(self.predict(X), y, self.classes_)
-        weights = None if sample_weight is None else np.asarray(sample_weight)
-        return float(np.average(right, weights=weights))
+        check_is_fitted(self, "model_")
+        if not self.settings_:
+            return super().select(X, candidates)
+        rows = rows_to_predict(self, X)
+        indicator, _ = read_candidates(candidates, self.classes_)
+        weights = [weight for weight, _ in self.settings_]
+        answers = [model.select(rows, indicator) for _, model in self.settings_]
+        scores, log_weight, responsibility = (
+            np.average([getattr(each, name) for each in answers], axis=0, weights=weights)
+            for name in ("scores", "log_weight", "responsibility")
+        )
+        table = np.full(indicator.shape, -np.inf)
+        table[indicator] = scores
+        position = np.cumsum(indicator, axis=1) - 1
+        chosen = np.take_along_axis(position, table.argmax(axis=1)[:, None], axis=1)[:, 0]
+        return ObjectScores(chosen, scores, log_weight, responsibility, answers[0].offsets)
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        arrays = {**self.scaler_.arrays(), "log_normalizer": self.log_normaliser_}
-        return self._classifier_state(), arrays
+        if not self.settings_:
+            return super()._fitted_state()
+        arrays: dict[str, NDArray[Any]] = {}
+        settings = []
+        for number, (weight, model) in enumerate(self.settings_):
+            state, more = model._fitted_state()
+            parameters = saved_parameters(model.get_params(deep=False))
+            settings.append({"weight": weight, "parameters": parameters, "fitted": state})
+            arrays.update({f"{SETTING}{number}.{name}": each for name, each in more.items()})
+        return {**self._classifier_state(), "settings": settings}, arrays
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.settings_ = []
+        if "settings" not in fitted:
+            super()._rebuild(fitted, arrays)
+            return
         self._restore_classifier(fitted)
-        self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
-        self.log_normaliser_ = arrays["log_normalizer"]
-        self._rebuild_members(lambda draw: self._build_model(draw, None), arrays)
+        for number, saved in enumerate(fitted["settings"]):
+            prefix = f"{SETTING}{number}."
+            own = {
+                name.removeprefix(prefix): each
+                for name, each in arrays.items()
+                if name.startswith((prefix, WEIGHTS))
+            }
+            parameters = read_parameters(saved["parameters"])
+            if parameters["encoder"] == OWN_ENCODER:
+                parameters["encoder"] = self.encoder
+            model = CandidateModel(**parameters)
+            model._rebuild(saved["fitted"], own)
+            self.settings_.append((float(saved["weight"]), model))
+        self._gather_members()
+
+
+def plain_values() -> dict[str, Any]:
+    """Return the plain value of every parameter that is "auto" by default."""
+    return {each.name: each.default for each in fields(CandidateModel) if each.name in DECIDED}
+
+
+def without_search(
+    name: str,
+    parameters: Mapping[str, Any],
+    why: str,
+    facts: Mapping[str, Any] | None = None,
+    *,
+    warn: bool = False,
+) -> Decisions:
+    """Return a record of a setting that was taken untried."""
+    option = Option(name, {k: each for k, each in parameters.items() if is_plain(each)})
+    sentences = (why,)
+    return Decisions(
+        facts=facts or {},
+        options=(option,),
+        trials=(),
+        taken=((name, 1.0),),
+        reasons=() if warn else sentences,
+        warnings=sentences if warn else (),
+    )
+
+
+def given_ensemble(ensemble: Sequence[tuple[float, Mapping[str, Any]]]) -> Decisions:
+    """Return a record of the settings that the parameter `ensemble` gives, after checking it."""
+    known = {each.name for each in fields(CandidateModel)}
+    options, weights = [], []
+    for number, pair in enumerate(ensemble):
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+        if not is_pair or not isinstance(pair[1], Mapping) or set(pair[1]) - known:
+            raise ParameterError(
+                f"ensemble must be a list of (weight, parameters of this estimator); entry "
+                f"{number} is {pair!r}."
+            )
+        check_positive("a weight of ensemble", pair[0])
+        weights.append(float(pair[0]))
+        options.append(Option(f"setting {number + 1}", pair[1]))
+    if not options:
+        raise ParameterError("ensemble must hold one setting or more; None leaves it to fit.")
+    return Decisions(
+        facts={},
+        options=tuple(options),
+        trials=(),
+        taken=tuple((o.name, w / sum(weights)) for o, w in zip(options, weights, strict=True)),
+        reasons=("The settings were given.",),
+    )
+
+
+def _report(
+    on_epoch: ProgressCallback | None, checkpoint: Checkpoints | None, record: dict[str, Any]
+) -> None:
+    """Show how far the search is, and leave it between trials when a stop was asked for."""
+    if record["event"] != "trial":
+        return
+    if checkpoint is not None and checkpoint.requested_stop is not None:
+        raise TrainingStopped(
+            f"the search stopped before {record['option']!r}", checkpoint.requested_stop
+        )
+    if on_epoch is not None:
+        progress = {"epoch": record["trial"], "n_epochs": record["trials"]}
+        on_epoch({**progress, "deciding": record["option"]})

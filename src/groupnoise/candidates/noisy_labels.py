@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import nn
 
-from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier
 from groupnoise.candidates.label_issues import (
     Belief,
     LabelIssues,
@@ -19,13 +17,11 @@ from groupnoise.candidates.label_issues import (
     nearest_rows,
     read_single_labels,
 )
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback, RandomState
+from groupnoise.candidates.model import CandidateModel
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_features
-from groupnoise.core.prior_weights import ClassWeight
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.selection import Selection
-from groupnoise.core.similarity import Similarity
-from groupnoise.core.weighting import Weighting
 from groupnoise.exceptions import DataError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
@@ -35,7 +31,8 @@ MIN_TRUST = 1e-4
 """The least weight of a candidate: what evidence dismisses may still be learned."""
 
 
-class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class NoisyLabelClassifier(CandidateModel):
     """Learn from single labels of which some are wrong.
 
     Every row becomes a group: its own label, and the labels that its neighbours and models
@@ -45,37 +42,78 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
 
     Parameters
     ----------
-    evidence : {"both", "neighbours", "predictions"}
+    evidence : {"both", "neighbours", "predictions"}, default="both"
         Where candidates come from beside the given label: labels of near rows, predictions of
         models that did not see the row, or both multiplied. "neighbours" needs features in which
         near rows are alike, and trains a single model.
-    n_candidates : int
-        How many of the likeliest labels join the given one.
-    n_neighbors : int
-        How many near rows are asked.
-    n_folds : int
+    n_candidates : int, default=5
+        Number of the likeliest labels that join the given one.
+    n_neighbors : int, default=10
+        Number of near rows that are asked.
+    n_folds : int, default=5
         Parts of the cross-fitting; each is predicted by a model of the others.
-    n_rounds : int
+    n_rounds : int, default=2
         How often evidence is gathered. From the second time on neighbours and models speak with
         what was believed of the labels before, instead of with the labels themselves.
-    encoder, hidden, dim, dropout, scaling, normalize, candidates, n_negatives
-        As in :class:`MaxMatchingPartialLabelClassifier`.
-    selection, temperature, top_k
-        How a row's score comes from its candidates; see
-        :func:`groupnoise.core.make_selection`.
-    weighting, weighting_strength, similarity, similarity_scale
-        Group weighting by the likeness of labels, on top of the evidence; off by default.
-    class_weight : "balanced", mapping of label to weight, or None
+    encoder : {"linear", "mlp"} or nn.Module, default="mlp"
+        g. "linear" is the paper's.
+    hidden : int or sequence of int, default=(300,)
+        Hidden widths of "mlp".
+    dim : int, default=64
+        Width of the vectors.
+    dropout : float, default=0.5
+        Dropout of "mlp".
+    scaling : {"standard", "l2", "power", "none"}, default="standard"
+        Scaling of the features, learned from the training rows.
+    normalize : {"both", "objects", "targets"}, default="objects"
+        Over labels ("objects"), as an ordinary classifier does; over instances ("targets"), as
+        the paper's Eq. 4 reads when labels are the objects; or the mean of both, which keeps a
+        label from winning only because it is a candidate of many rows.
+    candidates : {"in_batch", "full", "sampled"}, default="in_batch"
+        The instances normalized over under "targets" and "both".
+    n_negatives : int, default=1024
+        Number of instances that "sampled" draws.
+    selection : str or Selection, default="marginal"
+        How a row's score comes from its candidates; see :func:`groupnoise.core.make_selection`.
+    temperature : float, (start, end) or "auto", default=(1.0, 0.3)
+        Of tempered selection; "auto" is chosen on held-out rows.
+    top_k : int, default=2
+        Candidates that "top_k" selection averages.
+    weighting : str, Weighting or None, default="sigmoid"
+        Group weighting; see :func:`groupnoise.core.make_weighting`.
+    weighting_strength : float or "auto", default=0.0
+        Lambda of the group weighting by the likeness of labels, on top of the evidence.
+    similarity : str or Similarity, default="dot"
+        S of the group weighting.
+    similarity_scale : float, default=1.0
+        What similarities are multiplied by.
+    class_weight : "balanced", mapping of label to weight, or None, default=None
         How much the rows of each class count; a row counts as the mean of its candidates.
-    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
-        See :class:`groupnoise.training.TrainingPlan`; the cross-fitted models train alike.
-    n_members : int
-        How many models are trained on the groups; their probabilities are averaged.
-    mixed_precision : bool
+    max_epochs : int, default=40
+        Passes over the data; the cross-fitted models train alike.
+    batch_size : int, default=64
+        Rows per step.
+    learning_rate : float, default=0.003
+        Adam's step size.
+    weight_decay : float, default=0.0
+        Decoupled weight decay: weights shrink by learning_rate * weight_decay each step.
+    schedule : {"constant", "cosine", "linear"}, default="cosine"
+        Path of the learning rate.
+    patience : int or None, default=None
+        Stop after this many epochs without a better validation value.
+    keep : {"best", "last"}, default="last"
+        Weights to end with where there is a validation value.
+    ordinal_smoothing : float, default=0.0
+        For labels in an order, such as ages: over how many neighbours in `classes_` answers are
+        averaged, as the standard deviation of a Gaussian. 0 takes labels as names.
+    n_members : int, default=1
+        Number of models in the ensemble. Their probabilities are averaged. An encoder of your
+        own has one set of initial weights, so it takes one member.
+    mixed_precision : bool, default=False
         Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
-    on_epoch : callable, optional
-        Called with a record after each epoch of the last training.
-    random_state : int, generator or None
+    on_epoch : callable or None, default=None
+        Called with a record after each epoch.
+    random_state : int, generator or None, default=None
         Decides all randomness.
 
     Attributes
@@ -100,76 +138,16 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
     ([5], 'a')
     """
 
-    def __init__(
-        self,
-        *,
-        evidence: str = "both",
-        n_candidates: int = 5,
-        n_neighbors: int = 10,
-        n_folds: int = 5,
-        n_rounds: int = 2,
-        encoder: str | nn.Module = "mlp",
-        hidden: int | Sequence[int] = (300,),
-        dim: int = 64,
-        dropout: float = 0.5,
-        scaling: str = "standard",
-        normalize: str = "objects",
-        candidates: str = "in_batch",
-        n_negatives: int = 1024,
-        selection: str | Selection = "marginal",
-        temperature: float | Sequence[float] | str = (1.0, 0.3),
-        top_k: int = 2,
-        weighting: str | Weighting | None = "sigmoid",
-        weighting_strength: float | str = 0.0,
-        similarity: str | Similarity = "dot",
-        similarity_scale: float = 1.0,
-        class_weight: ClassWeight = None,
-        max_epochs: int = 40,
-        batch_size: int = 64,
-        learning_rate: float = 3e-3,
-        weight_decay: float = 0.0,
-        schedule: str = "cosine",
-        patience: int | None = None,
-        keep: str = "last",
-        n_members: int = 1,
-        mixed_precision: bool = False,
-        on_epoch: ProgressCallback | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(
-            encoder=encoder,
-            hidden=hidden,
-            dim=dim,
-            dropout=dropout,
-            scaling=scaling,
-            normalize=normalize,
-            candidates=candidates,
-            n_negatives=n_negatives,
-            selection=selection,
-            temperature=temperature,
-            top_k=top_k,
-            weighting=weighting,
-            weighting_strength=weighting_strength,
-            similarity=similarity,
-            similarity_scale=similarity_scale,
-            class_weight=class_weight,
-            max_epochs=max_epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            schedule=schedule,
-            patience=patience,
-            keep=keep,
-            n_members=n_members,
-            mixed_precision=mixed_precision,
-            on_epoch=on_epoch,
-            random_state=random_state,
-        )
-        self.evidence = evidence
-        self.n_candidates = n_candidates
-        self.n_neighbors = n_neighbors
-        self.n_folds = n_folds
-        self.n_rounds = n_rounds
+    evidence: str = "both"
+    n_candidates: int = 5
+    n_neighbors: int = 10
+    n_folds: int = 5
+    n_rounds: int = 2
+    normalize: str = "objects"
+    selection: str | Selection = "marginal"
+    weighting_strength: float | str = 0.0
+    max_epochs: int = 40
+    learning_rate: float = 3e-3
 
     def fit(  # type: ignore[override]  # the weights of candidates are found, not given
         self,
@@ -188,8 +166,17 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
             One row per instance.
         y : array-like of shape (n_rows,)
             One label per row.
-        validate, workers, checkpoint
-            As in :meth:`MaxMatchingPartialLabelClassifier.fit`, for the last training.
+        validate : callable, default=None
+            Called with this estimator after each epoch of the last training.
+        workers : Workers, default=None
+            The processes that share the last training.
+        checkpoint : Checkpoints, default=None
+            Where the last training saves itself.
+
+        Returns
+        -------
+        NoisyLabelClassifier
+            Itself, fitted.
         """
         check_choice("evidence", self.evidence, ("both", "neighbours", "predictions"))
         for name, least in (("n_candidates", 1), ("n_neighbors", 1), ("n_folds", 2)):
@@ -257,14 +244,13 @@ class NoisyLabelClassifier(MaxMatchingPartialLabelClassifier):
 
         return cross_fit(predict, given, len(classes), self.n_folds, generator)
 
-    def _for_held_out(self, seed: int) -> MaxMatchingPartialLabelClassifier:
+    def _for_held_out(self, seed: int) -> CandidateModel:
         """Return an unfitted model with these settings, for candidates and their weights."""
-        names = MaxMatchingPartialLabelClassifier().get_params(deep=False)
-        settings = {name: getattr(self, name) for name in names}
+        settings = {each.name: getattr(self, each.name) for each in fields(CandidateModel)}
         settings.update(n_members=1, on_epoch=None, random_state=seed)
-        return MaxMatchingPartialLabelClassifier(**settings)
+        return CandidateModel(**settings)
 
-    def _for_trials(self) -> MaxMatchingPartialLabelClassifier:
+    def _for_trials(self) -> CandidateModel:
         # By then the candidates and their weights are known, and only the training is tried.
         return self._for_held_out(0)
 

@@ -16,8 +16,6 @@ EXTRAS = {
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "plots": ("matplotlib", "PIL"),
     "fetch": ("pooch",),
-    "h5": ("h5py",),
-    "images": ("PIL",),
     "ray": ("ray",),
 }
 CORE = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")
@@ -46,6 +44,13 @@ def info(
     for name, value in parameters.items():
         choice = f", which chose {chosen[name]!r}" if value == "auto" and name in chosen else ""
         typer.echo(f"  {name} = {value!r}{choice}")
+    if "decisions" in manifest:
+        from rich.console import Console
+
+        from groupnoise.decisions import Decisions, render_decisions
+
+        record = Decisions.from_record(_part(model, manifest, "decisions", dict))
+        Console(highlight=False).print(render_decisions(record))
 
 
 def _part(model: Path, manifest: dict[str, Any], name: str, kind: type) -> Any:

@@ -169,7 +169,7 @@ def demo_tasks(settings: Sequence[str] = SETTINGS, *, quick: bool = False) -> li
             "pll",
             _digit_candidates,
             partial(
-                MaxMatchingPartialLabelClassifier,
+                MaxMatchingPartialLabelClassifier.fixed,
                 encoder="linear",
                 scaling="none",
                 normalize="objects",

@@ -76,12 +76,13 @@ METHODS: tuple[MethodEntry, ...] = (
     MethodEntry("proden", "pll", f"{_PLL}:PRODENClassifier", "Lv et al., ICML 2020"),
     MethodEntry("lws", "pll", f"{_PLL}:LWSClassifier", "Wen et al., ICML 2021"),
     MethodEntry("sure", "pll", f"{_PLL}:SUREClassifier", "Feng & An, AAAI 2019"),
+    MethodEntry(
+        "soft-lr", "pll", f"{_PLL}:SoftLabelClassifier", "logistic regression on even soft labels"
+    ),
     MethodEntry("max-matching", "rs", f"{_OURS}:MaxMatchingRecommender", "Wang et al., AAAI 2021"),
     MethodEntry("popularity", "rs", f"{_RS}:PopularityRecommender", "counts"),
     MethodEntry("cooccurrence", "rs", f"{_RS}:CooccurrenceRecommender", "counts"),
     MethodEntry("item-cf", "rs", f"{_RS}:ItemCFRecommender", "Sarwar et al., WWW 2001"),
-    MethodEntry("ease", "rs", f"{_RS}:EASERecommender", "Steck, WWW 2019"),
-    MethodEntry("als", "rs", f"{_RS}:ALSRecommender", "Hu et al., ICDM 2008"),
     MethodEntry("caser", "rs", f"{_RS}:CaserRecommender", "Tang & Wang, WSDM 2018"),
     MethodEntry("attrec", "rs", f"{_RS}:AttRecRecommender", "Zhang et al., AAAI 2019"),
     MethodEntry("neural-cf", "rs", f"{_RS}:NeuralCFRecommender", "He et al., WWW 2017"),

@@ -213,6 +213,8 @@ class EstimatorMaker:
         if "random_state" in known:
             settings["random_state"] = random_state
         if self.entry.setting == "rs" or "scaling" in known:
-            return import_class(self.entry)(**settings)
+            make = import_class(self.entry)
+            # What a recipe does not name has its plain value; nothing is searched for.
+            return getattr(make, "fixed", make)(**settings)
         scaling = settings.pop("scaling", "standard")
         return ScaledClassifier(import_class(self.entry)(**settings), scaling)

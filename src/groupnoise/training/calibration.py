@@ -78,11 +78,19 @@ class CandidateCalibration(Calibration):
         indicator, _ = read_candidates(candidates, estimator.classes_)
         members = [pair.log_softmax(-1) for pair in estimator._log_pair(X, 1.0)]
         check_equal_rows(members[0], indicator)
-        self.calibration_temperature_ = fit_temperature(members, candidate_likelihood(indicator))
+        self.calibration_temperature_ = fit_temperature(
+            members, candidate_likelihood(indicator), self._member_weights()
+        )
         return self
 
+    def _member_weights(self) -> list[float] | None:
+        """Return how much each member counts in the average; None is alike."""
+        return None
 
-def fit_temperature(members: list[Tensor], likelihood: Likelihood) -> float:
+
+def fit_temperature(
+    members: list[Tensor], likelihood: Likelihood, weights: list[float] | None = None
+) -> float:
     """Return the temperature under which held-out groups are most likely.
 
     Parameters
@@ -91,6 +99,13 @@ def fit_temperature(members: list[Tensor], likelihood: Likelihood) -> float:
         Log probabilities of each member of an ensemble at temperature one.
     likelihood : callable
         The log likelihood of each group from the log probabilities of the ensemble.
+    weights : list of float, optional
+        How much each member counts, summing to one; alike by default.
+
+    Returns
+    -------
+    float
+        Between 0.05 and 20.
     """
     from scipy.optimize import minimize_scalar
 
@@ -98,7 +113,7 @@ def fit_temperature(members: list[Tensor], likelihood: Likelihood) -> float:
 
     def loss(log_temperature: float) -> float:
         cooled = [(each / math.exp(log_temperature)).log_softmax(-1) for each in members]
-        return -float(likelihood(mean_probability(cooled)).mean())
+        return -float(likelihood(mean_probability(cooled, weights)).mean())
 
     bounds = (math.log(LOWEST), math.log(HIGHEST))
     # A coarse look first: the likelihood of groups may have more than one peak.

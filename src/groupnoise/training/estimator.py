@@ -25,6 +25,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, LossOutput, make_selection, make_weighting
 from groupnoise.core.pair_matching import Matcher
+from groupnoise.decisions.record import Decisions
 from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off, is_auto
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.io.model_files import read_model, whole_model, write_model
@@ -74,6 +75,7 @@ class MatchingEstimator(BaseEstimator):
 
     model_: MatchingModel
     trade_off_: TradeOff
+    decisions_: Decisions
 
     @property
     def weighting_strength_(self) -> float:
@@ -109,19 +111,19 @@ class MatchingEstimator(BaseEstimator):
         check_positive("weighting_strength", self.weighting_strength_, allow_zero=True)
         check_positive("similarity_scale", self.similarity_scale)
         return GroupObjective(
-            make_selection(self._in_use("selection"), temperature=self.temperature_, k=self.top_k),
+            make_selection(self.selection, temperature=self.temperature_, k=self.top_k),
             make_weighting(self.weighting, similarity=self.similarity, scale=self.similarity_scale),
             self.weighting_strength_,
             getattr(self, "absent_strength", 0.0),
-            self._in_use("recency") if hasattr(self, "recency") else 0.0,
+            getattr(self, "recency", 0.0),
         )
 
     def _plan(self) -> TrainingPlan:
         return TrainingPlan(
-            max_epochs=self._in_use("max_epochs"),
-            batch_size=self._in_use("batch_size"),
-            learning_rate=self._in_use("learning_rate"),
-            weight_decay=self._in_use("weight_decay"),
+            max_epochs=self.max_epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
             schedule=self.schedule,
             patience=self.patience,
             keep=getattr(self, "keep", "best"),
@@ -218,17 +220,16 @@ class MatchingEstimator(BaseEstimator):
 
         During validation the members trained so far and the one in training answer together.
         """
-        n_members = self._in_use("n_members")
-        check_count("n_members", n_members)
-        if n_members > 1 and isinstance(getattr(self, "encoder", None), nn.Module):
+        check_count("n_members", self.n_members)
+        if self.n_members > 1 and isinstance(getattr(self, "encoder", None), nn.Module):
             raise ParameterError(
                 "n_members needs an encoder by name; an encoder of your own would be shared by "
-                f"all {n_members} members."
+                f"all {self.n_members} members."
             )
         self.members_ = nn.ModuleList()
         history = History()
         with training_alone(checkpoint, workers or OneWorker()):
-            for member in range(1, n_members + 1):
+            for member in range(1, self.n_members + 1):
                 model = build(torch_generator(generator))
                 self.members_.append(model)
                 self._train(
@@ -241,13 +242,13 @@ class MatchingEstimator(BaseEstimator):
                     validate=validate,
                     workers=workers,
                     checkpoint=checkpoint.member(member)
-                    if checkpoint and n_members > 1
+                    if checkpoint and self.n_members > 1
                     else checkpoint,
                 )
                 self.members_[-1] = self.model_  # gathered, where its tables were split
                 for record in self.history_:
                     history.append({"member": member, **record})
-        if n_members > 1:
+        if self.n_members > 1:
             self.history_ = history
         self.model_ = self._models()[0]
 
@@ -294,6 +295,8 @@ class MatchingEstimator(BaseEstimator):
         }
         if hasattr(self, "trade_off_"):
             manifest["trade_off"] = self.trade_off_.as_record()
+        if hasattr(self, "decisions_"):
+            manifest["decisions"] = self.decisions_.as_record()
         arrays = {**saved_weights(self._weights()), **more}
         write_model(path, kind=type(self).__name__, manifest=manifest, arrays=arrays)
 
@@ -335,6 +338,8 @@ class MatchingEstimator(BaseEstimator):
             estimator.history_.best_epoch = manifest.get("best_epoch")
             if "trade_off" in manifest:
                 estimator.trade_off_ = TradeOff.from_record(manifest["trade_off"])
+            if "decisions" in manifest:
+                estimator.decisions_ = Decisions.from_record(manifest["decisions"])
             estimator._objective()  # refuses settings that no training can have had
         return estimator
 
@@ -347,8 +352,24 @@ class MatchingEstimator(BaseEstimator):
         raise TypeError(f"{type(self).__name__} cannot be loaded.")
 
 
-def mean_probability(log_probabilities: list[Tensor]) -> Tensor:
-    """Return the log of the probability that members give on average, shape of each."""
+def mean_probability(log_probabilities: list[Tensor], weights: list[float] | None = None) -> Tensor:
+    """Return the log of the probability that members give on average, shape of each.
+
+    Parameters
+    ----------
+    log_probabilities : list of Tensor, all of one shape
+        What each member says.
+    weights : list of float, optional
+        How much each counts, summing to one; alike by default.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+    """
+    if weights is not None:
+        pairs = zip(log_probabilities, weights, strict=True)
+        return torch.stack([each + math.log(weight) for each, weight in pairs]).logsumexp(0)
     return torch.stack(log_probabilities).logsumexp(0) - math.log(len(log_probabilities))
 
 

@@ -41,7 +41,7 @@ def rows():
 @pytest.fixture(scope="module")
 def row_model(rows):
     names = [[str(label) for label in np.flatnonzero(each)] for each in rows.candidates]
-    model = MaxMatchingPartialLabelClassifier(max_epochs=5, random_state=0)
+    model = MaxMatchingPartialLabelClassifier.fixed(max_epochs=5, random_state=0)
     return model.fit(rows.features, names)
 
 
@@ -52,9 +52,7 @@ def shop():
 
 @pytest.fixture(scope="module")
 def shop_model(shop):
-    model = MaxMatchingRecommender(
-        normalization="click", dim=24, max_epochs=6, candidates="full", random_state=0
-    )
+    model = MaxMatchingRecommender(dim=24, max_epochs=6, candidates="full", random_state=0)
     return model.fit(shop.histories, item_ids=shop.item_ids)
 
 
@@ -116,7 +114,7 @@ def test_clicks_tell_stray_ones(shop_model, shop):
     issues = find_group_issues(shop_model, shop)
     assert roc_auc_score(shop.is_stray, issues.objects["noise"]) > 0.9
     assert len(issues) == (shop.histories.sizes - 1).sum()
-    assert issues.groups["size"].max() == shop_model.group_size
+    assert issues.groups["size"].max() == shop_model.window_size
     assert issues.objects["times_chosen"].sum() == len(issues)
 
 
@@ -138,7 +136,7 @@ def test_folds_judge_every_group_once_by_models_that_never_saw_it(rows):
     senseless = generator.random((120, 10)) < 0.2
     senseless[np.arange(120), generator.integers(10, size=120)] = True
     data = replace(rows, features=generator.normal(size=(120, 64)), candidates=senseless)
-    model = MaxMatchingPartialLabelClassifier(max_epochs=40, dropout=0.0, random_state=0)
+    model = MaxMatchingPartialLabelClassifier.fixed(max_epochs=40, dropout=0.0, random_state=0)
     memorised = find_group_issues(model.fit(data.features, data.candidates), data)
     records = []
     fair = find_group_issues(model, data, n_folds=3, random_state=0, on_progress=records.append)
@@ -150,7 +148,7 @@ def test_folds_judge_every_group_once_by_models_that_never_saw_it(rows):
 def test_folds_read_numbers_written_as_text_like_any_other_names():
     answers = np.repeat(np.arange(12), 10)
     features = np.eye(12)[answers]
-    model = MaxMatchingPartialLabelClassifier(encoder="linear", max_epochs=30, random_state=0)
+    model = MaxMatchingPartialLabelClassifier.fixed(encoder="linear", max_epochs=30, random_state=0)
     by_number, by_text = (
         find_group_issues(model, features, labels, n_folds=2, random_state=0)
         for labels in (answers, answers.astype(str))

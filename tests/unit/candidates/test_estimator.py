@@ -14,7 +14,7 @@ from groupnoise.exceptions import DataError, EmptyGroupError, TrainingError, Unk
 
 def quick(**settings):
     defaults = {"encoder": "linear", "max_epochs": 30, "learning_rate": 0.03, "random_state": 0}
-    return MaxMatchingPartialLabelClassifier(**{**defaults, **settings})
+    return MaxMatchingPartialLabelClassifier.fixed(**{**defaults, **settings})
 
 
 @parametrize_with_checks([quick()])

@@ -31,7 +31,7 @@ def bags(rows):
 
 
 ROW_MODELS = [
-    MaxMatchingPartialLabelClassifier(**QUICK),
+    MaxMatchingPartialLabelClassifier.fixed(**QUICK),
     NoisyLabelClassifier(evidence="neighbours", **QUICK),
 ]
 BAG_MODELS = [

@@ -46,7 +46,7 @@ def test_the_classifier_spreads_its_answers_and_keeps_the_setting(tmp_path) -> N
     ages = draw.integers(10, size=120)
     rows = ages[:, None] + draw.normal(size=(120, 3))
     candidates = [{int(age), int((age + 1) % 10)} for age in ages]
-    model = MaxMatchingPartialLabelClassifier(
+    model = MaxMatchingPartialLabelClassifier.fixed(
         encoder="linear", ordinal_smoothing=1.0, max_epochs=5, random_state=0
     )
     proba = model.fit(rows, candidates).predict_proba(rows[:5])
@@ -60,4 +60,6 @@ def test_the_classifier_spreads_its_answers_and_keeps_the_setting(tmp_path) -> N
 
 def test_a_negative_spread_is_refused() -> None:
     with pytest.raises(ParameterError, match="ordinal_smoothing"):
-        MaxMatchingPartialLabelClassifier(ordinal_smoothing=-1.0).fit(np.eye(2), [{"a"}, {"b"}])
+        MaxMatchingPartialLabelClassifier.fixed(ordinal_smoothing=-1.0).fit(
+            np.eye(2), [{"a"}, {"b"}]
+        )

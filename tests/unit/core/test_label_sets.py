@@ -86,7 +86,7 @@ def test_a_data_frame_of_other_classes_is_refused(columns, message):
 
 
 @pytest.mark.parametrize(
-    "model", [MaxMatchingPartialLabelClassifier(random_state=0), CLPLClassifier()]
+    "model", [MaxMatchingPartialLabelClassifier.fixed(random_state=0), CLPLClassifier()]
 )
 def test_a_score_does_not_depend_on_the_order_of_columns(model):
     pandas = pytest.importorskip("pandas")

@@ -62,6 +62,6 @@ def test_a_weighted_class_is_predicted_more_often(make):
 def test_trusted_candidates_decide_between_labels_that_always_come_together():
     rows = np.repeat(np.eye(2), 20, axis=0)
     trust = np.repeat([[9.0, 1.0], [1.0, 9.0]], 20, axis=0)
-    model = MaxMatchingPartialLabelClassifier(encoder="linear", max_epochs=20, random_state=0)
+    model = MaxMatchingPartialLabelClassifier.fixed(encoder="linear", max_epochs=20, random_state=0)
     model.fit(rows, [{"ash", "birch"}] * 40, candidate_weights=trust)
     assert model.predict(np.eye(2)).tolist() == ["ash", "birch"]

@@ -20,7 +20,7 @@ HISTORIES = [["tea", "milk", "jam"], ["nail", "hammer", "saw"]] * 5
 
 @pytest.fixture
 def recommender_folder(tmp_path):
-    model = MaxMatchingRecommender(normalization="click", dim=4, max_epochs=1, random_state=0)
+    model = MaxMatchingRecommender(dim=4, max_epochs=1, random_state=0)
     model.fit(HISTORIES).save(tmp_path / "model")
     return tmp_path / "model"
 
@@ -29,7 +29,7 @@ def recommender_folder(tmp_path):
 def classifier_folder(tmp_path):
     rows = np.random.default_rng(0).normal(size=(20, 3))
     candidates = np.eye(2, dtype=np.int64)[np.arange(20) % 2]
-    model = MaxMatchingPartialLabelClassifier(max_epochs=1, n_members=2, random_state=0)
+    model = MaxMatchingPartialLabelClassifier.fixed(max_epochs=1, n_members=2, random_state=0)
     model.fit(rows, candidates).save(tmp_path / "model")
     return tmp_path / "model"
 

@@ -91,7 +91,7 @@ def rows():
 
 @pytest.fixture
 def fitted_rows(rows):
-    model = MaxMatchingPartialLabelClassifier(max_epochs=4, random_state=0)
+    model = MaxMatchingPartialLabelClassifier.fixed(max_epochs=4, random_state=0)
     return model.fit(rows[0].features, rows[0].candidates)
 
 
@@ -148,7 +148,7 @@ def test_a_calibration_that_is_refused_changes_nothing(fitted_rows, rows):
 @pytest.mark.parametrize("normalize", ["both", "objects", "targets"])
 def test_scores_of_candidates_follow_the_temperature_without_a_jump(rows, normalize):
     X, candidates = rows[0].features, rows[0].candidates
-    model = MaxMatchingPartialLabelClassifier(
+    model = MaxMatchingPartialLabelClassifier.fixed(
         encoder="linear", normalize=normalize, max_epochs=1, random_state=0
     ).fit(X, candidates)
     before = model.select(X, candidates).scores

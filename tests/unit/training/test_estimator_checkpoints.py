@@ -16,14 +16,13 @@ HISTORIES = [["tea", "milk", "jam", "bread"], ["nail", "hammer", "saw", "nail"]]
 
 def classifier(**parameters):
     settings = {"hidden": (6,), "dim": 4, "max_epochs": 4, "batch_size": 8, "random_state": 0}
-    return MaxMatchingPartialLabelClassifier(**(settings | parameters))
+    return MaxMatchingPartialLabelClassifier.fixed(**(settings | parameters))
 
 
 def interrupted(model, folder, *arguments):
     """Train until a step of the second member, or of the only one, and stop there."""
     checkpoint = Checkpoints(folder, every_steps=1)
     n_members = getattr(model, "n_members", 1)
-    n_members = 1 if n_members == "auto" else n_members
     n_epochs = []
 
     def stop_in_time(record):
@@ -63,7 +62,7 @@ def test_another_number_of_members_is_refused(tmp_path, before, after):
 
 
 def test_other_names_of_the_same_items_are_refused(tmp_path):
-    model = MaxMatchingRecommender(normalization="click", dim=4, max_epochs=3, random_state=0)
+    model = MaxMatchingRecommender(dim=4, max_epochs=3, random_state=0)
     interrupted(model, tmp_path, HISTORIES)
     renamed = [[word.upper() for word in history] for history in HISTORIES]
     with pytest.raises(CheckpointError, match="the names of the targets differ from those"):
@@ -71,7 +70,7 @@ def test_other_names_of_the_same_items_are_refused(tmp_path):
 
 
 def test_a_callback_is_no_part_of_what_must_agree(tmp_path):
-    model = MaxMatchingRecommender(normalization="click", dim=4, max_epochs=3, random_state=0)
+    model = MaxMatchingRecommender(dim=4, max_epochs=3, random_state=0)
     interrupted(model, tmp_path, HISTORIES)
     watched = clone(model).set_params(on_epoch=lambda record: None)
     watched.fit(HISTORIES, checkpoint=Checkpoints(tmp_path, resume=True))

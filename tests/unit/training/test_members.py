@@ -26,7 +26,7 @@ def fitted(kind, **settings):
     rows, candidates = candidate_rows()
     if kind is MaxMatchingMILClassifier:
         return kind(**BRIEF, **settings).fit(rows.reshape(8, 3, 3), np.arange(8) % 3), rows
-    return kind(**BRIEF, **settings).fit(rows, candidates.astype(int)), rows
+    return kind.fixed(**BRIEF, **settings).fit(rows, candidates.astype(int)), rows
 
 
 @pytest.fixture(params=[MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier])

@@ -6,7 +6,11 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.candidates.baselines.knn import PLKNNClassifier
-    from groupnoise.candidates.baselines.linear import CLPLClassifier, PLSVMClassifier
+    from groupnoise.candidates.baselines.linear import (
+        CLPLClassifier,
+        PLSVMClassifier,
+        SoftLabelClassifier,
+    )
     from groupnoise.candidates.baselines.networks import (
         CCClassifier,
         LWSClassifier,
@@ -25,6 +29,7 @@ __getattr__, __dir__ = lazy_names(
         "PLKNNClassifier": "groupnoise.candidates.baselines.knn",
         "PLSVMClassifier": "groupnoise.candidates.baselines.linear",
         "PRODENClassifier": "groupnoise.candidates.baselines.networks",
+        "SoftLabelClassifier": "groupnoise.candidates.baselines.linear",
         "SUREClassifier": "groupnoise.candidates.baselines.sure",
     },
 )
@@ -38,4 +43,5 @@ __all__ = [
     "PLSVMClassifier",
     "PRODENClassifier",
     "SUREClassifier",
+    "SoftLabelClassifier",
 ]

@@ -1,4 +1,4 @@
-"""The linear partial-label baselines PL-SVM and CLPL."""
+"""The linear partial-label baselines: PL-SVM, CLPL and logistic regression on soft labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, log_softmax
 
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
@@ -232,3 +232,61 @@ def _surrogate(margin: FloatArray, name: str) -> tuple[FloatArray, FloatArray]:
         return np.logaddexp(0.0, -margin), -expit(-margin)
     violation = np.maximum(0.0, 1 - margin)
     return violation**2, -2 * violation
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SoftLabelClassifier(LinearPartialLabelClassifier):
+    r"""Multinomial logistic regression in which every candidate counts in equal parts.
+
+    .. math::
+        \frac1{2C} \|W\|^2 - \sum_i \frac1{|S_i|} \sum_{y \in S_i} \log p_y(x_i), \qquad
+        p = \mathrm{softmax}(W x + b)
+
+    It never makes up its mind between candidates. It is what a person tries first.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse of the regularization, as in :class:`sklearn.linear_model.LogisticRegression`.
+    max_iterations : int, default=300
+        Steps of the optimizer at most.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        The weights.
+    intercept_ : ndarray of shape (n_classes,)
+        The constants, which are not regularized.
+
+    Examples
+    --------
+    >>> model = SoftLabelClassifier()
+    >>> model = model.fit([[-1.0], [-2.0], [1.0], [2.0]], [{0}, {0, 1}, {1}, {0, 1}])
+    >>> model.predict([[-3.0], [3.0]]).tolist()
+    [0, 1]
+    """
+
+    C: float = 1.0
+    max_iterations: int = 300
+
+    def _learn(self, rows: FloatArray, candidates: BoolArray) -> None:
+        check_positive("C", self.C)
+        check_count("max_iterations", self.max_iterations)
+        extended = with_constant(rows)
+        soft = candidates / candidates.sum(axis=1, keepdims=True)
+        shape = (candidates.shape[1], extended.shape[1])
+
+        def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+            weights = flat.reshape(shape)
+            log_proba = log_softmax(extended @ weights.T, axis=1)
+            penalized = weights / self.C
+            penalized[:, -1] = 0.0
+            loss = 0.5 * float((penalized * weights).sum()) - float((soft * log_proba).sum())
+            gradient = (np.exp(log_proba) - soft).T @ extended + penalized
+            return loss, gradient.ravel()
+
+        options = {"maxiter": self.max_iterations}
+        found = minimize(
+            objective, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B", options=options
+        )
+        self._keep(found.x.reshape(shape))

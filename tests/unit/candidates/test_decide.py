@@ -1,0 +1,323 @@
+"""A plain `fit` decides: better than what is simple, repeatable, explained, saved and resumed."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_wine
+from sklearn.linear_model import LogisticRegression
+
+from groupnoise.candidates import (
+    MaxMatchingPartialLabelClassifier,
+    add_candidates,
+)
+from groupnoise.candidates.baselines import CCClassifier, PRODENClassifier
+from groupnoise.candidates.decide import HeldOut, best_information, facts_of, information, portfolio
+from groupnoise.core.scaling import Scaler
+from groupnoise.decisions import Decisions, narrow
+from groupnoise.exceptions import ParameterError, TrainingStopped
+from groupnoise.io import load_model
+from groupnoise.training import Checkpoints
+
+QUICK = {"max_epochs": 8, "random_state": 0}
+
+
+def wine(seed=0):
+    rows, truth = load_wine(return_X_y=True)
+    candidates, _ = add_candidates(truth, 3, epsilon=0.9, tau=2, random_state=seed)
+    return rows, candidates, truth
+
+
+@pytest.fixture(scope="module")
+def decided():
+    rows, candidates, truth = wine()
+    return MaxMatchingPartialLabelClassifier(**QUICK).fit(rows, candidates), rows, candidates, truth
+
+
+def soft_labels(rows, candidates, new):
+    """What a person tries first: every candidate counts in equal parts."""
+    row, label = np.nonzero(candidates)
+    model = LogisticRegression(max_iter=500)
+    weights = 1.0 / candidates.sum(axis=1)[row]
+    return model.fit(rows[row], label, sample_weight=weights).predict(new)
+
+
+def test_without_a_parameter_it_is_level_with_or_ahead_of_what_a_person_tries_first():
+    rows, truth = load_digits(return_X_y=True)
+    candidates, _ = add_candidates(truth, 10, epsilon=0.9, tau=5, random_state=0)
+    order = np.random.default_rng(0).permutation(len(rows))  # neighbours in the file share a hand
+    learned, held = order[:400], order[400:1200]
+    scaler = Scaler("standard").fit(rows[learned])
+    scaled, new = scaler(rows[learned]), scaler(rows[held])
+    simple = {
+        "soft": (soft_labels(scaled, candidates[learned], new) == truth[held]).mean(),
+        "cc": CCClassifier(random_state=0).fit(scaled, candidates[learned]).score(new, truth[held]),
+        "proden": PRODENClassifier(random_state=0)
+        .fit(scaled, candidates[learned])
+        .score(new, truth[held]),
+    }
+    model = MaxMatchingPartialLabelClassifier(max_epochs=24, random_state=0)
+    model.fit(rows[learned], candidates[learned])
+    accuracy = model.score(rows[held], truth[held])
+    assert accuracy > 0.93
+    assert accuracy >= max(simple.values()) - 0.01
+    assert (model.disambiguate(rows[learned], candidates[learned]) == truth[learned]).mean() > 0.95
+
+
+def test_decisions_tell_what_was_tried_taken_and_why(decided):
+    model, *_ = decided
+    decisions = model.decisions_
+    assert decisions.facts["rows"] == 178
+    assert {trial.option for trial in decisions.trials} == {each.name for each in decisions.options}
+    assert 1 <= len(decisions.taken) <= 3
+    assert sum(weight for _, weight in decisions.taken) == pytest.approx(1.0)
+    assert "Taken: " in decisions.summary()
+    assert not decisions.warnings
+
+
+def test_answers_are_the_weighted_average_of_the_settings(decided):
+    model, rows, *_ = decided
+    expected = sum(weight * each.predict_proba(rows) for weight, each in model.settings_)
+    np.testing.assert_allclose(model.predict_proba(rows), expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(rows).sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_one_seed_gives_one_result_and_the_snippet_repeats_it_without_a_search(decided):
+    model, rows, candidates, _ = decided
+    again = MaxMatchingPartialLabelClassifier(**QUICK).fit(rows, candidates)
+    np.testing.assert_array_equal(again.predict_proba(rows), model.predict_proba(rows))
+    names: dict = {}
+    exec(model.decisions_.snippet("MaxMatchingPartialLabelClassifier", random_state=0), names)
+    repeated = names["model"].fit(rows, candidates)
+    assert not repeated.decisions_.trials
+    np.testing.assert_array_equal(repeated.predict_proba(rows), model.predict_proba(rows))
+    copied = model.decided().fit(rows, candidates)
+    np.testing.assert_array_equal(copied.predict_proba(rows), model.predict_proba(rows))
+
+
+def test_what_was_saved_answers_the_same_and_knows_its_decisions(decided, tmp_path):
+    model, rows, candidates, _ = decided
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
+    np.testing.assert_array_equal(
+        loaded.disambiguate(rows, candidates), model.disambiguate(rows, candidates)
+    )
+    np.testing.assert_array_equal(
+        loaded.select(rows, candidates).chosen, model.select(rows, candidates).chosen
+    )
+    assert loaded.decisions_ == model.decisions_
+    assert Decisions.from_json(model.decisions_.to_json()) == model.decisions_
+    loaded.save(tmp_path / "again")
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "again").predict_proba(rows), model.predict_proba(rows)
+    )
+
+
+def test_the_chosen_candidate_is_one_of_the_row(decided):
+    model, rows, candidates, _ = decided
+    selected = model.select(rows, candidates)
+    assert (selected.chosen < candidates.sum(axis=1)).all()
+    shares = np.add.reduceat(selected.responsibility, selected.offsets[:-1])
+    np.testing.assert_allclose(shares, 1.0, atol=1e-5)
+    best = [
+        np.flatnonzero(row)[place] for row, place in zip(candidates, selected.chosen, strict=True)
+    ]
+    assert (np.array(best) == model.disambiguate(rows, candidates)).mean() > 0.9
+
+
+def test_a_calibrated_average_is_saved_with_its_temperature(decided, tmp_path):
+    _, rows, candidates, _ = decided
+    model = decided[0].decided().fit(rows[:100], candidates[:100])
+    model.calibrate(rows[100:], candidates[100:])
+    assert model.calibration_temperature_ != 1.0
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "model").predict_proba(rows), model.predict_proba(rows)
+    )
+
+
+def test_explicit_values_are_respected_by_every_setting_taken():
+    rows, candidates, _ = wine()
+    model = MaxMatchingPartialLabelClassifier(scaling="power", dim=8, n_members=1, **QUICK)
+    model.fit(rows, candidates)
+    for _, setting in model.settings_:
+        assert (setting.scaling, setting.dim, setting.n_members) == ("power", 8, 1)
+        assert setting.max_epochs == 8
+
+
+def test_the_portfolio_is_narrowed_never_emptied():
+    rows, candidates, _ = wine()
+    options = portfolio(facts_of(rows, candidates, np.arange(3)))
+    assert len(options) == len({option.name for option in options}) >= 6
+    assert {each.parameters["encoder"] for each in narrow(options, {"encoder": "linear"})} == {
+        "linear"
+    }
+    foreign = narrow(options, {"scaling": "none", "weight_decay": 7.0})
+    assert foreign
+    assert all(each.parameters["scaling"] == "none" for each in foreign)
+
+
+def test_a_wrong_value_is_refused_in_its_own_words():
+    rows, candidates, _ = wine()
+    with pytest.raises(ParameterError, match="scaling must be one of"):
+        MaxMatchingPartialLabelClassifier(scaling="loud", **QUICK).fit(rows, candidates)
+    with pytest.raises(ParameterError, match="budget must be"):
+        MaxMatchingPartialLabelClassifier(budget=0, **QUICK).fit(rows, candidates)
+    with pytest.raises(ParameterError, match="ensemble must be a list"):
+        MaxMatchingPartialLabelClassifier(ensemble=[(1.0, {"speed": 3})]).fit(rows, candidates)
+    with pytest.raises(ParameterError, match="one setting or more"):
+        MaxMatchingPartialLabelClassifier(ensemble=[]).fit(rows, candidates)
+
+
+def test_a_small_budget_takes_what_was_tried_and_says_so():
+    rows, candidates, _ = wine()
+    model = MaxMatchingPartialLabelClassifier(budget=1e-6, **QUICK).fit(rows, candidates)
+    assert len(model.decisions_.trials) == 1
+    assert "ended the search" in model.decisions_.summary()
+
+
+def test_too_few_rows_fall_back_to_plain_settings_with_a_warning():
+    rows, candidates, _ = wine()
+    few = np.arange(0, 178, 6)
+    model = MaxMatchingPartialLabelClassifier(**QUICK)
+    with pytest.warns(UserWarning, match="too few to hold any out"):
+        model.fit(rows[few], candidates[few])
+    assert model.decisions_.members[0][1]["scaling"] == "standard"
+    assert len(model.predict(rows)) == len(rows)
+
+
+def test_features_that_say_nothing_are_told():
+    rows, candidates, _ = wine()
+    noise = np.random.default_rng(0).normal(size=rows.shape)
+    with pytest.warns(UserWarning, match="no better than by how frequent labels are"):
+        MaxMatchingPartialLabelClassifier(**QUICK).fit(noise, candidates)
+
+
+def test_data_frames_keep_their_columns(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows, candidates, _ = wine()
+    frame = pandas.DataFrame(rows, columns=[f"f{number}" for number in range(rows.shape[1])])
+    labels = pandas.DataFrame(candidates.astype(int), columns=["red", "white", "rose"])
+    model = MaxMatchingPartialLabelClassifier(**QUICK).fit(frame, labels)
+    assert model.classes_.tolist() == ["red", "white", "rose"]
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert set(loaded.predict(frame)) <= {"red", "white", "rose"}
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame[frame.columns[::-1]])
+
+
+def test_candidate_weights_reach_the_trials_and_the_training():
+    rows, candidates, truth = wine()
+    trust = np.where(np.arange(3) == truth[:, None], 50.0, 1.0)
+    model = MaxMatchingPartialLabelClassifier(**QUICK)
+    model.fit(rows, candidates, candidate_weights=trust)
+    assert (model.disambiguate(rows, candidates) == truth).mean() > 0.95
+
+
+def test_an_interrupted_search_resumes_with_what_it_had_tried(tmp_path):
+    rows, candidates, _ = wine()
+    whole = MaxMatchingPartialLabelClassifier(**QUICK).fit(rows, candidates)
+    checkpoint = Checkpoints(tmp_path / "saves")
+    seen = []
+
+    def stop_at_the_third(record):
+        seen.append(record)
+        if len(seen) == 3:
+            checkpoint.stop()
+
+    model = MaxMatchingPartialLabelClassifier(on_epoch=stop_at_the_third, **QUICK)
+    with pytest.raises(TrainingStopped, match="the search stopped before"):
+        model.fit(rows, candidates, checkpoint=checkpoint)
+    resumed = MaxMatchingPartialLabelClassifier(on_epoch=seen.append, **QUICK)
+    resumed.fit(rows, candidates, checkpoint=Checkpoints(tmp_path / "saves", resume=True))
+    np.testing.assert_array_equal(resumed.predict_proba(rows), whole.predict_proba(rows))
+    assert not (tmp_path / "saves" / "decisions.json").exists()
+
+
+def test_information_is_nothing_for_answers_that_ignore_the_row():
+    _, candidates, truth = wine()
+    same = np.tile([0.2, 0.5, 0.3], (len(truth), 1))
+    np.testing.assert_allclose(information(same, candidates), 0.0, atol=1e-12)
+    assert information(np.eye(3)[truth], candidates).mean() > 0.3
+
+
+def test_information_is_the_plain_formula():
+    generator = np.random.default_rng(0)
+    proba = generator.dirichlet(np.ones(4), size=6)
+    candidates = generator.random((6, 4)) < 0.5
+    candidates[:, 0] = True
+    doubted = 0.98 * proba + 0.02 / 4
+    for i, found in enumerate(information(proba, candidates)):
+        own = sum(doubted[i, k] for k in range(4) if candidates[i, k])
+        others = np.mean(
+            [sum(doubted[j, k] for k in range(4) if candidates[i, k]) for j in range(6)]
+        )
+        assert found == pytest.approx(np.log(own) - np.log(others))
+
+
+def test_how_sure_answers_sound_does_not_count():
+    generator = np.random.default_rng(0)
+    proba = generator.dirichlet(np.full(4, 0.5), size=400)
+    truth = (proba.cumsum(axis=1) > generator.random((400, 1))).argmax(axis=1)
+    candidates = (generator.random((400, 4)) < 0.2) | (truth[:, None] == np.arange(4))
+    timid = np.sqrt(proba) / np.sqrt(proba).sum(axis=1, keepdims=True)  # temperature two
+    assert best_information(timid, candidates).mean() == pytest.approx(
+        best_information(proba, candidates).mean(), rel=0.01
+    )
+    assert information(timid, candidates).mean() < 0.9 * information(proba, candidates).mean()
+
+
+def test_folds_hold_out_every_row_once_at_most_and_never_train_on_it():
+    rows, candidates, _ = wine()
+    trials = HeldOut(rows, candidates, np.arange(3), None, {}, seed=0)
+    assert len(trials.held) == len(set(trials.held))
+    for kept, held in trials.folds:
+        assert not set(kept) & set(held)
+
+
+def test_ages_are_known_to_be_in_an_order_and_names_are_not():
+    generator = np.random.default_rng(0)
+    truth = generator.integers(3, 27, size=300)
+    near = np.abs(truth[:, None] - np.arange(30)) <= 2
+    rows = generator.normal(size=(300, 2))
+    assert facts_of(rows, near, np.arange(30))["labels in an order"]
+    mixed = near[:, generator.permutation(30)]
+    assert not facts_of(rows, mixed, np.arange(30))["labels in an order"]
+    assert not facts_of(rows, near, np.array([f"c{k:02}" for k in range(30)]))["labels in an order"]
+
+
+def test_the_fixed_preset_searches_for_nothing():
+    rows, candidates, _ = wine()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = MaxMatchingPartialLabelClassifier.fixed(**QUICK).fit(rows[:20], candidates[:20])
+    assert model.settings_ == []
+    assert model.decisions_.reasons == ("All parameters were given.",)
+
+
+def test_the_command_line_shows_the_decisions(tmp_path):
+    from typer.testing import CliRunner
+
+    from groupnoise.cli.app import app
+
+    folder = str(tmp_path / "model")
+    words = [
+        "fit",
+        "digit-candidates",
+        "-o",
+        folder,
+        "-p",
+        "max_epochs=1",
+        "-p",
+        "n_members=1",
+        "-q",
+    ]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    shown = CliRunner().invoke(app, ["info", folder]).output
+    assert "Taken: " in shown
+    assert "mlp, standard" in shown
