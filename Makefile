@@ -1,18 +1,23 @@
+# PYTEST="..." adds words to pytest, such as --cov=groupnoise --cov-branch.
 # Every target sets up what it needs; `make demo` and `make test` work on a fresh machine.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check lint doctest docs format slow clean
+.PHONY: demo test wheel check lint doctest docs format slow clean
 
 demo: $(VENV)/.installed
 	$(BIN)/groupnoise demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST)
 
-check: lint test doctest docs
+# The built wheel in an environment of its own, in an empty folder.
+wheel:
+	PYTHON=$(PYTHON) bash tests/clean_install.sh
+
+check: lint test doctest docs wheel
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
