@@ -34,7 +34,7 @@ test "$(wc -l < answers.csv)" -eq 181
 
 "${install[@]}" "$(ls "$work"/dist/*.whl)[all]"
 "$bin/groupnoise" demo --quick
-"$bin/groupnoise" reproduce unseen --quick --datasets "iris, uniform" --methods pl-knn,clpl --jobs 1
+"$bin/groupnoise" reproduce unseen --quick --datasets "iris uniform" --methods pl-knn,clpl --jobs 1
 "$bin/groupnoise" serve --demo --port 0 > serve.log 2>&1 &
 server=$!
 for _ in $(seq 120); do

@@ -433,7 +433,9 @@ class GroupIssues:
         polars.DataFrame
             With names in place of numbers.
         """
-        return require("polars", extra="data").DataFrame(self.named(self.table(table)))
+        import polars
+
+        return polars.DataFrame(self.named(self.table(table)))
 
     def to_pandas(self, table: str = "groups") -> Any:
         """Return a table as a pandas frame; needs pandas.

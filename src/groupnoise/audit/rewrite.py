@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from groupnoise.core.arrays import BoolArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.files import atomic_path
 from groupnoise.io.memberships import LABEL_SEPARATORS
-from groupnoise.io.polars import pl
 from groupnoise.io.setting import RowLabels, setting_of
 from groupnoise.io.tables import Table
 

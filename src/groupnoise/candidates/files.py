@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
@@ -22,7 +23,6 @@ from groupnoise.io.named_arrays import (
     read_input,
     turn_rows_first,
 )
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 

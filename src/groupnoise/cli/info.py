@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 EXTRAS = {
-    "data": ("polars", "pyarrow"),
+    "data": ("pyarrow",),
     "recall": ("faiss",),
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "plots": ("matplotlib", "PIL"),

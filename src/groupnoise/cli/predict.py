@@ -92,12 +92,13 @@ def _beside(
 
 def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
     """Write a table in the form its suffix names, atomically."""
-    from groupnoise.core.checks import require
     from groupnoise.io.files import atomic_path
 
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":
-            frame = require("polars", extra="data").DataFrame(columns, strict=False)
+            import polars
+
+            frame = polars.DataFrame(columns, strict=False)
             frame.write_parquet(temporary)
             return
         rows = zip(*columns.values(), strict=True)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import WHOLE_NUMBER
 from groupnoise.io.columns import KNOWN_NAMES
 from groupnoise.io.delimited import open_delimited
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report, Source, name_of, say_nothing
 from groupnoise.io.tables import Table, read_content
 from groupnoise.io.text import holds_pairs, pair_separator, read_pairs

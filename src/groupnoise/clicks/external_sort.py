@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.clicks.blocks import LogLayout, column_types, iter_blocks, read_head
@@ -24,7 +25,6 @@ from groupnoise.io.columns import ClickColumns, find_click_columns
 from groupnoise.io.data_folder import item_dtype
 from groupnoise.io.files import write_json
 from groupnoise.io.growing_arrays import ArrayEntry, ArrayWriter, write_array
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report, Source
 
 T = TypeVar("T")

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import pick_column
 from groupnoise.io.named_arrays import NamedArrays, read_input
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Guesses, Report, find_source
 from groupnoise.io.tables import Table
 from groupnoise.io.text import read_history_text

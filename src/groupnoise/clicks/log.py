@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.clicks.filters import keep_core, merge_repeats
@@ -25,7 +26,6 @@ from groupnoise.io.columns import ClickColumns, find_click_columns
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.named_arrays import NamedArrays, read_input
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.io.tables import Table
 from groupnoise.io.text import read_history_text

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import MAX_ID_LENGTH
 from groupnoise.exceptions import DataError
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 

@@ -6,8 +6,9 @@ import fnmatch
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
 from groupnoise.exceptions import DataError, MissingColumnError
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report
 
 # For each part the names people use, the likeliest first.

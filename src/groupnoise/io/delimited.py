@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import polars as pl
+
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report
 
 SEPARATORS = (",", "\t", ";", "|")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import DataError
@@ -19,7 +20,6 @@ from groupnoise.io.cells import (
     number_cells,
     read_numbers,
 )
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 

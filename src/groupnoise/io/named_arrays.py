@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.columns import USUAL_NAMES
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report, Source, find_source
 from groupnoise.io.tables import Table, read_table
 

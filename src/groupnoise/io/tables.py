@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import DataError, ParameterError
@@ -24,7 +25,6 @@ from groupnoise.io.delimited import (
     parse_delimited,
     read_separator,
 )
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report, Source, find_source, name_of, say_nothing
 
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+import polars as pl
+
 from groupnoise.exceptions import DataError
 from groupnoise.io.delimited import BLANKS, decode, without_comments
-from groupnoise.io.polars import pl
 from groupnoise.io.sources import Report, Source, name_of
 from groupnoise.io.tables import Table, join_tables
 
