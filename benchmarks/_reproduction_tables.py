@@ -35,7 +35,7 @@ def reproduction_table(
     result : dict
         What `keep_reproduction.py` wrote.
     metrics : sequence of str
-        Which figures a cell holds; the deviation stands beside a single one.
+        Which figures a cell holds; the standard deviation stands beside a single one.
     criterion : str, optional
         By what settings were chosen; the main criterion by default.
     datasets : sequence of str, optional
@@ -96,7 +96,7 @@ def _printed(
 
 def _note(result: dict[str, Any], metrics: Sequence[str], criterion: str) -> str:
     seeds = result["seeds"]
-    spread = " and deviation" if len(metrics) == 1 else ""
+    spread = " and standard deviation" if len(metrics) == 1 else ""
     chosen = {"oracle": "true validation labels", "validation": "the validation part"}
     by = chosen.get(criterion, criterion.replace("_", " ") + ", which needs no labels")
     fewer = "; fewer trials in brackets" if result["is_partial"] else ""

@@ -20,7 +20,7 @@ def step_time_table(result: dict[str, Any]) -> str:
         for threads, comparisons in result["comparisons"].items()
         for name, found in comparisons.items()
     ]
-    header = ["threads", "selection", "authors' arrangement, ms", "ours, ms", "times", "wanted"]
+    header = ["threads", "selection", "authors' arrangement, ms", "ours, ms", "times", "goal"]
     return _table(header, rows, result)
 
 
@@ -44,9 +44,9 @@ def exact_softmax_table(result: dict[str, Any]) -> str:
         ]
         for threads, found in result["figures"].items()
     ]
-    header = ["threads", "seconds", "10⁹ operations/s", "square product", "share (wanted 60 %)"]
+    header = ["threads", "seconds", "10⁹ operations/s", "square product", "fraction (goal 60 %)"]
     memory = (
-        f"Extra memory {result['extra_megabytes']:.0f} MB (wanted below "
+        f"Extra memory {result['extra_megabytes']:.0f} MB (goal below "
         f"{result['wanted']['extra_megabytes_below']}), of which the gradient is "
         f"{result['gradient_megabytes_of_these']:.0f} MB; largest difference from the dense "
         f"formula at small size {result['largest_difference_from_dense']:.0e}."
@@ -61,7 +61,7 @@ def full_ranking_table(result: dict[str, Any]) -> str:
         [name, f"{found['best_seconds']:.1f}", f"{wanted:.0f}"]
         for name, found in result["figures"].items()
     ]
-    return _table(["reading", "seconds", "wanted below"], rows, result)
+    return _table(["reading", "seconds", "goal below"], rows, result)
 
 
 def time_to_hit_table(result: dict[str, Any]) -> str:
@@ -73,7 +73,7 @@ def time_to_hit_table(result: dict[str, Any]) -> str:
     reached = "; ".join(
         f"{goal} "
         + ("was not reached" if found["seconds"] is None else f"after {found['seconds']:.0f} s")
-        + f" (wanted below {found['wanted_below']:.0f} s)"
+        + f" (goal below {found['wanted_below']:.0f} s)"
         for goal, found in result["reached"].items()
     )
     header = ["epoch", "seconds of training", "HIT@10"]
@@ -88,7 +88,7 @@ def catalogue_growth_table(result: dict[str, Any]) -> str:
     ]
     return (
         _table(["items", "ms a step"], rows, result)
-        + f" Slowest {result['slowest_over_fastest']:+.0%} over the fastest (wanted "
+        + f" Slowest {result['slowest_over_fastest']:+.0%} over the fastest (goal "
         f"within {result['wanted_below']:.0%})."
     )
 

@@ -66,7 +66,7 @@ def demo_table(result: dict[str, Any]) -> str:
         values = [cells.get((*column, method), "") for column in columns]
         lines.append(f"| {name} | " + " | ".join(values) + " |")
     seeds = ", ".join(map(str, result["seeds"]["demo"]))
-    lines += ["", f"Mean and deviation over seeds {seeds}; `{result['command']}`."]
+    lines += ["", f"Mean and standard deviation over seeds {seeds}; `{result['command']}`."]
     return "\n".join(lines)
 
 

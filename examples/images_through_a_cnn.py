@@ -33,9 +33,9 @@ def make_cnn() -> nn.Module:
 def pretrain(cnn: nn.Module, n_epochs: int) -> nn.Module:
     """Teach the network digits 6 to 9, which no bag is ever labelled with."""
     digits = load_digit_candidates(n_distractors=0, part="validation")
-    wanted = digits.truth >= 6
-    images = torch.from_numpy(digits.features[wanted])
-    truth = torch.from_numpy(digits.truth[wanted] - 6)
+    kept = digits.truth >= 6
+    images = torch.from_numpy(digits.features[kept])
+    truth = torch.from_numpy(digits.truth[kept] - 6)
     network = nn.Sequential(cnn, nn.ReLU(), nn.Linear(WIDTH, 4))
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
     for _ in range(5 * n_epochs):

@@ -194,3 +194,33 @@ def group_loss(log_pairs, log_weights, select, strength=1.0, log_mass=0.0, absen
     """Eq. 3 with its two options: the strength of weighting and the absent-class term."""
     scores = [pair + strength * weight for pair, weight in zip(log_pairs, log_weights, strict=True)]
     return -select(scores) - absent_strength * log_mass
+
+
+# Selection before the softmax: evidence added over a history
+
+
+def added_evidence(history, objects, targets, bias, blocks):
+    """The score of every item after a history; `blocks` are (dimensions, weights, exponent)."""
+    scores = []
+    for item, target in enumerate(targets):
+        score = bias[item]
+        for dimensions, weights, exponent in blocks:
+            amount, evidence = 0.0, 0.0
+            for place, click in enumerate(history):
+                later = len(history) - 1 - place
+                if later < len(weights):
+                    amount = amount + weights[later]
+                    match = total(objects[click][d] * target[d] for d in dimensions)
+                    evidence = evidence + weights[later] * match
+            score = score + evidence * amount**-exponent
+        scores.append(score)
+    return scores
+
+
+def added_evidence_loss(history, objects, targets, bias, blocks):
+    """The mean of -log P(next click) over all clicks of a history but the first."""
+    losses = []
+    for end in range(1, len(history)):
+        scores = added_evidence(history[:end], objects, targets, bias, blocks)
+        losses.append(log_sum_exp(scores) - scores[history[end]])
+    return total(losses) / len(losses)

@@ -39,7 +39,7 @@ def recommender():
     generator = np.random.default_rng(0)
     histories = [(generator.integers(8) * 5 + generator.integers(5, size=6)) for _ in range(60)]
     model = MaxMatchingRecommender(
-        dim=8, n_negatives=16, max_epochs=8, batch_size=32, random_state=0
+        normalization="click", dim=8, n_negatives=16, max_epochs=8, batch_size=32, random_state=0
     )
     return model, ([row.tolist() for row in histories],), None
 
@@ -154,6 +154,7 @@ def fit_windows_within(extra_bytes, folder, outcome, shuffle_pool):
 
     windows = open_groups(folder).groups
     model = MaxMatchingRecommender(
+        normalization="click",
         dim=4,
         n_negatives=32,
         batch_size=8192,

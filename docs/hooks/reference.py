@@ -23,10 +23,10 @@ FOLDER = "reference"
 
 
 def public_names() -> dict[str, list[str]]:
-    """Return the public names of each public module, the package itself first."""
+    """Return the public names of each room, the package itself first."""
     modules = {"groupnoise": groupnoise}
     for info in pkgutil.walk_packages(groupnoise.__path__, "groupnoise."):
-        if not any(part.startswith("_") for part in info.name.split(".")):
+        if info.ispkg or info.name == "groupnoise.exceptions":
             modules[info.name] = importlib.import_module(info.name)
     found = {name: _names_of(module) for name, module in modules.items()}
     return {name: names for name, names in found.items() if names}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import pkgutil
 import re
 from typing import Any
 
 from griffe import Extension, Object
+
+import groupnoise
 
 ROLE = re.compile(r":(?:func|class|meth|attr|mod|data|exc):`(~?)([\w.]+)`")
 
@@ -24,8 +29,26 @@ class LinkedRoles(Extension):
 def _link(short: str, name: str, owner: Object) -> str:
     shown = name.rpartition(".")[2] if short else name
     target = name if "." in name else _neighbour(name, owner)
-    is_ours = target is not None and target.startswith("groupnoise.")
-    return f"[`{shown}`][{target}]" if is_ours else f"`{shown}`"
+    has_page = target is not None and any(
+        target == name or target.startswith(f"{name}.") for name in _public_paths()
+    )
+    return f"[`{shown}`][{target}]" if has_page else f"`{shown}`"
+
+
+@functools.cache
+def _public_paths() -> frozenset[str]:
+    """Return the paths of all public names, which alone have a place in the reference."""
+    rooms = ["groupnoise", *_rooms()]
+    return frozenset(
+        f"{room}.{name}"
+        for room in rooms
+        for name in getattr(importlib.import_module(room), "__all__", ())
+    )
+
+
+def _rooms() -> list[str]:
+    found = pkgutil.walk_packages(groupnoise.__path__, "groupnoise.")
+    return [info.name for info in found if info.ispkg]
 
 
 def _neighbour(name: str, owner: Object) -> str | None:

@@ -84,7 +84,14 @@ CASES = {
     ),
     "rs": Case(
         lambda **s: MaxMatchingRecommender(
-            **{"max_epochs": 3, "dim": 8, "n_negatives": 4, "random_state": 0, **s}
+            **{
+                "normalization": "click",
+                "max_epochs": 3,
+                "dim": 8,
+                "n_negatives": 4,
+                "random_state": 0,
+                **s,
+            }
         ),
         _histories(),
         lambda model: model.scores([["tea"], ["jam", "rye", "ham"]]),

@@ -53,7 +53,13 @@ def run(commands):
 @pytest.fixture(scope="module")
 def fitted():
     return MaxMatchingRecommender(
-        dim=8, max_epochs=20, learning_rate=0.05, window_size=3, candidates="full", random_state=0
+        normalization="click",
+        dim=8,
+        max_epochs=20,
+        learning_rate=0.05,
+        window_size=3,
+        candidates="full",
+        random_state=0,
     ).fit(LOG)
 
 

@@ -40,7 +40,13 @@ def train_recommenders(workers, folder: Path) -> dict[str, list[float]]:
     losses = {}
     for name, settings in RECOMMENDERS.items():
         model = MaxMatchingRecommender(
-            dim=8, n_negatives=30, max_epochs=3, batch_size=119, random_state=1, **settings
+            normalization="click",
+            dim=8,
+            n_negatives=30,
+            max_epochs=3,
+            batch_size=119,
+            random_state=1,
+            **settings,
         )
         model.fit(
             make_histories(),

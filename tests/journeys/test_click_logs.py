@@ -168,6 +168,34 @@ def test_recall_prints_what_it_guessed(tmp_path, groupnoise):
     assert all(line in recalled for line in guessed)
 
 
+@pytest.mark.parametrize(
+    ("learned", "asked"),
+    [
+        (["1", "2", "3", "4", "5", "6x", "7", "8", "9"], ["1", "2", "3", "4", "5"]),
+        (["1", "2", "3", "4", "5", "6", "7", "8", "9"], ["1", "2", "3", "x"]),
+    ],
+    ids=["text, then numbers alone", "numbers, then text"],
+)
+def test_ids_that_are_numbers_in_one_log_and_text_in_another_are_the_same(
+    learned, asked, tmp_path, groupnoise
+):
+    train = [[learned[(user + step) % 9] for step in range(6)] for user in range(40)]
+    new = [[asked[(user + step) % len(asked)] for step in range(4)] for user in range(8)]
+    (tmp_path / "train.csv").write_text(as_text(rows_of(train)))
+    (tmp_path / "new.csv").write_text(as_text(rows_of(new)))
+    for words in (
+        ("fit", "train.csv", "--setting", "rs", "-o", "model", "--quiet", *FITTING),
+        ("evaluate", "model", "new.csv", "--setting", "rs"),
+        ("predict", "model", "new.csv", "--setting", "rs", "-o", "predicted.jsonl", "--top", 9),
+        ("export", "model", "--output", "artifact"),
+        ("recall", "artifact", "--histories", "new.csv", "--output", "recalled.jsonl", "--top",
+         9, "--quiet"),
+    ):  # fmt: skip
+        code, out, said = groupnoise(*words)
+        assert code == 0, f"{words[0]}: {said}{out}"
+    assert is_alike(tmp_path / "predicted.jsonl", tmp_path / "recalled.jsonl")
+
+
 @pytest.mark.parametrize("length", [129, 500, 1000])
 def test_a_long_item_id_survives_the_whole_journey(length, tmp_path, groupnoise):
     histories = shop_histories(30)

@@ -1,6 +1,7 @@
 """`evaluate` never scores what was trained on without saying so."""
 
 import json
+import re
 
 import pytest
 
@@ -45,14 +46,32 @@ def test_other_data_is_scored_whole(command, trained):
     setting, path, _ = trained
     lines = path.read_text().splitlines()
     other = path.with_name("other.csv")
-    other.write_text("\n".join(lines[: 2 * len(lines) // 3]) + "\n")
+    new = [line.replace("b0", "c0").replace("u", "v") for line in lines[1:]]
+    if setting != "rs":  # other numbers
+        new = [re.sub(r"\d\.\d", lambda found: f"{found[0]}7", line) for line in new]
+    other.write_text("\n".join([lines[0], *new[: 2 * len(new) // 3]]) + "\n")
     judged = judge(command, other, setting)
     assert judged["on"] == "all"
-    assert judged["trained_on"] is None
+    assert judged["trained_on"] == 0
+    printed = command("evaluate", "model", other.name, "--setting", setting).out
+    assert "none of them trained on" in printed
     refused = command(
         "evaluate", "model", other.name, "--setting", setting, "--on", "held-out", code=2
     )
     assert "held out" in refused.err
+
+
+def test_a_part_of_the_training_data_is_recognised_group_by_group(command, trained):
+    setting, path, _ = trained
+    lines = path.read_text().splitlines()
+    part = path.with_name("part.csv")
+    part.write_text("\n".join(lines[: 2 * len(lines) // 3]) + "\n")
+    judged = judge(command, part, setting)
+    assert judged["on"] == "all"
+    # All but what was held out, and perhaps the group that the cut went through.
+    assert 0.7 * judged["groups"] < judged["trained_on"] < judged["groups"]
+    printed = command("evaluate", "model", part.name, "--setting", setting).out
+    assert f"{judged['trained_on']} of them trained on" in printed
 
 
 def test_a_model_that_held_nothing_out_says_so(command, trained):

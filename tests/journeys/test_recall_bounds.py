@@ -15,7 +15,12 @@ from groupnoise.clicks.baselines import ItemCFRecommender
 def shop(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shop")
     model = MaxMatchingRecommender(
-        dim=8, max_epochs=2, n_negatives=8, learning_rate=0.05, random_state=0
+        normalization="click",
+        dim=8,
+        max_epochs=2,
+        n_negatives=8,
+        learning_rate=0.05,
+        random_state=0,
     ).fit(shop_histories())
     model.save(folder / "model")
     model.export(folder / "artifact")
@@ -119,7 +124,12 @@ def test_load_model_opens_ours_and_baselines(tmp_path):
 @pytest.mark.parametrize("window", [5, 3])
 def test_help_and_answers_say_how_many_clicks_are_used(window, tmp_path, groupnoise):
     model = MaxMatchingRecommender(
-        dim=8, max_epochs=1, n_negatives=8, window_size=window, random_state=0
+        normalization="click",
+        dim=8,
+        max_epochs=1,
+        n_negatives=8,
+        window_size=window,
+        random_state=0,
     ).fit(shop_histories())
     model.export(tmp_path / "artifact")
     write_log(tmp_path / "asked.csv", shop_histories(3))

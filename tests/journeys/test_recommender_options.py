@@ -17,6 +17,7 @@ from groupnoise.clicks.baselines import CooccurrenceRecommender, ItemCFRecommend
 from groupnoise.recall import RecallOptions, open_artifact
 
 TINY = {
+    "normalization": "click",
     "dim": 8,
     "max_epochs": 3,
     "batch_size": 64,
@@ -28,6 +29,8 @@ TINY = {
 """Large steps from far apart: vectors of some length, so that every option has a say."""
 
 OPTIONS = {
+    "normalization": ["click", "auto"],
+    "linear": [None],
     "dim": [3],
     "shared": [False],
     "item_bias": [False],
@@ -57,13 +60,24 @@ OPTIONS = {
     "n_members": [2],
     "random_state": [7],
 }
-NOT_ABOUT_ANSWERS = {"on_epoch"}
+HISTORY = {"normalization": "history", "shared": False, "weight_decay": 0.5, "linear": None}
+"""Added evidence, with nothing left to decide."""
+NOT_ABOUT_ANSWERS = {"on_epoch", "budget"}
 NEEDED_BESIDE = {
     "temperature": {"selection": "tempered"},
     "top_k": {"selection": "top_k"},
     "corrected": {"candidates": "in_batch"},
 }
 TOGETHER = [
+    HISTORY,
+    {**HISTORY, "scope": "last"},
+    {**HISTORY, "window_size": 3, "init": "random", "candidates": "full"},
+    {
+        **HISTORY,
+        "shared": True,
+        "linear": {"together": (1.0, 30.0, 0.3), "following": (2.0, 5.0, 0)},
+    },
+    {"normalization": "history"},
     {"weighting": "contrastive", "similarity": "neg_kl"},
     {"weighting": "contrastive", "scope": "last"},
     {"weighting": "contrastive", "n_members": 2, "shared": False},
@@ -91,13 +105,20 @@ def service(tmp_path_factory):
         yield client, folder / "artifact"
 
 
+def settings(case):
+    """Return the small model of a case; added evidence has no random start to speak of."""
+    small = {name: value for name, value in TINY.items() if name != "init_std"}
+    is_history = {**TINY, **case}["normalization"] != "click"
+    return {**(small if is_history else TINY), **case}
+
+
 def named(case):
     return ", ".join(f"{name}={value}" for name, value in case.items())
 
 
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_a_model_answers_alike_wherever_it_is_asked(case, tmp_path, groupnoise, service):
-    model = MaxMatchingRecommender(**{**TINY, **case}).fit(shop_histories())
+    model = MaxMatchingRecommender(**settings(case)).fit(shop_histories())
     asked = asked_histories()
     ids, scores = model.recommend(asked, top=8)
 
@@ -133,7 +154,7 @@ def test_a_model_answers_alike_wherever_it_is_asked(case, tmp_path, groupnoise, 
 
 @pytest.mark.parametrize("case", [{}, *TOGETHER, {"scope": "last"}], ids=named)
 def test_an_answer_does_not_depend_on_who_else_asks(case):
-    model = MaxMatchingRecommender(**{**TINY, **case}).fit(shop_histories())
+    model = MaxMatchingRecommender(**settings(case)).fit(shop_histories())
     asked = asked_histories()
     together, scores = model.recommend(asked, top=8)
     for row, history in enumerate(asked):
@@ -158,7 +179,7 @@ def test_a_baseline_of_neighbours_answers_alike_from_an_artifact(baseline, scope
 
 @pytest.mark.parametrize("case", [{}, *TOGETHER, {"scope": "last"}], ids=named)
 def test_the_full_ranking_counts_what_recommend_shows(case):
-    model = MaxMatchingRecommender(**{**TINY, **case}).fit(shop_histories())
+    model = MaxMatchingRecommender(**settings(case)).fit(shop_histories())
     groups, _ = model_groups(model)
     ranks = rank_targets(model, groups, model.n_items_, "full")
     ids, _ = model.recommend([model.items_[group].tolist() for group in groups], top=40)

@@ -217,7 +217,8 @@ def _cross_fitted(
     on_progress: ProgressCallback | None,
 ) -> Iterator[tuple[Any, IntArray]]:
     """Yield a fitted clone and the rows it has not seen, fold by fold."""
-    fold = _folds(source.strata, n_folds, random_state)
+    clusters = getattr(source, "clusters", None)
+    fold = _folds(source.strata, n_folds, random_state, clusters)
     for number in range(n_folds):
         held_out = np.flatnonzero(fold == number)
         fitted = source.fit(model, np.flatnonzero(fold != number))
@@ -227,8 +228,22 @@ def _cross_fitted(
         yield fitted, held_out
 
 
-def _folds(strata: IntArray, n_folds: int, random_state: RandomState) -> IntArray:
-    """Return the fold of each row; every stratum is spread over all folds evenly."""
+def _folds(
+    strata: IntArray, n_folds: int, random_state: RandomState, clusters: Any = None
+) -> IntArray:
+    """Return the fold of each row; every stratum is spread over all folds evenly.
+
+    Rows of one cluster, such as the bags of a patient, share a fold.
+    """
+    if clusters is not None:
+        _, first, codes = np.unique(clusters, return_index=True, return_inverse=True)
+        if len(first) < n_folds:
+            raise DataError(
+                f"{n_folds} folds were asked for, but there are only {len(first)} patients; ask "
+                "for fewer with n_folds (--folds)."
+            )
+        of_cluster: IntArray = _folds(strata[first], n_folds, random_state)
+        return of_cluster[codes]
     order = generator_from(random_state).permutation(len(strata))
     by_stratum = order[np.argsort(strata[order], kind="stable")]
     fold = np.empty(len(strata), dtype=np.int64)

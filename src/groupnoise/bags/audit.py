@@ -36,6 +36,7 @@ class BagSource:
         self.group_counts: IntArray = dataset.labels.sum(axis=1, dtype=np.int64)
         self.object_counts: IntArray = dataset.bags.sizes
         self.strata: IntArray = dataset.labels.argmax(axis=1)
+        self.clusters = dataset.patients
 
     def __len__(self) -> int:
         return len(self.dataset.bags)

@@ -29,6 +29,12 @@ def describe_bags(dataset: BagDataset) -> Description:
         "instances per bag, mean": float(sizes.mean()),
         "labels per bag, mean": float(dataset.labels.sum(axis=1).mean()),
     }
+    if dataset.patients is not None:
+        draft.facts["patients"] = len(np.unique(dataset.patients))
+    if dataset.split is not None:
+        draft.facts["bags to train on"] = int((dataset.split == "train").sum())
+    if dataset.coordinate_names is not None:
+        draft.facts["coordinates per instance"] = len(dataset.coordinate_names)
     draft.histograms += [
         histogram_of_sizes("Instances per bag", sizes),
         histogram_of_classes("Bags per class", n_bags_of, names),

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.bags.bag_folder import holds_bag_files, read_bag_folder
 from groupnoise.bags.sival import load_amil
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.cells import (
     number_ids,
     read_id_cells,
@@ -36,6 +37,9 @@ def read_bags(
     features: str | Sequence[str] | None = None,
     truth: str | None = None,
     label_separator: str | None = None,
+    labels: Any = None,
+    patient: str | None = None,
+    split: str | None = None,
     name: str | None = None,
     report: Report | None = None,
     feature_names: Sequence[str] | None = None,
@@ -49,7 +53,8 @@ def read_bags(
     source : str, Path or frame
         CSV, TSV, Parquet, Arrow, JSON lines (a file, a folder, a glob, an address), `.npz`,
         `.mat`, a folder of AMIL `.names` and `.data` files, or a frame of pandas, polars or
-        pyarrow.
+        pyarrow. Or a folder with one `.h5`, `.pt`, `.npy`, `.npz` or `.csv` per bag, or one `.h5`
+        with a group per bag, and `labels`.
     group : str, optional
         The column of bag ids, text or whole numbers; rows of a bag need not be adjacent.
     label : str or list of str, optional
@@ -62,6 +67,13 @@ def read_bags(
         The column of the true class of each instance; empty, -1 or 'background' where none.
     label_separator : str, optional
         What joins the labels of a bag in one cell; guessed.
+    labels : str, Path or frame, optional
+        For one file per bag: the table of bag ids and labels, whose columns `group`, `label`,
+        `patient` and `split` name. By default `labels.csv` in the folder.
+    patient : str, optional
+        The column of `labels` that says whom a bag comes from: no hold-out parts their bags.
+    split : str, optional
+        The column of `labels` that says train, validation or test.
     name : str, optional
         What to call the set; by default the file's name.
     report : callable, optional
@@ -84,6 +96,13 @@ def read_bags(
     if stored is not None:
         return stored
     tell = report or say_nothing
+    if holds_bag_files(source, labels):
+        return read_bag_folder(
+            source, labels=labels, group=group, label=label, features=features, patient=patient,
+            split=split, label_separator=label_separator, name=name, report=tell,
+            feature_names=feature_names, labels_needed=labels_needed,
+        )  # fmt: skip
+    _check_no_label_table(source, labels, patient, split)
     if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):
         tell(f"read {source} as AMIL: one .names and one .data file per class")
         return load_amil(name=name or Path(source).name, folder=source)
@@ -96,6 +115,17 @@ def read_bags(
         data, name or data.name, group, label, features, truth, label_separator, tell,
         feature_names, labels_needed,
     )  # fmt: skip
+
+
+def _check_no_label_table(source: Any, labels: Any, patient: Any, split: Any) -> None:
+    given = {"labels": labels, "patient": patient, "split": split}
+    for part, value in given.items():
+        if value is not None:
+            raise MissingColumnError(
+                f"{source} is not a folder with a file per bag, so it takes no `{part}` "
+                f"(--{part}).",
+                part,
+            )
 
 
 def _bags_from_table(

@@ -73,36 +73,59 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
 
     Parameters
     ----------
-    encoder : {"identity", "linear", "mlp"} or nn.Module
+    encoder : {"identity", "linear", "mlp"} or nn.Module, default="mlp"
         f. A module of your own maps (n, ...) to (n, dim).
-    hidden : int or sequence of int
+    hidden : int or sequence of int, default=(256,)
         Hidden widths of "mlp".
-    dim : int
+    dim : int, default=64
         Width of the vectors; "identity" takes that of the features.
-    dropout : float
+    dropout : float, default=0.3
         Dropout of "mlp".
-    scaling : {"standard", "l2", "power", "none"}
+    scaling : {"standard", "l2", "power", "none"}, default="standard"
         Scaling of the features, learned from the training bags.
-    pooling : float
+    pooling : float, default=2.0
         Temperature at which the instances of a bag speak for a label: towards 0 the best alone,
         at 1 one softmax over all pairs, above 1 more and more all of them.
-    selection, temperature, top_k
-        How a bag's score comes from its pairs; see
-        :func:`groupnoise.core.make_selection`.
-    weighting, weighting_strength, similarity, similarity_scale
-        Group weighting of the instances; see :func:`groupnoise.core.make_weighting`.
-    class_weight : "balanced", mapping of label to weight, or None
+    selection : {"max", "marginal", "tempered", "top_k", "all"} or Selection, default="marginal"
+        How the score of a group comes from the scores of its objects; "max" is the paper's.
+    temperature : float or (start, end), default=(1.0, 0.5)
+        Of "tempered" selection: constant, or from the first value to the second over the
+        training.
+    top_k : int, default=2
+        Number of objects that "top_k" averages over.
+    weighting : {"sigmoid", "contrastive"}, Weighting or None, default="sigmoid"
+        Form of the group weighting: the paper's, that of the authors' code, or none.
+    weighting_strength : float, default=0.0
+        Lambda: multiplies the log of the group weights. 1 is the paper's, 0 leaves them
+        out.
+    similarity : {"dot", "neg_kl"} or Similarity, default="neg_kl"
+        S of Eq. 5, by which the objects of a group are compared.
+    similarity_scale : float, default=1.0
+        Multiplies S.
+    class_weight : "balanced", mapping of label to weight, or None, default=None
         How much the bags of each class count; a bag counts as the mean of its candidates.
-    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep
-        See :class:`groupnoise.training.TrainingPlan`.
-    n_members : int
+    max_epochs : int, default=60
+        Passes over the data.
+    batch_size : int, default=32
+        Groups per step.
+    learning_rate : float, default=0.003
+        Adam's step size.
+    weight_decay : float, default=0.0
+        Decoupled weight decay: weights shrink by learning_rate * weight_decay each step.
+    schedule : {"constant", "cosine", "linear"}, default="cosine"
+        Path of the learning rate over the training; all but "constant" end at zero.
+    patience : int or None, default=None
+        Stop after so many epochs without a better validation value; None never stops early.
+    keep : {"best", "last"}, default="last"
+        Weights to end with where `fit` is given a `validate`.
+    n_members : int, default=1
         How many models are trained from different initial weights; their probabilities are
         averaged. An encoder of your own has one set of initial weights, so it takes one member.
-    mixed_precision : bool
+    mixed_precision : bool, default=False
         Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
     on_epoch : callable, optional
         Called with a record after each epoch.
-    random_state : int, generator or None
+    random_state : int, generator or None, default=None
         Decides all randomness.
 
     Attributes
@@ -186,7 +209,18 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
 
     @classmethod
     def paper(cls, **overrides: Any) -> MaxMatchingMIPLClassifier:
-        """Return the paper's objective carried over to pairs: linear, max selection, lambda 1."""
+        """Return the paper's objective carried over to pairs: linear, max selection, lambda 1.
+
+        Parameters
+        ----------
+        **overrides : Any
+            Parameters to set on top.
+
+        Returns
+        -------
+        MaxMatchingMIPLClassifier
+            Not fitted.
+        """
         settings = {
             "encoder": "identity",
             "pooling": 1.0,
@@ -227,6 +261,11 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
             The processes that share this training; by default this one trains alone.
         checkpoint : Checkpoints, optional
             Where the training saves itself while it runs, and goes on from after an interruption.
+
+        Returns
+        -------
+        MaxMatchingMIPLClassifier
+            The classifier itself.
         """
         if is_auto(self.weighting_strength) or is_auto(self.temperature):
             raise ParameterError(
@@ -296,6 +335,18 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         """Return log P(label | bag), shape (n_bags, n_classes).
 
         A plain matrix is read as bags of one, so single instances can be asked as well.
+
+        Parameters
+        ----------
+        bags : Groups, sequence of arrays, or array
+            As in :meth:`fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Log-probabilities, in the order of `classes_`.
         """
         parts = []
         with torch.no_grad():
@@ -306,17 +357,56 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         return result
 
     def predict_proba(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
-        """Return P(label | bag), shape (n_bags, n_classes); rows sum to one."""
+        """Return P(label | bag), shape (n_bags, n_classes); rows sum to one.
+
+        Parameters
+        ----------
+        bags : Groups, sequence of arrays, or array
+            As in :meth:`fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
         return np.exp(self.predict_log_proba(bags, groups=groups))
 
     def predict(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the label of each bag, shape (n_bags,)."""
+        """Return the label of each bag, shape (n_bags,).
+
+        Parameters
+        ----------
+        bags : Groups, sequence of arrays, or array
+            As in :meth:`fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Labels.
+        """
         best = self.predict_log_proba(bags, groups=groups).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the label of each bag: :meth:`predict` under the name all bag classifiers have."""
+        """Return the label of each bag: :meth:`predict` under the name all bag classifiers have.
+
+        Parameters
+        ----------
+        bags : Groups, sequence of arrays, or array
+            As in :meth:`fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Labels.
+        """
         return self.predict(bags, groups=groups)
 
     def select(self, bags: Any, candidates: Any, *, groups: ArrayLike | None = None) -> ChosenPairs:
@@ -324,8 +414,17 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
 
         Parameters
         ----------
-        bags, candidates, groups
+        bags : Groups, sequence of arrays, or array
             As in :meth:`fit`.
+        candidates : array-like, sparse matrix or sequence of n_bags sets
+            Candidate labels of each bag, in any form :meth:`fit` takes.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        ChosenPairs
+            One pair per bag.
         """
         batches = list(self._batches(bags, groups))
         indicator = self._read_candidates(candidates, sum(map(len, batches)), groups)
@@ -343,7 +442,22 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
     def disambiguate(
         self, bags: Any, candidates: Any, *, groups: ArrayLike | None = None
     ) -> NDArray[Any]:
-        """Return the best of the candidate labels of each bag, shape (n_bags,)."""
+        """Return the best of the candidate labels of each bag, shape (n_bags,).
+
+        Parameters
+        ----------
+        bags : Groups, sequence of arrays, or array
+            As in :meth:`fit`.
+        candidates : array-like, sparse matrix or sequence of n_bags sets
+            Candidate labels of each bag, in any form :meth:`fit` takes.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Labels.
+        """
         log_proba = self.predict_log_proba(bags, groups=groups)
         indicator = self._read_candidates(candidates, len(log_proba), groups)
         best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
@@ -351,7 +465,22 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         return labels
 
     def score(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> float:
-        """Return the accuracy for true bag labels, the covering rate for candidate labels."""
+        """Return the accuracy for true bag labels, the covering rate for candidate labels.
+
+        Parameters
+        ----------
+        bags : Groups, sequence of arrays, or array
+            As in :meth:`fit`.
+        y : array-like
+            True labels, or candidate labels in any form :meth:`fit` takes.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
         best = self.predict_log_proba(bags, groups=groups).argmax(axis=1)
         if groups is None:
             return float(answered_right(self.classes_[best], y, self.classes_).mean())

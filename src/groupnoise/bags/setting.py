@@ -34,13 +34,15 @@ class BagSetting(Setting[BagDataset]):
     name = "mil"
     units = "bags"
     object_name = "instance"
-    column_options = ("group", "label", "truth", "features", "label_separator")
+    column_options = (
+        "group", "label", "labels", "patient", "split", "truth", "features", "label_separator"
+    )  # fmt: skip
     models = ("predict_bags",)
     # An audit asks which instances match nothing, so they get somewhere to go.
     audit_parameters: ClassVar[dict[str, Any]] = {"background": True, "absent_strength": 1.0}
 
     def read(self, source: Any, *, report: Report | None = None, **options: Any) -> BagDataset:
-        """Read bags from a table with one row per instance, or from arrays."""
+        """Read bags from a table with one row per instance, from arrays or from a file per bag."""
         return read_bags(source, report=report, **options)
 
     def n_groups(self, dataset: BagDataset) -> int:
@@ -52,8 +54,14 @@ class BagSetting(Setting[BagDataset]):
         return subset_bags(dataset, rows)
 
     def hold_out(self, dataset: BagDataset, share: float, seed: int) -> IntArray:
-        """Return bags to keep out of training, never the last one of a class."""
-        return draw_held_out(dataset.labels, share, seed)
+        """Return bags to keep out of training, never the last one of a class.
+
+        Where the source has a split, all that is not for training; bags of a patient together.
+        """
+        if dataset.split is not None:
+            held_out: IntArray = np.flatnonzero(dataset.split != "train")
+            return held_out
+        return draw_held_out(dataset.labels, share, seed, clusters=dataset.patients)
 
     def without(self, dataset: BagDataset, rows: IntArray) -> BagDataset:
         """Return the other bags."""
@@ -81,6 +89,14 @@ class BagSetting(Setting[BagDataset]):
             "label": fitted.classes_[best].tolist(),
             "probability": [float(row[k]) for row, k in zip(probabilities, best, strict=True)],
         }
+        if dataset.source_rows is None and dataset.columns is not None:
+            # In a file per bag, rows are counted in each of them.
+            columns["row"] = (rows - dataset.bags.offsets[dataset.bags.group_of_object]).tolist()
+        if dataset.coordinates is not None and dataset.coordinate_names is not None:
+            for name, values in zip(
+                dataset.coordinate_names, dataset.coordinates[order].T, strict=True
+            ):
+                columns[name] = values.tolist()
         return Answers(columns, rows[order])
 
     def describe(self, dataset: BagDataset) -> Description:
@@ -113,6 +129,11 @@ class BagSetting(Setting[BagDataset]):
         """Yield instances, bags and labels."""
         yield from (dataset.bags.objects, dataset.bags.offsets, dataset.labels)
         yield dataset.class_names
+
+    def group_content(self, dataset: BagDataset, row: int) -> bytes:
+        """Return the instances and the labels of a bag."""
+        names = [dataset.class_names[label] for label in np.flatnonzero(dataset.labels[row])]
+        return "\0".join(names).encode() + np.asarray(dataset.bags[row], np.float64).tobytes()
 
     def class_names(self, dataset: BagDataset) -> list[str]:
         """Return the names of the bag labels."""

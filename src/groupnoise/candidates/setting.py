@@ -128,6 +128,11 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         """Yield rows and candidates."""
         yield from (dataset.features, dataset.candidates, dataset.class_names)
 
+    def group_content(self, dataset: PartialLabelDataset, row: int) -> bytes:
+        """Return the features and the candidates of a row."""
+        names = [dataset.class_names[label] for label in np.flatnonzero(dataset.candidates[row])]
+        return "\0".join(names).encode() + np.asarray(dataset.features[row], np.float64).tobytes()
+
     def class_names(self, dataset: PartialLabelDataset) -> list[str]:
         """Return the names of the candidate labels."""
         return dataset.class_names

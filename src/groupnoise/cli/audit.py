@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, reads_data
-from groupnoise.core.arrays import ProgressCallback
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.audit.attachments import Attachments
     from groupnoise.audit.issues import GroupIssues
     from groupnoise.cli.sources import Found
+    from groupnoise.core.arrays import ProgressCallback
 
 DEFAULT_FOLDS = 5
 

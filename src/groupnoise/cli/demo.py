@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from groupnoise.cli.options import SETTINGS
-from groupnoise.core.checks import check_choice
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -80,6 +79,8 @@ def demo(
 
     Needs no download and takes about two minutes on two cores.
     """
+    from groupnoise.core.checks import check_choice
+
     chosen_seeds = parse_seeds(seeds or (QUICK_SEEDS if quick else DEFAULT_SEEDS))
     wanted = list(dict.fromkeys(settings.split(",")))
     for setting in wanted:

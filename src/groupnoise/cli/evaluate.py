@@ -58,6 +58,8 @@ def evaluate(
     trained_on = None
     if held_out is not None:
         trained_on = 0 if rows is not None else result.counts["groups"] - len(held_out)
+    elif record is not None:
+        trained_on = record.n_trained_among(found.setting, found.dataset)
     if as_json:
         about = {"model": str(model), "data": found.dataset.name, "on": part}
         answer = {**about, "trained_on": trained_on, **as_record(result)}
@@ -94,11 +96,11 @@ def _about_groups(
     groups = f"{found.dataset.name}: {result.counts['groups']} {found.setting.units}"
     if part == "held-out":
         return f"{groups}, held out of training"
-    if trained_on is not None:
-        return f"{groups}, {trained_on} of them trained on"
-    if record is None:
+    if trained_on is None or record is None:
         return f"{groups}; the model does not say what it was trained on"
-    return f"{groups}, not the data that the model was trained on ({record.name})"
+    if trained_on:
+        return f"{groups}, {trained_on} of them trained on"
+    return f"{groups}, none of them trained on"
 
 
 def _show(result: Evaluation) -> None:

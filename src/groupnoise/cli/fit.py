@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, reads_data
-from groupnoise.core.arrays import ProgressCallback
 from groupnoise.exceptions import ParameterError, TrainingStopped
 from groupnoise.training.distributed.environment import is_first, is_worker, n_restarts
 
 if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
+    from groupnoise.core.arrays import ProgressCallback
     from groupnoise.io.training_record import TrainingRecord
     from groupnoise.training.checkpoints import Checkpoints
     from groupnoise.training.workers import Workers
@@ -157,6 +157,10 @@ def fit(
     validation: Annotated[
         float, typer.Option(help="Share of the groups kept out of training, for `evaluate`.")
     ] = 0.1,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="Time to choose settings in: 90s, 2m, 1h.", show_default="auto"),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides all randomness.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     checkpoint: Annotated[
@@ -203,7 +207,8 @@ def fit(
     checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume)
     if out_of_core is not None and method != "max-matching":
         raise ParameterError(f"--out-of-core goes with max-matching; {method} trains in memory.")
-    make_estimator = partial(_make_estimator, method, param or [], paper, seed)
+    pairs = [*(param or []), *([f"budget={budget}"] if budget is not None else [])]
+    make_estimator = partial(_make_estimator, method, pairs, paper, seed)
     with explaining_lack_of_memory(data, out_of_core):
         if out_of_core is None:
             found = find_data(data, options)
@@ -219,7 +224,7 @@ def fit(
             training = cut_on_disk(found.dataset, estimator, out_of_core, held_out, quiet)
         # Held until the checkpoints are gone, or another training would find them finished.
         with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
-            with _progress(quiet or team.rank > 0) as show:
+            with _progress(quiet or team.rank > 0) as show, _without_known_warnings(estimator):
                 found.setting.fit(
                     estimator,
                     training,
@@ -230,17 +235,11 @@ def fit(
             if team.rank > 0:
                 return
             estimator.save(output)
-            record = TrainingRecord(
-                name=found.dataset.name,
-                setting=found.setting.name,
-                fingerprint=found.setting.fingerprint(found.dataset),
-                n_groups=found.setting.n_groups(found.dataset),
-                held_out=held_out.tolist(),
-                options=found.options,
-            )
+            record = TrainingRecord.of(found.setting, found.dataset, held_out, found.options)
             write_training_record(output, record)
             if checkpoints is not None:
                 checkpoints.clear()
+    _show_decisions(estimator, quiet)
     typer.echo(f"{method} on {found.dataset.name}: saved to {output}{_about(record, found)}")
 
 
@@ -350,6 +349,36 @@ def _progress(quiet: bool) -> Iterator[ProgressCallback]:
             )
 
         yield show
+
+
+@contextmanager
+def _without_known_warnings(estimator: Any) -> Iterator[None]:
+    """Pass on what a training warns of, except what its decisions say anyway."""
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    known = getattr(getattr(estimator, "decisions_", None), "warnings", ())
+    for each in caught:
+        if str(each.message) not in known:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
+def _show_decisions(estimator: Any, quiet: bool) -> None:
+    """Say what the training decided by itself; warnings are said even where it is to be quiet."""
+    decisions = getattr(estimator, "decisions_", None)
+    if decisions is None:
+        return
+    if quiet:
+        for sentence in decisions.warnings:
+            typer.echo(f"warning: {sentence}", err=True)
+        return
+    from rich.console import Console
+
+    from groupnoise.decisions.render import render_decisions
+
+    Console(highlight=False).print(render_decisions(decisions))
 
 
 def _about(record: TrainingRecord, found: Found) -> str:

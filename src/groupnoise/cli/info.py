@@ -16,6 +16,8 @@ EXTRAS = {
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "plots": ("matplotlib", "PIL"),
     "fetch": ("pooch",),
+    "h5": ("h5py",),
+    "images": ("PIL",),
     "ray": ("ray",),
 }
 CORE = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")

@@ -36,6 +36,9 @@ COLUMNS = {
     "group": _option(Word, "mil: column of bag ids."),
     "label": _option(Word, "mil: column of bag labels, or a pattern of 0/1 columns."),
     "candidates": _option(Word, "pll: column of candidate labels, or a pattern of 0/1 columns."),
+    "labels": _option(Word, "mil: table of bag labels, where DATA has one file per bag."),
+    "patient": _option(Word, "mil: column of the label table whose bags stay together."),
+    "split": _option(Word, "mil: column of the label table that says train or test."),
     "truth": _option(Word, "mil, pll: column of the right labels."),
     "features": _option(Word, "mil, pll: feature columns, as a list or a pattern like 'f*'."),
     "label_separator": _option(Word, "mil, pll: what joins several labels in a cell."),
@@ -81,12 +84,25 @@ class DataOptions:
 def reads_data(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options about DATA; it gets them as one `options: DataOptions`.
 
-    Options that the command declares itself under the same name are its own.
+    Options that the command declares itself under the same name are its own; one that declares
+    `setting` itself reads files alone.
     """
+    declares_setting = "setting" in inspect.signature(command).parameters
+    where = {} if declares_setting else WHERE
+    return _with_options(command, {**where, **COLUMNS, **FORM})
+
+
+def reads_clicks(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options about a click log, as one `options: DataOptions`."""
+    columns = {name: COLUMNS[name] for name in ("user", "item", "time", "rating", "min_rating")}
+    return _with_options(command, {**columns, **FORM})
+
+
+def _with_options(command: Callable[..., Any], offered: dict[str, Any]) -> Callable[..., Any]:
+    """Return a command whose signature has further options, which it gets as `options`."""
     signature = inspect.signature(command, eval_str=True)
     own = {name: p for name, p in signature.parameters.items() if name != "options"}
-    where = {} if "setting" in own else WHERE  # a command of its own only reads files
-    shared = {name: kind for name, kind in {**where, **COLUMNS, **FORM}.items() if name not in own}
+    shared = {name: kind for name, kind in offered.items() if name not in own}
 
     @functools.wraps(command)
     def run(**given: Any) -> Any:
@@ -99,19 +115,14 @@ def reads_data(command: Callable[..., Any]) -> Callable[..., Any]:
         )
         return command(**given, options=options)
 
-    parameters = [
-        *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.values()),
-        *(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-            for name, kind in shared.items()
-        ),
+    only_by_name = inspect.Parameter.KEYWORD_ONLY
+    parameters = [p.replace(kind=only_by_name) for p in own.values()]
+    parameters += [
+        inspect.Parameter(name, only_by_name, default=None, annotation=kind)
+        for name, kind in shared.items()
     ]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {
-        **{name: p.annotation for name, p in own.items()},
-        **shared,
-        "return": None,
-    }
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
 
 

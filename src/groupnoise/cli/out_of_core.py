@@ -72,7 +72,7 @@ def cut_on_disk(
         windows = windows_on_disk(
             dataset.histories,
             folder / "windows",
-            size=estimator.window_size,
+            size=estimator.group_size,
             min_size=estimator.min_window,
             held_out=held_out,
             wait=not is_first(),

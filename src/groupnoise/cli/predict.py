@@ -70,7 +70,7 @@ def _columns_to_keep(found: Found, wanted: Sequence[str]) -> dict[str, list[Any]
     from groupnoise.io.columns import match_columns
     from groupnoise.io.feature_columns import is_id_name
 
-    if not wanted and (not found.is_file or found.dataset.columns is None):
+    if not wanted and (not found.is_file or found.dataset.source_rows is None):
         return {}
     table = found.table()
     names = table.frame.columns

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from groupnoise.cli.options import DataOptions, reads_clicks
+
 if TYPE_CHECKING:
     from groupnoise.recall.batch import BatchProgress
 
 
+@reads_clicks
 def recall(
     artifact: Annotated[Path, typer.Argument(help="Folder written by `groupnoise export`.")],
     histories: Annotated[
@@ -22,6 +25,7 @@ def recall(
         ),
     ],
     output: Annotated[Path, typer.Option(help="Where to write: .parquet, .csv or .jsonl.")],
+    options: DataOptions,
     top: Annotated[int, typer.Option(help="Items per history.")] = 100,
     scope: Annotated[
         str | None,
@@ -43,21 +47,6 @@ def recall(
     threads: Annotated[
         int | None, typer.Option(help="Blocks answered at a time; one per core by default.")
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Column of user ids.")] = None,
-    item: Annotated[str | None, typer.Option(help="Column of item ids.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column that orders clicks.")] = None,
-    rating: Annotated[str | None, typer.Option(help="Column of ratings.")] = None,
-    min_rating: Annotated[float | None, typer.Option(help="Leave out rows rated below.")] = None,
-    separator: Annotated[
-        str | None, typer.Option(help="What stands between cells of text.")
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Whether text begins with column names."),
-    ] = None,
-    format: Annotated[
-        str | None, typer.Option(help="Format, if the suffix does not say it.")
-    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
     """Recall items for every history of a file; a stopped run goes on with --resume."""
@@ -68,7 +57,7 @@ def recall(
     from groupnoise.recall.batch import recall_file
     from groupnoise.recall.options import RecallOptions
 
-    options = RecallOptions(
+    wanted = RecallOptions(
         top=top,
         scope=scope,
         exclude_seen=exclude_seen,
@@ -87,19 +76,12 @@ def recall(
             model,
             histories,
             output,
-            options,
+            wanted,
             resume=resume,
             n_threads=threads,
             on_block=show,
             report=partial(typer.echo, err=True),
-            user=user,
-            item=item,
-            time=time,
-            rating=rating,
-            min_rating=min_rating,
-            format=format,
-            separator=separator,
-            header=header,
+            **options.given,
         )
     rate = done.n_histories / max(done.seconds, 1e-9)
     typer.echo(

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from groupnoise.exceptions import ParameterError
@@ -77,6 +76,8 @@ def write_demo(folder: Path) -> tuple[Path, Path]:
 
 def _example(shop: ClickDataset) -> list[Any]:
     """Return the ids of the first run of clicks with one stray click among one interest's."""
+    import numpy as np
+
     categories = np.array(shop.categories)
     is_stray = np.asarray(shop.is_stray)
     for user in range(len(shop.histories)):

@@ -59,7 +59,7 @@ class Found:
                 f"{self.source} is no file of your own, so it has no further columns."
             )
         source = find_source(self.source, format=self.options.get("format"))
-        if source.format in ARRAY_FORMATS:
+        if source.format in ARRAY_FORMATS or self.dataset.source_rows is None:
             raise ParameterError(f"{self.source} holds arrays, which have no further columns.")
         return read_table(source, **form)
 

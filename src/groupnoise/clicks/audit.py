@@ -129,12 +129,12 @@ class ClickSource:
         lift = self._lift_of(model)
         part = self.dataset.histories.subset(rows)
         clicks = Groups(lift.known_items[part.objects], part.offsets)
-        support = lift.support(clicks, reach=2 * model.window_size)
+        support = lift.support(clicks, reach=2 * model.group_size)
         noise = 1.0 / (1.0 + support)
         tally = Tally(clicks.n_objects)
         groups: Columns = {}
         if (clicks.sizes > 1).any():
-            windows = sliding_windows(clicks, model.window_size)
+            windows = sliding_windows(clicks, model.group_size)
             sizes, starts = windows.groups.sizes, windows.groups.offsets[:-1]
             target = clicks.offsets[windows.histories] + windows.positions
             objects = ragged_rows(target - sizes, sizes)
@@ -166,7 +166,7 @@ class ClickSource:
     def _lift_of(self, model: Any) -> ItemLift:
         """Return the lifts of a model, computed once however many blocks it judges."""
         if self._lifts is None or self._lifts[0] is not model:
-            known = model.catalogue_.indices_of(self.dataset.item_ids)
+            known = model.catalogue_.indices_of(model.catalogue_.as_read(self.dataset.item_ids))
             unknown = np.flatnonzero(known < 0)
             if len(unknown):
                 raise UnknownTargetError(

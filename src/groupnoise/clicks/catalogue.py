@@ -102,6 +102,32 @@ class Catalogue:
         place = np.minimum(np.searchsorted(self._sorted, wanted), len(self) - 1)
         return np.where(self._sorted[place] == wanted, self._order[place], -1)
 
+    def as_read(self, ids: ArrayLike) -> NDArray[Any]:
+        """Return ids of a file as this catalogue spells them, to be looked up.
+
+        Whether ids are numbers or text is told from each file by itself: where one id of a log is
+        "7x" all are text, and another log of the same shop may hold whole numbers alone.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n,)
+            Ids as a file holds them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Of the kind of `self.ids`; what cannot be spelt that way becomes an unknown id.
+        """
+        given = _id_array(ids)
+        if given.dtype.kind == self.ids.dtype.kind:
+            return given
+        if self.ids.dtype.kind == "U":
+            return given.astype(np.str_)
+        largest = int(self.ids.max())
+        unknown = largest + 1 if largest < np.iinfo(np.int64).max else int(self.ids.min()) - 1
+        whole = [_whole_number(text) for text in given.tolist()]
+        return np.array([unknown if n is None else n for n in whole], dtype=np.int64)
+
     def index(self, histories: ItemHistories | RaggedIndices) -> IndexedHistories:
         """Return histories as known item indices.
 
@@ -262,6 +288,14 @@ def _id_array(ids: ArrayLike) -> NDArray[Any]:
         f"item ids must be all whole numbers or all strings; got {odd!r} of type "
         f"{type(odd).__name__}."
     )
+
+
+def _whole_number(text: str) -> int | None:
+    """Return the whole number that a text spells, None for '007', '7x' and what is too large."""
+    is_plain = text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 20
+    number = int(text) if is_plain else None
+    fits = number is not None and str(number) == text and -(2**63) <= number < 2**63
+    return number if fits else None
 
 
 def _decoded(text: bytes, offsets: list[int]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,11 +15,15 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from groupnoise.clicks.automatic import Linear, decide_evidence
 from groupnoise.clicks.catalogue import Catalogue, IndexedHistories, ItemHistories
+from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.history_scores import (
     ItemSlices,
     ItemVectors,
+    LogitSlices,
     among_all_clicks,
+    evidence_of_clicks,
     item_slices,
     objective_of_answers,
     queries_of,
@@ -28,7 +33,7 @@ from groupnoise.clicks.history_scores import (
 )
 from groupnoise.clicks.history_windows import large_enough, sliding_windows
 from groupnoise.clicks.recommender import ItemToItemRecommender
-from groupnoise.clicks.scoring import Mixture, ScoringRule
+from groupnoise.clicks.scoring import NORMALIZATIONS, Mixture, ScoringRule
 from groupnoise.clicks.spectral import start_among_neighbours
 from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback, RandomState
 from groupnoise.core.batching import batch_rows, collate
@@ -45,13 +50,69 @@ from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.selection import Selection
 from groupnoise.core.similarity import Similarity
 from groupnoise.core.weighting import Weighting
+from groupnoise.decisions.budget import is_auto, parse_budget
+from groupnoise.decisions.portfolio import Option
+from groupnoise.decisions.record import Decisions
 from groupnoise.decisions.trade_off import WindowTrials
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import MatchingEstimator, ObjectScores, Validate, object_scores
+from groupnoise.training.plan import History
 from groupnoise.training.workers import OneWorker, Workers
 
 EVALUATION_BATCH = 512
+DECISION_SECONDS = 900.0
+"""What a budget of "auto" allows; the portfolio of a usual log takes a fraction of it."""
+
+CLICK_VALUES: dict[str, Any] = {
+    "dim": 128,
+    "shared": True,
+    "window_size": 5,
+    "candidates": "sampled",
+    "n_negatives": 256,
+    "init": "random",
+    "selection": "marginal",
+    "recency": 0.3,
+    "max_epochs": 6,
+    "batch_size": 512,
+    "learning_rate": 5e-3,
+    "weight_decay": 0.2,
+    "n_members": 1,
+}
+"""What "auto" stands for where every click is normalised by itself."""
+CLICK_ONLY: dict[str, Any] = {
+    "item_bias": True,
+    "min_window": 1,
+    "corrected": False,
+    "init_std": 0.05,
+    "selection": "auto",
+    "temperature": (1.0, 0.3),
+    "top_k": 2,
+    "weighting": "sigmoid",
+    "weighting_strength": 1.0,
+    "similarity": "dot",
+    "similarity_scale": 1.0,
+    "recency": "auto",
+    "schedule": "linear",
+    "patience": None,
+    "shuffle_pool": None,
+    "n_members": "auto",
+}
+"""Parameters that added evidence does not have, with their defaults: another value asks for
+clicks that are normalised by themselves."""
+DECIDED = (
+    "dim",
+    "shared",
+    "window_size",
+    "candidates",
+    "n_negatives",
+    "init",
+    "max_epochs",
+    "batch_size",
+    "learning_rate",
+    "weight_decay",
+)
+"""Parameters that are decided on held-out clicks where they are "auto"."""
 
 SCORES_AT_ONCE = 1 << 25
 """Scores, or entries of candidate vectors, held at a time: 128 MB."""
@@ -63,52 +124,92 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
     Objects are clicked items, the target is the next one; f and g are vectors per item, h = f and
     S the dot product (the paper's Table 1, third row).
 
+    Without parameters `fit` decides on held-out clicks how to learn from a log, and says so in
+    `decisions_`. By default the evidence of a whole history is added before it is normalised over
+    the catalogue (:mod:`groupnoise.clicks.evidence`); the paper's groups of a few clicks, each
+    normalised by itself, are `normalization="click"`, which a parameter that only they have
+    (`selection`, `recency`, `weighting` ...) asks for too.
+
     Parameters
     ----------
-    dim : int
-        Width of the vectors.
-    shared : bool
-        Whether f and g share one table; two tables overfit on small logs.
-    item_bias : bool
+    normalization : {"auto", "history", "click"}, default="auto"
+        Whether evidence is added over a history and then normalised, or every click is normalised
+        and then mixed. "auto" is "history" unless a parameter, ready-made windows, workers or
+        checkpoints ask for "click". The values of "auto" below hold for "click"; for "history"
+        they are decided.
+    dim : int or "auto", default="auto"
+        Width of the vectors; "auto" is 128.
+    shared : bool or "auto", default="auto"
+        Whether f and g share one table; "auto" is True.
+    item_bias : bool, default=True
         Whether every item has a bias as a target.
-    window_size : int
-        How many clicks make a group.
-    min_window : int
+    window_size : int or "auto", default="auto"
+        How many of the latest clicks count; "auto" is 5.
+    min_window : int, default=1
         The fewest clicks that make a group; `window_size` keeps full windows alone.
-    scope : {"group", "last"}
-        What a recommendation is made from: the last `window_size` clicks (the paper's MM+), or
-        the last one alone (MM).
-    candidates : {"sampled", "full", "in_batch"}
-        What pair matching normalizes over.
-    n_negatives : int
-        How many items "sampled" draws for a batch.
-    corrected : bool
+    scope : {"group", "last"}, default="group"
+        What a recommendation is made from: all clicks that count (the paper's MM+), or the last
+        one (MM).
+    candidates : {"auto", "sampled", "full", "in_batch"}, default="auto"
+        What a softmax normalises over; "auto" is "sampled".
+    n_negatives : int or "auto", default="auto"
+        How many items "sampled" draws for a batch; "auto" is 256.
+    corrected : bool, default=False
         Whether sampled candidates are corrected for how they were drawn (logQ).
-    init : {"random", "spectral"} or sequence of them
-        Initial vectors: random ones (the paper), or eigenvectors of which items are clicked
-        together. These place a rare item among its neighbours' neighbours, which lifts the top of
-        the whole catalogue; they cost memory for the pairs of items clicked together. Members
-        take the entries of a sequence in turn.
-    init_std : float
-        Deviation of random initial vectors.
-    selection, temperature, top_k
-        How a group's score comes from its clicks; see
-        :func:`groupnoise.core.make_selection`.
-    weighting, weighting_strength, similarity, similarity_scale
+    init : {"auto", "random", "spectral"} or sequence of them, default="auto"
+        Initial vectors: random ones (the paper, and "auto"), or eigenvectors of which items are
+        clicked together. These place a rare item among its neighbours' neighbours, which lifts
+        the top of the whole catalogue; they cost memory for the pairs of items clicked together.
+        Members take the entries of a sequence in turn.
+    init_std : float, default=0.05
+        Standard deviation of random initial vectors.
+    selection : str or Selection, default="auto"
+        How a group's score comes from its clicks; see :func:`groupnoise.core.make_selection`.
+        "auto" is "marginal".
+    temperature : float, sequence or "auto", default=(1.0, 0.3)
+        Of "tempered" selection; "auto" is chosen on held-out groups.
+    top_k : int, default=2
+        Of "top_k" selection.
+    weighting : str, Weighting or None, default="sigmoid"
         Group weighting; see :func:`groupnoise.core.make_weighting`.
-        `weighting_strength="auto"` and `temperature="auto"` are chosen on held-out groups.
-    recency : float
+    weighting_strength : float or "auto", default=1.0
+        Lambda; "auto" is chosen on held-out groups.
+    similarity : str or Similarity, default="dot"
+        Of the group weighting.
+    similarity_scale : float, default=1.0
+        Multiplies the similarity.
+    recency : float or "auto", default="auto"
         How fast trust in a click falls with each later click, in training and in answers; see
-        :func:`groupnoise.core.selection.log_recency`. 0 (the paper) ignores the order.
-    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, shuffle_pool
-        See :class:`groupnoise.training.TrainingPlan`.
-    n_members : int
+        :func:`groupnoise.core.selection.log_recency`. 0 (the paper) ignores the order; "auto" is
+        0.3.
+    linear : mapping, "auto" or None, default="auto"
+        Linear evidence added to what was learned, for "history": for "together" (EASE) and
+        "following" a (weight, ridge, rate); see :mod:`groupnoise.clicks.linear_evidence`.
+    max_epochs : int or "auto", default="auto"
+        Passes over the data; "auto" is 6.
+    batch_size : int or "auto", default="auto"
+        Groups, or targets of histories, per step; "auto" is 512.
+    learning_rate : float or "auto", default="auto"
+        Adam step size; "auto" is 5e-3.
+    weight_decay : float or "auto", default="auto"
+        Decoupled weight decay; of "history" towards the initial vectors. "auto" is 0.2.
+    schedule : str, default="linear"
+        Path of the learning rate; see :class:`groupnoise.training.TrainingPlan`.
+    patience : int, optional
+        Epochs without a better validation before stopping.
+    shuffle_pool : int, optional
+        How many groups on disk are mixed at a time.
+    n_members : int or "auto", default="auto"
         How many models are trained one after the other; their scores are averaged. They become
         one model of `n_members * dim` wide vectors, which is saved, exported and served as any
         other. `init=("spectral", "random")` makes them differ, so that averaging helps most.
+        "auto" is 1.
+    budget : float, str, "auto" or None, default="auto"
+        Time after which nothing further is tried: seconds, or a text such as "2m". "auto" is 15
+        minutes, which only large logs reach; None sets no limit.
     on_epoch : callable, optional
-        Called with a record after each epoch.
-    random_state : int, generator or None
+        Called with a record after each epoch; those of trials name the option in "trial".
+    random_state : int, generator or None, default=None
         Decides all randomness.
 
     Attributes
@@ -121,11 +222,13 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         The trained tables.
     history_ : History
         One record per epoch.
+    decisions_ : Decisions
+        What was tried, what it scored, what was taken and why.
 
     Examples
     --------
     >>> histories = [["tea", "milk", "jam", "bread"], ["nail", "hammer", "saw", "nail"]] * 20
-    >>> model = MaxMatchingRecommender(dim=8, max_epochs=10, candidates="full", random_state=0)
+    >>> model = MaxMatchingRecommender(dim=8, random_state=0)
     >>> ids, _ = model.fit(histories).recommend([["tea", "milk"]], top=1)
     >>> ids.tolist()
     [['jam']]
@@ -136,36 +239,40 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
     def __init__(
         self,
         *,
-        dim: int = 128,
-        shared: bool = True,
+        normalization: str = "auto",
+        dim: int | str = "auto",
+        shared: bool | str = "auto",
         item_bias: bool = True,
-        window_size: int = 5,
+        window_size: int | str = "auto",
         min_window: int = 1,
         scope: str = "group",
-        candidates: str = "sampled",
-        n_negatives: int = 256,
+        candidates: str = "auto",
+        n_negatives: int | str = "auto",
         corrected: bool = False,
-        init: str | Sequence[str] = "random",
+        init: str | Sequence[str] = "auto",
         init_std: float = 0.05,
-        selection: str | Selection = "marginal",
+        selection: str | Selection = "auto",
         temperature: float | Sequence[float] | str = (1.0, 0.3),
         top_k: int = 2,
         weighting: str | Weighting | None = "sigmoid",
         weighting_strength: float | str = 1.0,
         similarity: str | Similarity = "dot",
         similarity_scale: float = 1.0,
-        recency: float = 0.3,
-        max_epochs: int = 6,
-        batch_size: int = 512,
-        learning_rate: float = 5e-3,
-        weight_decay: float = 0.2,
+        recency: float | str = "auto",
+        linear: Linear | str | None = "auto",
+        max_epochs: int | str = "auto",
+        batch_size: int | str = "auto",
+        learning_rate: float | str = "auto",
+        weight_decay: float | str = "auto",
         schedule: str = "linear",
         patience: int | None = None,
         shuffle_pool: int | None = None,
-        n_members: int = 1,
+        n_members: int | str = "auto",
+        budget: float | str | None = "auto",
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
     ) -> None:
+        self.normalization = normalization
         self.dim = dim
         self.shared = shared
         self.item_bias = item_bias
@@ -185,6 +292,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self.similarity = similarity
         self.similarity_scale = similarity_scale
         self.recency = recency
+        self.linear = linear
         self.max_epochs = max_epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -193,6 +301,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self.patience = patience
         self.shuffle_pool = shuffle_pool
         self.n_members = n_members
+        self.budget = budget
         self.on_epoch = on_epoch
         self.random_state = random_state
 
@@ -240,19 +349,34 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             The processes that share this training; by default this one trains alone.
         checkpoint : Checkpoints, optional
             Where the training saves itself while it runs, and goes on from after an interruption.
+
+        Returns
+        -------
+        MaxMatchingRecommender
+            This estimator.
         """
         training = self._prepare(histories, item_ids)
+        for name in ("rule_", "decisions_"):
+            if hasattr(self, name):
+                delattr(self, name)  # of an earlier fit
+        apart = training.targets is not None or workers is not None or checkpoint is not None
+        if self._normalization(apart) == "history":
+            return self._fit_histories(training, validate)
+        self.decisions_ = self._explicit_decisions()
         if training.targets is None:
-            training = sliding_windows(training, self.window_size, self.min_window).groups
+            size = self._in_use("window_size")
+            training = sliding_windows(training, size, self.min_window).groups
         training = large_enough(training, self.min_window)
         self._settle_trade_off(WindowTrials(training, self.items_))
         generator = self._generator()
         starts = itertools.cycle(self._starts())
 
         def build(first_weights: torch.Generator) -> MatchingModel:
-            model = self._build_model(first_weights, self.dim, workers)
+            model = self._build_model(first_weights, self._in_use("dim"), workers)
             if next(starts) == "spectral":
-                start_among_neighbours(model, training, rate=self.recency, generator=generator)
+                start_among_neighbours(
+                    model, training, rate=self._in_use("recency"), generator=generator
+                )
             return model
 
         self._train_members(
@@ -267,12 +391,113 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self._merge_members()
         return self
 
+    def _in_use(self, name: str) -> Any:
+        value = getattr(self, name)
+        if is_auto(value) and name in CLICK_VALUES:
+            return CLICK_VALUES[name]
+        return super()._in_use(name)
+
+    @property
+    def group_size(self) -> int:
+        """How many of the latest clicks make a group where each is normalised by itself."""
+        size: int = self._in_use("window_size")
+        return size
+
+    def _normalization(self, apart: bool) -> str:
+        """Return what to normalise; `apart` where the data or the training asks for clicks."""
+        asking = [
+            name for name, default in CLICK_ONLY.items() if not _equal(getattr(self, name), default)
+        ]
+        if self.candidates == "in_batch":
+            asking.append("candidates")
+        if not isinstance(self.init, str):
+            asking.append("init")
+        if self.normalization == "history" and (asking or apart):
+            what = f"{asking[0]}={getattr(self, asking[0])!r}" if asking else "windows, workers"
+            raise ParameterError(
+                f'normalization="history" goes with whole histories in one process; {what} '
+                'belongs to normalization="click".'
+            )
+        if self.normalization != "auto":
+            return self.normalization
+        return "click" if asking or apart else "history"
+
+    def _explicit_decisions(self) -> Decisions:
+        """Return the record of a fit that decided nothing."""
+        values = {name: self._in_use(name) for name in CLICK_VALUES}
+        plain = {
+            name: value if isinstance(value, (str, int, float, tuple, list)) else repr(value)
+            for name, value in values.items()
+        }
+        option = Option("explicit", {**plain, "normalization": "click"}, "asked for")
+        return Decisions(facts={}, options=(option,), trials=(), taken=(("explicit", 1.0),))
+
+    def _fit_histories(
+        self, histories: Groups, validate: Validate | None
+    ) -> MaxMatchingRecommender:
+        """Decide what evidence to add over whole histories, and learn it."""
+        explicit = {
+            name: getattr(self, name) for name in DECIDED if not is_auto(getattr(self, name))
+        }
+        self.history_ = History()
+
+        def validated(evidence: Evidence) -> float:
+            self._hold(evidence)
+            assert validate is not None
+            return validate(self)
+
+        decided = decide_evidence(
+            histories,
+            self.n_items_,
+            explicit,
+            self._generator(),
+            linear=self.linear,
+            budget=parse_budget(self.budget, default=DECISION_SECONDS),
+            validate=None if validate is None else validated,
+            on_epoch=self.on_epoch,
+        )
+        self._hold(decided.evidence)
+        self.decisions_ = decided.decisions
+        for record in decided.records:
+            self.history_.append(record)
+        if validate is not None:
+            best = max(decided.records, key=lambda record: record["validation"])
+            self.history_.best_epoch = best["epoch"]
+        for sentence in decided.decisions.warnings:
+            warnings.warn(sentence, UserWarning, stacklevel=3)
+        return self
+
+    def _hold(self, evidence: Evidence) -> None:
+        """Keep evidence as tables and a rule, as every reader of a model expects them."""
+        model = self._build_tables(evidence.objects.shape[1])
+        model.load_state_dict(
+            {
+                "object_encoder.weight": torch.from_numpy(evidence.objects),
+                "target_encoder.weight": torch.from_numpy(evidence.targets),
+                "bias": torch.from_numpy(evidence.bias[:, None]),
+            }
+        )
+        self.model_, self.rule_ = model.eval(), evidence.rule()
+
+    def _build_tables(self, width: int) -> MatchingModel:
+        """Return the untrained tables of added evidence."""
+        generator = torch.Generator().manual_seed(0)
+        return item_model(
+            self.n_items_,
+            width,
+            shared=False,
+            has_bias=True,
+            std=1.0,
+            generator=generator,
+            sparse=False,
+        )
+
     def _merge_members(self) -> None:
         """Keep the members as one model, so that whatever reads a model need not know of them."""
         members = self._models()
         # Workers other than the first hold parts of the tables, and answer nothing.
         if len(members) > 1 and members[0].own_ids == slice(None):
-            wide = self._build_model(torch.Generator(), self.dim * len(members))
+            wide = self._build_model(torch.Generator(), self._in_use("dim") * len(members))
             merge_item_models(members, wide)
             self.model_ = wide
         del self.members_
@@ -283,14 +508,17 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
 
     def _starts(self) -> Sequence[str]:
         # What is neither a name nor a sequence is left for the check of names to refuse.
-        return self.init if isinstance(self.init, (list, tuple)) else (self.init,)
+        init = self._in_use("init")
+        return init if isinstance(init, (list, tuple)) else (init,)
 
     def _check_parameters(self) -> None:
-        check_count("dim", self.dim)
-        check_count("window_size", self.window_size)
-        check_positive("recency", self.recency, allow_zero=True)
+        check_choice("normalization", self.normalization, ("auto", *NORMALIZATIONS))
+        check_count("dim", self._in_use("dim"))
+        check_count("window_size", self._in_use("window_size"))
+        check_positive("recency", self._in_use("recency"), allow_zero=True)
         check_choice("scope", self.scope, ("group", "last"))
-        check_choice("candidates", self.candidates, ("sampled", "full", "in_batch"))
+        check_choice("candidates", self._in_use("candidates"), ("sampled", "full", "in_batch"))
+        parse_budget(self.budget)
         if not self._starts():
             raise ParameterError("init names no start; give 'random', 'spectral' or both.")
         for start in self._starts():
@@ -302,30 +530,37 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         # An exact softmax reads and moves every row, so there is nothing to split or leave alone.
         make = (
             partial(item_model, sparse=False)
-            if self.candidates == "full"
+            if self._in_use("candidates") == "full"
             else (workers or OneWorker()).item_model
         )
         return make(
             self.n_items_,
             dim,
-            shared=self.shared,
+            shared=self._in_use("shared"),
             has_bias=self.item_bias,
             std=self.init_std,
             generator=generator,
         )
 
     def _source(self) -> CandidateSource:
-        if self.candidates == "full":
+        candidates = self._in_use("candidates")
+        if candidates == "full":
             return FullCandidates(self.n_items_)
-        if self.candidates == "sampled":
-            return SampledCandidates(self.n_items_, self.n_negatives, corrected=self.corrected)
+        if candidates == "sampled":
+            n_negatives = self._in_use("n_negatives")
+            return SampledCandidates(self.n_items_, n_negatives, corrected=self.corrected)
         shares = torch.from_numpy(self.popularity_ / self.popularity_.sum())
         return InBatchCandidates(shares if self.corrected else None)
 
     def _rows_at_once(self, n_candidates: int | None) -> int:
         # The more histories together, the more clicks they share.
-        width = self.n_items_ if n_candidates is None else n_candidates * self.dim * self.n_members
+        width = self.n_items_ if n_candidates is None else n_candidates * self._width()
         return max(1, SCORES_AT_ONCE // width)
+
+    def _width(self) -> int:
+        """Return how wide the vectors of the trained tables are."""
+        dim: int = self.model_.object_encoder.weight.shape[1]  # type: ignore[index,assignment]
+        return dim
 
     def scoring_rule(self) -> ScoringRule:
         """Return how this model scores items after a history.
@@ -337,10 +572,12 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         ScoringRule
         """
         check_is_fitted(self)
+        if hasattr(self, "rule_"):
+            return self.rule_.with_scope(self.scope)
         return rule_of(
             self._objective(),
             scope=self.scope,
-            window_size=self.window_size,
+            window_size=self._in_use("window_size"),
             popularity=self.popularity_,
         )
 
@@ -348,7 +585,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         scores: FloatArray = score_catalogue(self.model_, self._queries(histories)).numpy()
         return scores
 
-    def item_slices(self, histories: Groups) -> ItemSlices | None:
+    def item_slices(self, histories: Groups) -> ItemSlices | LogitSlices | None:
         """Return what scores all histories for a few items at a time, for ranking at size.
 
         Parameters
@@ -358,7 +595,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
 
         Returns
         -------
-        ItemSlices or None
+        ItemSlices, LogitSlices or None
             None where only :meth:`scores` will do: an item is unknown, or a probability too small
             for single precision.
         """
@@ -402,6 +639,9 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         asked = histories if isinstance(histories, Groups) else list(histories)
         indexed = self.catalogue_.index(asked)
         groups = self._with_targets(asked, indexed, targets)
+        if hasattr(self, "rule_"):
+            found = evidence_of_clicks(self.scoring_rule(), self.item_vectors(), groups)
+            return self._at_all_clicks(found, asked, indexed)
         objective = objective_of_answers(self._objective(), self.scoring_rule(), self.model_)
         pair = PairMatching(FullCandidates(self.n_items_))
         outputs = []
@@ -410,7 +650,12 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
                 batch = collate(groups, rows)
                 matching = pair(self.model_, batch, torch.Generator())
                 outputs.append((objective(matching), batch.mask))
-        found = object_scores(outputs)
+        return self._at_all_clicks(object_scores(outputs), asked, indexed)
+
+    def _at_all_clicks(
+        self, found: ObjectScores, asked: Sequence[Any] | Groups, indexed: IndexedHistories
+    ) -> ObjectScores:
+        """Return scores of the known clicks at their positions among all."""
         if not indexed.n_unknown.any():
             return found
         sizes = np.diff(indexed.offsets) + indexed.n_unknown
@@ -469,8 +714,10 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         )
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        dim = self.model_.object_encoder.weight.shape[1]  # type: ignore[index]
-        return {"dim": dim}, {**self.catalogue_.to_arrays(), "popularity": self.popularity_}
+        fitted: dict[str, Any] = {"dim": self._width(), "decisions": self.decisions_.as_record()}
+        if hasattr(self, "rule_"):
+            fitted["rule"] = self.rule_.as_record()
+        return fitted, {**self.catalogue_.to_arrays(), "popularity": self.popularity_}
 
     def _rebuild(self, fitted: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_parameters()
@@ -478,5 +725,18 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         self.popularity_ = arrays["popularity"]
         self._check_popularity()
         # Folders written before there were members do not say how wide their vectors are.
-        width = fitted.get("dim", self.dim)
-        self.model_ = self._build_model(torch.Generator().manual_seed(0), width)
+        width = fitted.get("dim", self._in_use("dim"))
+        generator = torch.Generator().manual_seed(0)
+        if "decisions" in fitted:
+            self.decisions_ = Decisions.from_record(fitted["decisions"])
+        if "rule" in fitted:
+            self.rule_ = ScoringRule.from_record(fitted["rule"])
+            self.model_ = self._build_tables(width)
+        else:
+            self.model_ = self._build_model(generator, width)
+
+
+def _equal(value: Any, default: Any) -> bool:
+    """Tell whether a parameter is its default; a list from a file equals its tuple."""
+    plain = tuple(value) if isinstance(value, list) else value
+    return bool(type(plain) is type(default) and plain == default) or plain is default

@@ -45,8 +45,9 @@ def evaluate_histories(
             "nothing can be evaluated."
         )
     cut = last_as_target(histories.subset(long_enough))
-    targets = fitted.catalogue_.indices_of(dataset.item_ids[cut.targets])
-    indexed = fitted.catalogue_.index([dataset.item_ids[history] for history in cut])
+    item_ids = fitted.catalogue_.as_read(dataset.item_ids)
+    targets = fitted.catalogue_.indices_of(item_ids[cut.targets])
+    indexed = fitted.catalogue_.index([item_ids[history] for history in cut])
     has_context = np.diff(indexed.offsets) > 0
     scored = np.flatnonzero((targets >= 0) & has_context)
     counts = {

@@ -241,8 +241,40 @@ class ItemSlices(NamedTuple):
         return mixed
 
 
+class LogitSlices(NamedTuple):
+    """Scores, before the softmax, of histories that are one query each.
+
+    Attributes
+    ----------
+    items : float32 ndarray of shape (n_items, dim + 1)
+        Vectors of all items, and their bias.
+    queries : float32 ndarray of shape (n_histories, dim + 1)
+        The histories, and a one for the bias.
+    """
+
+    items: Float32Array
+    queries: Float32Array
+
+    def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
+        """Return the scores of a slice of items after the histories, or after those in `rows`.
+
+        Parameters
+        ----------
+        items : slice
+            Of the catalogue.
+        rows : int64 ndarray, optional
+            The histories to score; all by default.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_items of the slice)
+        """
+        queries = self.queries if rows is None else self.queries[rows]
+        return np.asarray(queries @ self.items[items].T)
+
+
 @torch.no_grad()
-def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | None:
+def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | LogitSlices | None:
     """Prepare scores by slices of items, or return None where probabilities may underflow.
 
     Parameters
@@ -252,10 +284,15 @@ def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | None:
 
     Returns
     -------
-    ItemSlices or None
+    ItemSlices, LogitSlices or None
     """
     queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)
+    if mixture.items is None:
+        offset = targets.new_zeros(len(targets)) if bias is None else bias
+        with_bias = torch.cat([queries, queries.new_ones(len(queries), 1)], -1)
+        items = torch.cat([targets, offset.unsqueeze(-1)], -1)
+        return LogitSlices(items.numpy(), with_bias.numpy())
     level = log_normalizer(queries, targets, bias)
     # By Cauchy and Schwarz no logit is larger than this, on either side of zero.
     largest = queries.norm(dim=-1).amax() * targets.norm(dim=-1).amax()
@@ -298,6 +335,40 @@ def score_items(model: MatchingModel, mixture: Mixture, items: Tensor) -> Tensor
         logits += log_weight[terms].unsqueeze(-1)  # (groups of this size, size, n_candidates)
         scores[histories] = logits.logsumexp(1)
     return scores
+
+
+def evidence_of_clicks(rule: ScoringRule, vectors: ItemVectors, groups: Groups) -> ObjectScores:
+    """Return what each click of histories adds to the score of what came next.
+
+    Parameters
+    ----------
+    rule : ScoringRule
+        Adds evidence over a history.
+    vectors : ItemVectors
+        Of the model.
+    groups : Groups
+        Item indices with targets.
+
+    Returns
+    -------
+    ObjectScores
+        Responsibilities are the shares of the evidence for the target; log weights those of the
+        positions. Clicks too old to count score 0.
+    """
+    scores = np.zeros(groups.n_objects, dtype=np.float32)
+    log_weight = np.full(groups.n_objects, -np.inf, dtype=np.float32)
+    shares = np.zeros(groups.n_objects, dtype=np.float32)
+    chosen = np.empty(len(groups), dtype=np.int64)
+    assert groups.targets is not None
+    for row, (history, target) in enumerate(zip(groups, groups.targets, strict=True)):
+        counted = history[-(rule.n_clicks or 0) :]
+        own = slice(groups.offsets[row + 1] - len(counted), groups.offsets[row + 1])
+        added = rule.click_evidence(vectors.query[counted]) @ vectors.target[target]
+        said = np.maximum(added, 0.0)
+        scores[own], log_weight[own] = added, rule.log_position_weight(len(counted))
+        shares[own] = said / said.sum() if said.any() else np.exp(log_weight[own])
+        chosen[row] = len(history) - len(counted) + int(added.argmax())
+    return ObjectScores(chosen, scores, log_weight, shares, groups.offsets)
 
 
 def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) -> ObjectScores:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count
@@ -30,10 +31,14 @@ GroupWeight = Callable[[Float32Array], Float32Array]
 """Maps features of groups of one size, (n, size, dim), to log P(click | history), (n, size)."""
 
 SCOPES = ("group", "last")
+NORMALIZATIONS = ("click", "history")
 MAX_STRENGTH = 1e6
 """Of any number of a rule: a larger one drowns the scores, in the end in NaN."""
 N_NEGATIVES = 100
+MIN_TOTAL = 1e-6
+"""Of the weights of all clicks of a history: less is taken as this much."""
 _BLOCK_ENTRIES = 1 << 22
+_LISTS = ("negatives", "block_widths", "position_weights", "exponents")
 
 
 class Mixture(NamedTuple):
@@ -101,6 +106,16 @@ class ScoringRule:
     negatives : tuple of int, default=()
         The items that "contrastive" holds a click against: the same for every history, so that
         an answer does not depend on who else asks.
+    normalization : {"click", "history"}, default="click"
+        Whether every click is normalised over the catalogue and the probabilities are mixed, or
+        the evidence of all clicks is added to one query and normalised after; see
+        :mod:`groupnoise.clicks.evidence`. The three that follow belong to "history".
+    block_widths : tuple of int, default=()
+        How many dimensions each block of the vectors has.
+    position_weights : tuple of tuple of float, default=()
+        For each block the weight of a click by how many clicks came after it.
+    exponents : tuple of float, default=()
+        For each block the exponent of the sum of weights that its evidence is divided by.
     """
 
     scope: str = "group"
@@ -111,6 +126,10 @@ class ScoringRule:
     similarity_scale: float = 1.0
     recency: float = 0.0
     negatives: tuple[int, ...] = ()
+    normalization: str = "click"
+    block_widths: tuple[int, ...] = ()
+    position_weights: tuple[tuple[float, ...], ...] = ()
+    exponents: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("scope", self.scope, SCOPES)
@@ -131,6 +150,22 @@ class ScoringRule:
             raise ParameterError('weighting="contrastive" needs the negatives of the rule.')
         if not all(type(item) is int and item >= 0 for item in self.negatives):
             raise ParameterError("negatives must be item indices from 0 on.")
+        check_choice("normalization", self.normalization, NORMALIZATIONS)
+        if self.normalization == "history":
+            self._check_blocks()
+
+    def _check_blocks(self) -> None:
+        n_blocks = len(self.block_widths)
+        if not n_blocks or not len(self.position_weights) == len(self.exponents) == n_blocks:
+            raise ParameterError("every block needs a width, position weights and an exponent.")
+        if not all(type(width) is int and width > 0 for width in self.block_widths):
+            raise ParameterError("block_widths must be counts of dimensions.")
+        lengths = {len(weights) for weights in self.position_weights}
+        if lengths != {self.window_size}:
+            raise ParameterError("position_weights must say a weight for each click of the window.")
+        numbers = [*self.exponents, *(w for weights in self.position_weights for w in weights)]
+        if not all(type(number) is float and 0 <= number <= MAX_STRENGTH for number in numbers):
+            raise ParameterError("position_weights and exponents must be numbers from 0 on.")
 
     @property
     def n_clicks(self) -> int | None:
@@ -177,7 +212,11 @@ class ScoringRule:
                 f"a file cannot hold the weighting {self.weighting!r}, which is code; train with "
                 'weighting="sigmoid", "contrastive" or None, and similarity="dot" or "neg_kl".'
             )
-        return {**asdict(self), "negatives": list(self.negatives)}
+        record = asdict(self)
+        record["position_weights"] = [list(weights) for weights in self.position_weights]
+        for name in ("negatives", "block_widths", "exponents"):
+            record[name] = list(record[name])
+        return record
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ScoringRule:
@@ -198,12 +237,16 @@ class ScoringRule:
             raise ParameterError(f"this release knows no scoring rule with {unknown[0]!r}.")
         if missing := sorted(known - set(record)):
             raise ParameterError(f"the scoring rule does not say its {missing[0]!r}.")
-        negatives = record["negatives"]
-        if not isinstance(negatives, (list, tuple)):
-            raise ParameterError("negatives must be a list of item indices.")
         if not isinstance(record["weighting"], (str, type(None))):
             raise ParameterError("weighting must be a name.")
-        return cls(**{**record, "negatives": tuple(negatives)})
+        lists = {name: record[name] for name in _LISTS}
+        weights = lists["position_weights"]
+        rows = weights if isinstance(weights, (list, tuple)) else ()
+        for name, values in [*lists.items(), *(("position_weights", row) for row in rows)]:
+            if not isinstance(values, (list, tuple)):
+                raise ParameterError(f"{name} must be a list.")
+        plain = {name: tuple(values) for name, values in lists.items()}
+        return cls(**{**record, **plain, "position_weights": tuple(map(tuple, weights))})
 
     def mixture(self, features_of: FeaturesOf, items: IntArray, offsets: IntArray) -> Mixture:
         """Return the queries of histories and their log weights.
@@ -224,6 +267,11 @@ class ScoringRule:
         clicks, begins = recent_clicks(items, offsets, self.n_clicks)
         distinct, query_of = distinct_of(clicks)
         queries = features_of(distinct)
+        if self.normalization == "history":
+            contexts = self._contexts(queries, query_of, begins)
+            rows = np.arange(len(contexts) + 1)
+            no_weight = np.zeros(len(contexts), dtype=contexts.dtype)
+            return Mixture(contexts, None, rows[:-1], no_weight, rows)
         against = features_of(np.array(self.negatives, dtype=np.int64)) if self.negatives else None
         later = np.repeat(begins[1:], np.diff(begins)) - np.arange(1, len(clicks) + 1)
         log_weight = (-self.recency * later).astype(queries.dtype)
@@ -236,6 +284,76 @@ class ScoringRule:
                     weight = self.log_group_weight(queries[query_of[block]], against)
                     log_weight[block] += self.weighting_strength * weight
         return mixture
+
+    def _contexts(
+        self, features: Float32Array, click_of: IntArray, offsets: IntArray
+    ) -> Float32Array:
+        """Return the added evidence of histories, shape (n_histories, dim)."""
+        sizes = np.diff(offsets)
+        later = np.repeat(offsets[1:], sizes) - np.arange(1, len(click_of) + 1)
+        contexts = np.empty((len(sizes), features.shape[1]), dtype=features.dtype)
+        for block, weights, exponent in self._blocks(features.shape[1]):
+            table = sparse.csr_array(
+                (weights[later], click_of, offsets), shape=(len(sizes), len(features))
+            )
+            total = np.maximum(np.add.reduceat(weights[later], offsets[:-1]), MIN_TOTAL)
+            contexts[:, block] = (table @ features[:, block]) * total[:, None] ** -exponent
+        return contexts
+
+    def click_evidence(self, features: Float32Array) -> Float32Array:
+        """Return what each click of one history adds to its query.
+
+        Parameters
+        ----------
+        features : float32 ndarray of shape (n_clicks, dim)
+            f of the clicks that count, oldest first.
+
+        Returns
+        -------
+        float32 ndarray of shape (n_clicks, dim)
+            The sum over clicks is the query of the history.
+        """
+        evidence = np.empty_like(features)
+        later = np.arange(len(features) - 1, -1, -1)
+        for block, weights, exponent in self._blocks(features.shape[1]):
+            total = max(float(weights[later].sum()), MIN_TOTAL)
+            evidence[:, block] = features[:, block] * (weights[later] * total**-exponent)[:, None]
+        return evidence
+
+    def log_position_weight(self, n_clicks: int) -> Float32Array:
+        """Return the log of each click's share of all position weights.
+
+        Parameters
+        ----------
+        n_clicks : int
+            How many clicks the history has, at most as many as count.
+
+        Returns
+        -------
+        float32 ndarray of shape (n_clicks,)
+            Oldest first.
+        """
+        weights = np.asarray(self.position_weights, dtype=np.float32)[:, :n_clicks][:, ::-1]
+        widths = np.asarray(self.block_widths, dtype=np.float32)
+        shares = widths @ (weights / weights.sum(axis=1, keepdims=True)) / widths.sum()
+        return np.asarray(np.log(np.maximum(shares, MIN_TOTAL)), dtype=np.float32)
+
+    def _blocks(self, dim: int) -> Iterator[tuple[slice, Float32Array, np.float32]]:
+        """Yield the dimensions, position weights and exponent of each block."""
+        if sum(self.block_widths) != dim:
+            raise ParameterError(
+                f"the rule has blocks of {sum(self.block_widths)} dimensions, the vectors {dim}."
+            )
+        begin = 0
+        for width, weights, exponent in zip(
+            self.block_widths, self.position_weights, self.exponents, strict=True
+        ):
+            yield (
+                slice(begin, begin + width),
+                np.asarray(weights, dtype=np.float32),
+                np.float32(exponent),
+            )
+            begin += width
 
     def log_group_weight(
         self, features: Float32Array, negatives: Float32Array | None = None

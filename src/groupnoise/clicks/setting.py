@@ -103,7 +103,8 @@ class ClickSetting(Setting[ClickDataset]):
 
     def answer(self, fitted: Any, dataset: ClickDataset, *, top: int = 10) -> Answers:
         """Return the best items for each history, unless the catalogue is smaller."""
-        histories = [dataset.item_ids[history] for history in dataset.histories]
+        item_ids = fitted.catalogue_.as_read(dataset.item_ids)
+        histories = [item_ids[history] for history in dataset.histories]
         ids, scores = fitted.recommend(histories, top=top)
         is_there = scores > -np.inf  # a small catalogue cannot fill every position
         users, positions = np.nonzero(is_there)
@@ -150,6 +151,11 @@ class ClickSetting(Setting[ClickDataset]):
         """Yield clicks, histories, items and users."""
         yield from (dataset.histories.objects, dataset.histories.offsets)
         yield from (dataset.item_ids, dataset.user_ids)
+
+    def group_content(self, dataset: ClickDataset, row: int) -> bytes:
+        """Return the user and the clicks of a history."""
+        items = dataset.item_ids[dataset.histories[row]].tolist()
+        return "\0".join(map(str, [dataset.user_ids[row], *items])).encode()
 
 
 def _about_unknown_clicks(indexed: IndexedHistories) -> tuple[str, ...]:

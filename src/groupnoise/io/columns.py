@@ -36,6 +36,11 @@ USUAL_NAMES = {
         "molecule_name",
     ),
     "label": ("bag_label", "label", "bag_labels", "labels", "class", "target", "y"),
+    "patient": (
+        "patient", "patient_id", "patientid", "case", "case_id", "case_submitter_id", "subject",
+        "subject_id", "participant_id", "donor_id",
+    ),
+    "split": ("split", "subset", "partition", "set"),
     "truth": (
         "truth", "instance_label", "instance_labels", "instance_truth", "true_label", "target",
         "ground_truth",

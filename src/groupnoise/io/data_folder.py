@@ -186,6 +186,8 @@ def _take_apart(data: StoredData) -> tuple[str, dict[str, NDArray[Any]], dict[st
     details: dict[str, Any]
     if isinstance(data, BagDataset):
         kind, details = "bags", _names_of(data)
+        if data.coordinate_names is not None:
+            details["coordinate_names"] = list(data.coordinate_names)
         arrays = {
             "features": data.bags.objects,
             "offsets": data.bags.offsets,
@@ -193,6 +195,9 @@ def _take_apart(data: StoredData) -> tuple[str, dict[str, NDArray[Any]], dict[st
             "instance_labels": data.instance_labels,
             "bag_ids": data.bag_ids,
             "source_rows": data.source_rows,
+            "coordinates": data.coordinates,
+            "patients": data.patients,
+            "split": data.split,
         }
     elif isinstance(data, PartialLabelDataset):
         kind, details = "candidates", _names_of(data)
@@ -240,6 +245,10 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
             feature_names=_feature_names(manifest),
             bag_ids=arrays.get("bag_ids"),
             source_rows=arrays.get("source_rows"),
+            coordinates=arrays.get("coordinates"),
+            coordinate_names=_feature_names(manifest, "coordinate_names"),
+            patients=arrays.get("patients"),
+            split=arrays.get("split"),
         )
     if kind == "candidates":
         return PartialLabelDataset(
@@ -278,8 +287,10 @@ def _names_of(data: BagDataset | PartialLabelDataset) -> dict[str, Any]:
     return {**names, "feature_names": list(data.feature_names)}
 
 
-def _feature_names(manifest: Mapping[str, Any]) -> tuple[str, ...] | None:
-    names = manifest.get("feature_names")
+def _feature_names(
+    manifest: Mapping[str, Any], key: str = "feature_names"
+) -> tuple[str, ...] | None:
+    names = manifest.get(key)
     return None if names is None else tuple(names)
 
 

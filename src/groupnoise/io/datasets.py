@@ -41,6 +41,14 @@ class BagDataset:
         The row of the source, from 0, that each instance was read from.
     columns : dict, optional
         Which columns of the source play which part: a name, or a list of names, by part.
+    coordinates : float64 ndarray of shape (n_objects, n_coordinates), optional
+        Where each instance lies in what it was cut from: a picture, a recording, a text.
+    coordinate_names : tuple of str, optional
+        What the coordinates are called: ("x", "y"), or ("begin", "end") of a stretch.
+    patients : ndarray of shape (n_bags,), optional
+        Whom each bag comes from; no hold-out has bags of one patient on both sides.
+    split : ndarray of shape (n_bags,), optional
+        "train", "validation" or "test", where the source says what to hold out.
     """
 
     setting: ClassVar[str] = "mil"
@@ -54,6 +62,10 @@ class BagDataset:
     bag_ids: NDArray[Any] | None = None
     source_rows: IntArray | None = None
     columns: dict[str, Any] | None = None
+    coordinates: FloatArray | None = None
+    coordinate_names: tuple[str, ...] | None = None
+    patients: NDArray[Any] | None = None
+    split: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -219,6 +231,9 @@ def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
         images=_taken(dataset.images, objects),
         bag_ids=_taken(dataset.bag_ids, picked),
         source_rows=_taken(dataset.source_rows, objects),
+        coordinates=_taken(dataset.coordinates, objects),
+        patients=_taken(dataset.patients, picked),
+        split=_taken(dataset.split, picked),
     )
 
 
@@ -266,6 +281,7 @@ def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
         instance_labels=_taken(dataset.instance_labels, rows),
         images=_taken(dataset.images, rows),
         source_rows=_taken(dataset.source_rows, rows),
+        coordinates=_taken(dataset.coordinates, rows),
     )
 
 

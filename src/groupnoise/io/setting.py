@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -221,6 +221,31 @@ class Setting(ABC, Generic[Data]):
     def content(self, dataset: Data) -> Iterable[Any]:
         """Yield the arrays and lists that make data what it is, for its fingerprint."""
 
+    @abstractmethod
+    def group_content(self, dataset: Data, row: int) -> bytes:
+        """Return what makes one group what it is, for its own fingerprint."""
+
+    def group_fingerprints(self, dataset: Data, rows: IntArray) -> NDArray[np.uint64]:
+        """Return a checksum of each of some groups, equal in whatever file a group comes.
+
+        Parameters
+        ----------
+        dataset : BagDataset, PartialLabelDataset or ClickDataset
+            The data.
+        rows : int64 ndarray
+            Which groups.
+
+        Returns
+        -------
+        ndarray of uint64 of shape (n_rows,)
+            Equal for groups that are the same in features, labels or clicks.
+        """
+        digests = (
+            hashlib.blake2b(self.group_content(dataset, int(row)), digest_size=8).digest()
+            for row in rows
+        )
+        return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
     def class_names(self, dataset: Data) -> list[str]:
         """Return the names of the classes; none where there are no classes."""
         return []
@@ -287,7 +312,9 @@ def setting_of_model(fitted: Any) -> Setting[Any]:
     raise DataError(f"a {type(fitted).__name__} is no estimator of this package.")
 
 
-def draw_held_out(memberships: BoolArray, share: float, seed: int) -> IntArray:
+def draw_held_out(
+    memberships: BoolArray, share: float, seed: int, *, clusters: NDArray[Any] | None = None
+) -> IntArray:
     """Draw groups to hold out, never the last one of a class.
 
     Parameters
@@ -298,6 +325,8 @@ def draw_held_out(memberships: BoolArray, share: float, seed: int) -> IntArray:
         How much to hold out, from 0 to 1.
     seed : int
         Decides which.
+    clusters : ndarray of shape (n_groups,), optional
+        Whom each group comes from; groups of one cluster are held out together or not at all.
 
     Returns
     -------
@@ -306,15 +335,31 @@ def draw_held_out(memberships: BoolArray, share: float, seed: int) -> IntArray:
     """
     n_groups = len(memberships)
     wanted = min(MAX_HELD_OUT, max(1, round(share * n_groups))) if share > 0 else 0
+    order = np.random.default_rng(seed).permutation(n_groups)
     left = memberships.sum(axis=0)
     held: list[int] = []
-    for row in np.random.default_rng(seed).permutation(n_groups):
-        if len(held) == wanted:
+    for rows in _together(order, clusters):
+        if len(held) >= wanted:
             break
-        if (left[memberships[row]] > 1).all():
-            left -= memberships[row]
-            held.append(int(row))
+        gone = memberships[rows].sum(axis=0)
+        # A cluster that is far larger than what is left to draw would empty the training.
+        fits = clusters is None or not held or len(held) + len(rows) <= 1.5 * wanted
+        if fits and (left[gone > 0] > gone[gone > 0]).all():
+            left -= gone
+            held += rows.tolist()
     return np.sort(np.array(held, dtype=np.int64))
+
+
+def _together(order: IntArray, clusters: NDArray[Any] | None) -> Iterator[IntArray]:
+    """Yield rows in an order, those of a cluster at once."""
+    if clusters is None:
+        yield from order[:, None]
+        return
+    codes = np.unique(clusters, return_inverse=True)[1]
+    members: dict[int, list[int]] = {}
+    for row in order.tolist():
+        members.setdefault(int(codes[row]), []).append(row)
+    yield from (np.array(rows) for rows in members.values())
 
 
 def labels_as_names(indicator: BoolArray, class_names: Sequence[str]) -> list[list[str]]:

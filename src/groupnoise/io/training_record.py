@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +15,12 @@ from groupnoise.exceptions import ModelFileError
 from groupnoise.io.files import write_json
 from groupnoise.io.model_files import MANIFEST, read_manifest
 
+if TYPE_CHECKING:
+    from groupnoise.io.setting import Setting
+
 KEY = "training_data"
+MAX_FINGERPRINTS = 20_000
+"""Groups that a model remembers one by one; of more, every second or third and so on."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,8 @@ class TrainingRecord:
         The groups that were held out; of click histories only their last click.
     options : dict
         Columns and the form of the file, as its reader takes them.
+    trained : str
+        Fingerprints of groups that were trained on, of 8 bytes each, in base 64.
     """
 
     name: str
@@ -43,6 +51,65 @@ class TrainingRecord:
     n_groups: int
     held_out: list[int] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
+    trained: str = ""
+
+    @classmethod
+    def of(
+        cls, setting: Setting[Any], dataset: Any, held_out: IntArray, options: dict[str, Any]
+    ) -> TrainingRecord:
+        """Return the record of a training on all of a data set but what was held out.
+
+        Parameters
+        ----------
+        setting : Setting
+            What the data set belongs to.
+        dataset : BagDataset, PartialLabelDataset or ClickDataset
+            The data, with what was held out.
+        held_out : int64 ndarray
+            The groups that were held out.
+        options : dict
+            How its file was read.
+
+        Returns
+        -------
+        TrainingRecord
+            With the fingerprints of up to `MAX_FINGERPRINTS` groups that were trained on.
+        """
+        rows = np.delete(np.arange(setting.n_groups(dataset)), held_out)
+        rows = rows[:: max(1, -(-len(rows) // MAX_FINGERPRINTS))]
+        found = setting.group_fingerprints(dataset, rows).astype("<u8")
+        return cls(
+            name=dataset.name,
+            setting=setting.name,
+            fingerprint=setting.fingerprint(dataset),
+            n_groups=setting.n_groups(dataset),
+            held_out=held_out.tolist(),
+            options=options,
+            trained=base64.b64encode(found.tobytes()).decode("ascii"),
+        )
+
+    def n_trained_among(self, setting: Setting[Any], dataset: Any) -> int:
+        """Return how many groups of other data the model was trained on.
+
+        Parameters
+        ----------
+        setting : Setting
+            What the data set belongs to.
+        dataset : BagDataset, PartialLabelDataset or ClickDataset
+            Other data than that of the training.
+
+        Returns
+        -------
+        int
+            An estimate where the training had more groups than are remembered.
+        """
+        trained = np.frombuffer(base64.b64decode(self.trained), dtype="<u8").astype(np.uint64)
+        if not len(trained):
+            return 0
+        rows = np.arange(setting.n_groups(dataset))
+        n_found = int(np.isin(setting.group_fingerprints(dataset, rows), trained).sum())
+        share = len(trained) / max(1, self.n_groups - len(self.held_out))
+        return min(len(rows), round(n_found / share))
 
     @property
     def rows(self) -> IntArray:
@@ -89,11 +156,14 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     held_out, n_groups = found["held_out"], found["n_groups"]
     options = found["options"]
     name, setting, fingerprint = (found[key] for key in ("name", "setting", "fingerprint"))
-    is_text = all(isinstance(text, str) for text in (name, setting, fingerprint))
+    trained = found.get("trained", "")
+    is_text = all(isinstance(text, str) for text in (name, setting, fingerprint, trained))
     if not is_text or not isinstance(options, dict):
         raise TypeError
     if not isinstance(n_groups, int) or not isinstance(held_out, list):
         raise TypeError
     if not all(isinstance(row, int) and 0 <= row < n_groups for row in held_out):
         raise ValueError
-    return TrainingRecord(name, setting, fingerprint, n_groups, held_out, options)
+    if len(base64.b64decode(trained, validate=True)) % 8:
+        raise ValueError
+    return TrainingRecord(name, setting, fingerprint, n_groups, held_out, options, trained)

@@ -86,6 +86,12 @@ class VectorRanker:
         self, history: IntArray, positions: IntArray, *, scope: str | None = None
     ) -> Explanation:
         """Return the posterior of each click for each item, and the clicks' group weights."""
+        if self.vectors.rule.normalization == "history":
+            said = np.maximum(self.vectors.click_evidence(history, positions, scope), 0.0)
+            shares = np.zeros((len(history), len(positions)))
+            whole = said.sum(axis=0, keepdims=True)
+            shares[-len(said) :] = np.divide(said, whole, out=said, where=whole > 0)
+            return Explanation(shares=shares, weights=None)
         said = self.vectors.contributions(self.vectors.mixture([history], scope), positions)
         said = np.exp(said - said.max(axis=0, keepdims=True))
         shares = np.zeros((len(history), len(positions)))

@@ -95,6 +95,17 @@ class MatchingVectors:
         pairs = self.query_rows(mixture)[mixture.query_of] @ self.targets[positions].T
         return np.asarray(pairs + self.term_offsets(mixture)[:, None])
 
+    def click_evidence(
+        self, history: IntArray, positions: IntArray, scope: str | None = None
+    ) -> FloatArray:
+        """Return what each click that counts adds to the score of each item.
+
+        Of rules that normalise histories; shape (n_clicks, n_positions).
+        """
+        rule = self.rule.with_scope(scope)
+        added = rule.click_evidence(self.features(history[-(rule.n_clicks or 0) :]))
+        return np.asarray(added @ self.targets[positions, : self.dimension].T, dtype=np.float64)
+
 
 @dataclass(frozen=True)
 class Eligible:

@@ -111,19 +111,19 @@ class MatchingEstimator(BaseEstimator):
         check_positive("weighting_strength", self.weighting_strength_, allow_zero=True)
         check_positive("similarity_scale", self.similarity_scale)
         return GroupObjective(
-            make_selection(self.selection, temperature=self.temperature_, k=self.top_k),
+            make_selection(self._in_use("selection"), temperature=self.temperature_, k=self.top_k),
             make_weighting(self.weighting, similarity=self.similarity, scale=self.similarity_scale),
             self.weighting_strength_,
             getattr(self, "absent_strength", 0.0),
-            getattr(self, "recency", 0.0),
+            self._in_use("recency") if hasattr(self, "recency") else 0.0,
         )
 
     def _plan(self) -> TrainingPlan:
         return TrainingPlan(
-            max_epochs=self.max_epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
+            max_epochs=self._in_use("max_epochs"),
+            batch_size=self._in_use("batch_size"),
+            learning_rate=self._in_use("learning_rate"),
+            weight_decay=self._in_use("weight_decay"),
             schedule=self.schedule,
             patience=self.patience,
             keep=getattr(self, "keep", "best"),
@@ -220,16 +220,17 @@ class MatchingEstimator(BaseEstimator):
 
         During validation the members trained so far and the one in training answer together.
         """
-        check_count("n_members", self.n_members)
-        if self.n_members > 1 and isinstance(getattr(self, "encoder", None), nn.Module):
+        n_members = self._in_use("n_members")
+        check_count("n_members", n_members)
+        if n_members > 1 and isinstance(getattr(self, "encoder", None), nn.Module):
             raise ParameterError(
                 "n_members needs an encoder by name; an encoder of your own would be shared by "
-                f"all {self.n_members} members."
+                f"all {n_members} members."
             )
         self.members_ = nn.ModuleList()
         history = History()
         with training_alone(checkpoint, workers or OneWorker()):
-            for member in range(1, self.n_members + 1):
+            for member in range(1, n_members + 1):
                 model = build(torch_generator(generator))
                 self.members_.append(model)
                 self._train(
@@ -242,13 +243,13 @@ class MatchingEstimator(BaseEstimator):
                     validate=validate,
                     workers=workers,
                     checkpoint=checkpoint.member(member)
-                    if checkpoint and self.n_members > 1
+                    if checkpoint and n_members > 1
                     else checkpoint,
                 )
                 self.members_[-1] = self.model_  # gathered, where its tables were split
                 for record in self.history_:
                     history.append({"member": member, **record})
-        if self.n_members > 1:
+        if n_members > 1:
             self.history_ = history
         self.model_ = self._models()[0]
 

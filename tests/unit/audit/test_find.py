@@ -52,7 +52,9 @@ def shop():
 
 @pytest.fixture(scope="module")
 def shop_model(shop):
-    model = MaxMatchingRecommender(dim=24, max_epochs=6, candidates="full", random_state=0)
+    model = MaxMatchingRecommender(
+        normalization="click", dim=24, max_epochs=6, candidates="full", random_state=0
+    )
     return model.fit(shop.histories, item_ids=shop.item_ids)
 
 
@@ -114,7 +116,7 @@ def test_clicks_tell_stray_ones(shop_model, shop):
     issues = find_group_issues(shop_model, shop)
     assert roc_auc_score(shop.is_stray, issues.objects["noise"]) > 0.9
     assert len(issues) == (shop.histories.sizes - 1).sum()
-    assert issues.groups["size"].max() == shop_model.window_size
+    assert issues.groups["size"].max() == shop_model.group_size
     assert issues.objects["times_chosen"].sum() == len(issues)
 
 

@@ -10,7 +10,9 @@ from groupnoise.io.model_files import read_model, write_model
 
 def quick(**settings):
     defaults = {"dim": 16, "max_epochs": 20, "n_negatives": 8, "learning_rate": 0.02}
-    return MaxMatchingRecommender(**{**defaults, "random_state": 0, **settings})
+    return MaxMatchingRecommender(
+        **{"normalization": "click", **defaults, "random_state": 0, **settings}
+    )
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def test_rows_whose_target_is_rounded_in_two_ways_are_ranked_whole(table, rows):
 def test_a_recommender_ranks_alike_both_ways():
     generator = np.random.default_rng(0)
     histories = Groups.from_lists([generator.integers(0, 300, size=8) for _ in range(200)])
-    model = MaxMatchingRecommender(dim=16, max_epochs=2, random_state=0)
+    model = MaxMatchingRecommender(normalization="click", dim=16, max_epochs=2, random_state=0)
     model.fit(histories, item_ids=np.arange(300))
     tests = Groups(histories.objects, histories.offsets, generator.integers(0, 300, size=200))
     ranks = rank_targets(model, tests, 300, "full")
@@ -94,7 +94,7 @@ def test_a_recommender_ranks_alike_both_ways():
 
 def test_an_unknown_item_is_answered_as_before():
     histories = Groups.from_lists([[0, 1, 2], [1, 2, 0]] * 10)
-    model = MaxMatchingRecommender(dim=4, max_epochs=1, random_state=0).fit(
+    model = MaxMatchingRecommender(normalization="click", dim=4, max_epochs=1, random_state=0).fit(
         histories, item_ids=np.arange(3)
     )
     assert model.item_slices(Groups.from_lists([[0, 7]])) is None

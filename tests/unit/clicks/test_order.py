@@ -12,7 +12,9 @@ WINDOWS = Groups.from_lists([[0], [1, 2], [3, 4], [2]], targets=[1, 3, 0, 4])
 
 def fitted(groups=WINDOWS, **settings):
     defaults = {"dim": 4, "max_epochs": 3, "candidates": "full", "learning_rate": 0.05}
-    return MaxMatchingRecommender(**{**defaults, "random_state": 0, **settings}).fit(groups)
+    return MaxMatchingRecommender(
+        **{"normalization": "click", **defaults, "random_state": 0, **settings}
+    ).fit(groups)
 
 
 def test_strong_recency_answers_from_the_last_click_alone():

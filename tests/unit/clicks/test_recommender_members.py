@@ -24,7 +24,7 @@ def histories() -> list[list[int]]:
 
 def recommender(**settings: object) -> MaxMatchingRecommender:
     defaults = {"dim": 6, "max_epochs": 3, "n_negatives": 8, "batch_size": 64, "random_state": 0}
-    return MaxMatchingRecommender(**{**defaults, **settings})  # type: ignore[arg-type]
+    return MaxMatchingRecommender(**{"normalization": "click", **defaults, **settings})  # type: ignore[arg-type]
 
 
 @torch.no_grad()

@@ -98,7 +98,7 @@ def test_a_good_start_needs_fewer_epochs(windows: Groups) -> None:
     losses = {}
     for init in ("random", "spectral"):
         model = MaxMatchingRecommender(
-            init=init, dim=4, candidates="full", max_epochs=2, random_state=0
+            normalization="click", init=init, dim=4, candidates="full", max_epochs=2, random_state=0
         )
         losses[init] = model.fit(windows).history_.column("loss")[0]
     assert losses["spectral"] < losses["random"]

@@ -105,7 +105,7 @@ def digit_candidates():
 
 def shop_clicks():
     shop = make_shop(n_users=80, n_items=60, random_state=0)
-    model = MaxMatchingRecommender(dim=8, max_epochs=1, random_state=0)
+    model = MaxMatchingRecommender(normalization="click", dim=8, max_epochs=1, random_state=0)
     return model, ([shop.item_ids[clicks] for clicks in shop.histories],)
 
 

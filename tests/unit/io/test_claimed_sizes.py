@@ -20,7 +20,7 @@ HISTORIES = [["tea", "milk", "jam"], ["nail", "hammer", "saw"]] * 5
 
 @pytest.fixture
 def recommender_folder(tmp_path):
-    model = MaxMatchingRecommender(dim=4, max_epochs=1, random_state=0)
+    model = MaxMatchingRecommender(normalization="click", dim=4, max_epochs=1, random_state=0)
     model.fit(HISTORIES).save(tmp_path / "model")
     return tmp_path / "model"
 

@@ -23,6 +23,7 @@ def interrupted(model, folder, *arguments):
     """Train until a step of the second member, or of the only one, and stop there."""
     checkpoint = Checkpoints(folder, every_steps=1)
     n_members = getattr(model, "n_members", 1)
+    n_members = 1 if n_members == "auto" else n_members
     n_epochs = []
 
     def stop_in_time(record):
@@ -62,7 +63,7 @@ def test_another_number_of_members_is_refused(tmp_path, before, after):
 
 
 def test_other_names_of_the_same_items_are_refused(tmp_path):
-    model = MaxMatchingRecommender(dim=4, max_epochs=3, random_state=0)
+    model = MaxMatchingRecommender(normalization="click", dim=4, max_epochs=3, random_state=0)
     interrupted(model, tmp_path, HISTORIES)
     renamed = [[word.upper() for word in history] for history in HISTORIES]
     with pytest.raises(CheckpointError, match="the names of the targets differ from those"):
@@ -70,7 +71,7 @@ def test_other_names_of_the_same_items_are_refused(tmp_path):
 
 
 def test_a_callback_is_no_part_of_what_must_agree(tmp_path):
-    model = MaxMatchingRecommender(dim=4, max_epochs=3, random_state=0)
+    model = MaxMatchingRecommender(normalization="click", dim=4, max_epochs=3, random_state=0)
     interrupted(model, tmp_path, HISTORIES)
     watched = clone(model).set_params(on_epoch=lambda record: None)
     watched.fit(HISTORIES, checkpoint=Checkpoints(tmp_path, resume=True))

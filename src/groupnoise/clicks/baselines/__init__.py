@@ -10,15 +10,18 @@ if TYPE_CHECKING:
     from groupnoise.clicks.baselines.caser import CaserRecommender
     from groupnoise.clicks.baselines.counting import CooccurrenceRecommender
     from groupnoise.clicks.baselines.item_cf import ItemCFRecommender
+    from groupnoise.clicks.baselines.least_squares import ALSRecommender, EASERecommender
     from groupnoise.clicks.baselines.neural_cf import NeuralCFRecommender
     from groupnoise.clicks.baselines.sasrec import SASRecRecommender
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "ALSRecommender": "groupnoise.clicks.baselines.least_squares",
         "AttRecRecommender": "groupnoise.clicks.baselines.attrec",
         "CaserRecommender": "groupnoise.clicks.baselines.caser",
         "CooccurrenceRecommender": "groupnoise.clicks.baselines.counting",
+        "EASERecommender": "groupnoise.clicks.baselines.least_squares",
         "ItemCFRecommender": "groupnoise.clicks.baselines.item_cf",
         "NeuralCFRecommender": "groupnoise.clicks.baselines.neural_cf",
         "PopularityRecommender": "groupnoise.clicks.baselines.base",
@@ -27,9 +30,11 @@ __getattr__, __dir__ = lazy_names(
 )
 
 __all__ = [
+    "ALSRecommender",
     "AttRecRecommender",
     "CaserRecommender",
     "CooccurrenceRecommender",
+    "EASERecommender",
     "ItemCFRecommender",
     "NeuralCFRecommender",
     "PopularityRecommender",

@@ -44,10 +44,14 @@ class CountingRecommender(ItemToItemBaseline):
         if self.scope == "last":
             similarity = self.similarity_[last_items(histories)]
         else:
-            similarity = item_counts(histories, self.n_items_) @ self.similarity_
+            similarity = self._trusted(histories) @ self.similarity_
         scores: FloatArray = similarity.toarray()
         scores += _TIE_BREAK * self.popularity_ / (self.popularity_.max() + 1)
         return scores
+
+    def _trusted(self, histories: Groups) -> sparse.csr_array:
+        """Return how much each item of each history counts, shape (n_groups, n_items)."""
+        return item_counts(histories, self.n_items_)
 
     def _item_similarity(self, indices: IntArray) -> FloatArray:
         scores: FloatArray = self.similarity_[indices].toarray()

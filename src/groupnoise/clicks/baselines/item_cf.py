@@ -7,7 +7,7 @@ from scipy import sparse
 
 from groupnoise.clicks.baselines.counting import CountingRecommender, baskets, column_products
 from groupnoise.core.arrays import FloatArray
-from groupnoise.core.checks import check_choice, check_count
+from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
 
 WEIGHTINGS = ("none", "tf-idf", "bm25")
@@ -38,7 +38,11 @@ class ItemCFRecommender(CountingRecommender):
         frequency, a user being a word of the item); or that, saturating for items with many
         clicks.
     scope : {"group", "last"}, default="group"
-        Sum over all clicks of the history, or look at the last one alone.
+        Sum over the clicks of the history, or look at the last one alone.
+    n_recent : int or None, default=None
+        How many of the latest clicks are summed over; None means all.
+    decay : float, default=0.0
+        How much less a click counts, on log scale, with each click that came after it.
 
     Attributes
     ----------
@@ -65,17 +69,41 @@ class ItemCFRecommender(CountingRecommender):
     """
 
     def __init__(
-        self, *, n_neighbors: int | None = None, weighting: str = "none", scope: str = "group"
+        self,
+        *,
+        n_neighbors: int | None = None,
+        weighting: str = "none",
+        scope: str = "group",
+        n_recent: int | None = None,
+        decay: float = 0.0,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.weighting = weighting
         self.scope = scope
+        self.n_recent = n_recent
+        self.decay = decay
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("weighting", self.weighting, WEIGHTINGS)
         if self.n_neighbors is not None:
             check_count("n_neighbors", self.n_neighbors)
+        if self.n_recent is not None:
+            check_count("n_recent", self.n_recent)
+        check_positive("decay", self.decay, allow_zero=True)
+
+    def _trusted(self, histories: Groups) -> sparse.csr_array:
+        if self.n_recent is None and not self.decay:
+            return super()._trusted(histories)
+        n_later = np.repeat(histories.offsets[1:], histories.sizes) - 1
+        n_later = n_later - np.arange(histories.n_objects)
+        trust = np.exp(-self.decay * n_later)
+        if self.n_recent is not None:
+            trust[n_later >= self.n_recent] = 0.0
+        return sparse.csr_array(
+            (trust, np.asarray(histories.objects), histories.offsets),
+            shape=(len(histories), self.n_items_),
+        )
 
     def _learn(self, training: Groups) -> None:
         users = _weighted(baskets(training, self.n_items_), self.weighting)

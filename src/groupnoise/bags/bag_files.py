@@ -1,0 +1,275 @@
+"""One file per bag, or one group per bag of a large .h5: its features and coordinates."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.checks import require
+from groupnoise.exceptions import DataError, GroupNoiseError, MissingColumnError
+from groupnoise.io.sources import say_nothing
+
+HDF5 = (".h5", ".hdf5")
+TENSORS = (".pt", ".pth")
+ARRAYS = (*HDF5, *TENSORS, ".npy", ".npz")
+TABLES = (".csv", ".tsv", ".parquet")
+SUFFIXES = (*ARRAYS, *TABLES)
+MAPPED = (*HDF5, *TENSORS, ".npy")
+"""Files whose shape is known before their content is read."""
+FEATURES = ("features", "feats", "feature", "embeddings", "embedding", "x", "data")
+COORDINATES = ("coords", "coordinates", "coord", "positions", "xy")
+COORDINATE_COLUMNS = (("x", "y"), ("coord_x", "coord_y"), ("begin", "end"))
+"""Pairs of columns that are coordinates in a table."""
+
+
+@dataclass(frozen=True)
+class BagContent:
+    """What a file holds of one bag.
+
+    Attributes
+    ----------
+    features : array-like of shape (n_objects, n_features)
+        An array, or what reads one when it is sliced.
+    coordinates : ndarray of shape (n_objects, n_coordinates), optional
+        Where each object lies in its source.
+    feature_names, coordinate_names : tuple of str, optional
+        What the columns are called.
+    """
+
+    features: Any
+    coordinates: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] | None = None
+    coordinate_names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class BagFile:
+    """Where one bag lies.
+
+    Attributes
+    ----------
+    bag_id : str
+        The name of the file without its suffix, or of the group.
+    path : Path
+        The file.
+    group : str, optional
+        The group of a large .h5 file that is the bag.
+    coordinates : Path, optional
+        A file of its own that holds the coordinates.
+    """
+
+    bag_id: str
+    path: Path
+    group: str | None = None
+    coordinates: Path | None = field(default=None, compare=False)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether its shape is known before its content is read."""
+        return self.path.suffix.lower() in MAPPED
+
+    def __str__(self) -> str:
+        place = str(self.path) if self.group is None else f"{self.path}, group {self.group!r}"
+        return f"bag {self.bag_id!r} ({place})"
+
+    @contextmanager
+    def open(
+        self,
+        features: str | Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> Iterator[BagContent]:
+        """Yield the content, which may be read inside the block only.
+
+        Parameters
+        ----------
+        features : str or sequence of str, optional
+            The array of the features, or in a table their columns.
+        feature_names : sequence of str, optional
+            Columns that a table must have, in this order.
+        """
+        suffix = self.path.suffix.lower()
+        try:
+            if suffix in HDF5:
+                with require("h5py", extra="h5").File(self.path, "r") as file:
+                    node = file if self.group is None else file[self.group]
+                    yield self._checked(self._of_node(node, features))
+            elif suffix in TENSORS:
+                yield self._checked(self._of_arrays(self._load_tensors(), features))
+            elif suffix == ".npy":
+                mapped = np.load(self.path, mmap_mode="r", allow_pickle=False)
+                yield self._checked(BagContent(mapped, self._own_coordinates()))
+            elif suffix == ".npz":
+                with np.load(self.path, allow_pickle=False) as archive:
+                    arrays = {name: archive[name] for name in archive.files}
+                yield self._checked(self._of_arrays(arrays, features))
+            else:
+                yield self._checked(self._of_table(features, feature_names))
+        except GroupNoiseError:
+            raise
+        except (OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
+            if isinstance(error, PermissionError):
+                raise DataError(f"{self} may not be read by this user.") from None
+            raise DataError(
+                f"{self} is not a whole file: it is cut off or damaged; fetch or write it again."
+            ) from None
+        except ValueError as error:
+            raise DataError(
+                f"{self} cannot be read safely ({error}); save it again with plain arrays, for "
+                "pickled objects can run code and are refused."
+            ) from None
+
+    def _of_node(self, node: Any, features: str | Sequence[str] | None) -> BagContent:
+        """Return the content of an HDF5 file, of a group of it or of a data set alone."""
+        if not hasattr(node, "keys"):
+            return BagContent(node, self._own_coordinates())
+        sets = {name: node[name] for name in node if hasattr(node[name], "shape")}
+        found = self._of_arrays(sets, features)
+        attributes = {} if found.coordinates is None else dict(_coordinates_of(sets)[1].attrs)
+        names = attributes.get("names")
+        if names is not None:
+            return BagContent(
+                found.features, found.coordinates, found.feature_names, _words(np.asarray(names))
+            )
+        return found
+
+    def _of_arrays(
+        self, arrays: Mapping[str, Any], features: str | Sequence[str] | None
+    ) -> BagContent:
+        """Tell features and coordinates of named arrays apart."""
+        listing = ", ".join(f"{name} {tuple(a.shape)}" for name, a in arrays.items())
+        if features is not None:
+            if not isinstance(features, str) or features not in arrays:
+                raise MissingColumnError(
+                    f"{self} has no array {features!r} to be the features; it holds {listing}.",
+                    "features",
+                )
+            chosen = arrays[features]
+        else:
+            by_name = {name.lower(): name for name in arrays}
+            usual = next((by_name[name] for name in FEATURES if name in by_name), None)
+            spare = [
+                name
+                for name, array in arrays.items()
+                if len(array.shape) >= 2 and name.lower() not in COORDINATES
+            ]
+            if usual is None and len(spare) != 1:
+                raise DataError(
+                    f"{self} has no array that looks like the features; name it with `features` "
+                    f"(--features). It holds {listing or 'nothing'}."
+                )
+            chosen = arrays[usual if usual is not None else spare[0]]
+        found = _coordinates_of(arrays)[1]
+        coordinates = self._own_coordinates() if found is None else np.asarray(found[...])
+        names = arrays.get("feature_names")
+        places = arrays.get("coords_names")
+        return BagContent(
+            chosen,
+            coordinates,
+            None if names is None else _words(np.asarray(names)),
+            None if places is None else _words(np.asarray(places)),
+        )
+
+    def _of_table(
+        self, features: str | Sequence[str] | None, feature_names: Sequence[str] | None
+    ) -> BagContent:
+        from groupnoise.io.feature_columns import features_of_table
+        from groupnoise.io.tables import read_table
+
+        table = read_table(self.path)
+        columns = table.frame.columns
+        pair = next((p for p in COORDINATE_COLUMNS if set(p) <= set(columns)), None)
+        if pair is not None and features is None and feature_names is not None:
+            pair = None if set(pair) & set(feature_names) else pair
+        coordinates = None
+        if pair is not None:
+            from groupnoise.io.cells import read_numbers
+
+            coordinates = np.column_stack([read_numbers(table, name) for name in pair])
+        matrix, names = features_of_table(table, features, pair or (), say_nothing, feature_names)
+        return BagContent(matrix, coordinates, names, pair)
+
+    def _load_tensors(self) -> dict[str, Any]:
+        """Return the tensors of a file as arrays; nothing but tensors is ever unpickled."""
+        import torch
+
+        try:
+            try:
+                content = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
+            except RuntimeError:  # files of old releases cannot be mapped
+                content = torch.load(self.path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError:
+            raise DataError(
+                f"{self} holds pickled objects, which can run code and are never unpickled; save "
+                "the tensor of its features alone."
+            ) from None
+        except RuntimeError as error:
+            raise OSError(str(error)) from None
+        if isinstance(content, torch.Tensor):
+            content = {"features": content}
+        tensors = content.items() if isinstance(content, dict) else ()
+        return {
+            str(name): _plain(tensor).numpy()
+            for name, tensor in tensors
+            if isinstance(tensor, torch.Tensor)
+        }
+
+    def _own_coordinates(self) -> NDArray[Any] | None:
+        if self.coordinates is None or not self.coordinates.is_file():
+            return None
+        loaded: NDArray[Any] = np.load(self.coordinates, allow_pickle=False)
+        return loaded
+
+    def _checked(self, content: BagContent) -> BagContent:
+        """Refuse what is no matrix of numbers with one row per object."""
+        shape, coordinates = tuple(content.features.shape), content.coordinates
+        features = content.features
+        if len(shape) == 3 and shape[0] == 1:  # a batch of one, as some encoders write it
+            features, shape = np.asarray(features[0]), shape[1:]
+        if coordinates is not None and coordinates.ndim == 3 and len(coordinates) == 1:
+            coordinates = coordinates[0]
+        if len(shape) != 2 or np.dtype(features.dtype).kind not in "fiub":
+            raise DataError(
+                f"{self} holds features of shape {shape} and type {features.dtype}; numbers of "
+                "shape (objects, features) are needed."
+            )
+        if shape[0] == 0:
+            raise DataError(f"{self} is empty; leave it out of the folder and of the labels.")
+        if shape[1] == 0:
+            raise DataError(f"{self} has no features; write it again.")
+        if coordinates is not None and (coordinates.ndim != 2 or len(coordinates) != shape[0]):
+            raise DataError(
+                f"{self} has coordinates of shape {coordinates.shape} for {shape[0]} objects; one "
+                "row per object is needed."
+            )
+        return BagContent(features, coordinates, content.feature_names, content.coordinate_names)
+
+
+def _coordinates_of(arrays: Mapping[str, Any]) -> tuple[str, Any]:
+    by_name = {name.lower(): name for name in arrays}
+    name = next((by_name[name] for name in COORDINATES if name in by_name), "")
+    return name, arrays.get(name)
+
+
+def _words(cells: NDArray[Any]) -> tuple[str, ...]:
+    """Return text of an array; HDF5 keeps it as bytes."""
+    return tuple(
+        cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
+        for cell in cells.ravel().tolist()
+    )
+
+
+def _plain(tensor: Any) -> Any:
+    """Return a tensor of a type that numpy has: bfloat16 becomes float32."""
+    import torch
+
+    detached = tensor.detach()
+    return detached.float() if detached.dtype == torch.bfloat16 else detached

@@ -1,0 +1,343 @@
+"""Bags from a folder with one file per bag, or one .h5 with a group per bag, and a label table."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.bags.bag_files import ARRAYS, HDF5, SUFFIXES, BagContent, BagFile
+from groupnoise.bags.label_table import BagLabels, read_label_table
+from groupnoise.core.arrays import BoolArray, FloatArray
+from groupnoise.core.checks import require
+from groupnoise.core.groups import Groups
+from groupnoise.exceptions import DataError
+from groupnoise.io.datasets import BagDataset
+from groupnoise.io.sources import Report
+
+MAX_BYTES_IN_MEMORY = 1 << 30
+"""Features beyond this lie in a temporary file that is mapped, so that they need not fit."""
+LABEL_FILES = ("labels.csv", "labels.tsv", "labels.parquet")
+"""Tables of labels that are found in the folder itself."""
+FEATURE_FOLDERS = ("h5_files", "features", "pt_files")
+"""Where the files lie below the folder that a tool writes: CLAM, then torchmil."""
+COORDINATE_NAMES = {1: ("position",), 2: ("x", "y"), 3: ("x", "y", "z")}
+
+
+def holds_bag_files(source: Any, labels: Any = None) -> bool:
+    """Tell whether a source is a folder of bag files, or an .h5 with a group per bag.
+
+    Parameters
+    ----------
+    source : object
+        What the user gave.
+    labels : object, optional
+        The table of labels that came with it; with one, tables in the folder are bags too.
+    """
+    if not isinstance(source, (str, Path)):
+        return False
+    path = Path(source)
+    if path.is_file():
+        return path.suffix.lower() in HDF5
+    if not path.is_dir():
+        return False
+    files = _files_below(path, None)[0]
+    if labels is not None or _labels_in(path) is not None:
+        return bool(files)
+    arrays = [file for file in files if file.suffix.lower() in ARRAYS]
+    return any(file.suffix.lower() != ".npz" for file in arrays) or len(arrays) > 1
+
+
+def read_bag_folder(
+    source: str | Path,
+    *,
+    labels: Any = None,
+    group: str | None = None,
+    label: str | Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    patient: str | None = None,
+    split: str | None = None,
+    label_separator: str | None = None,
+    name: str | None = None,
+    report: Report,
+    feature_names: Sequence[str] | None = None,
+    labels_needed: bool = True,
+) -> BagDataset:
+    """Read bags that lie in a file each.
+
+    Parameters
+    ----------
+    source : path
+        A folder, or one .h5 file with a group per bag.
+    labels : path or frame, optional
+        The table of labels; by default `labels.csv` in the folder, or a torchmil folder's own.
+    group, label, patient, split : optional
+        Columns of that table, as `read_label_table` takes them.
+    features : str or sequence of str, optional
+        The array of features in each file, or their columns in tables.
+    label_separator : str, optional
+        What joins labels in a cell.
+    name : str, optional
+        What to call the set; by default the name of the folder.
+    report : callable
+        Told of each guess.
+    feature_names : sequence of str, optional
+        Columns that a model learned from.
+    labels_needed : bool, default=True
+        False for bags to be answered about.
+
+    Returns
+    -------
+    BagDataset
+        Bags in the order of their ids, with coordinates where the files have them.
+    """
+    path = Path(source)
+    if labels is None and path.is_dir():
+        labels = _labels_in(path)
+        if labels is not None and labels_needed:
+            report(f"took {labels} as the table of labels")
+    bags = find_bag_files(path, labels, report)
+    found: BagLabels | None = None
+    if labels_needed:
+        ids = [bag.bag_id for bag in bags]
+        if labels is None:
+            found = _own_labels(path, ids)
+        else:
+            found = read_label_table(
+                labels, ids, str(path), group=group, label=label, patient=patient, split=split,
+                label_separator=label_separator, report=report,
+            )  # fmt: skip
+    content = _read_all(bags, features, feature_names)
+    empty: BoolArray = np.zeros((len(bags), 0), dtype=np.bool_)
+    columns: dict[str, Any] = {} if found is None else dict(found.columns)
+    if labels is not None and isinstance(labels, (str, Path)):
+        columns["labels"] = str(labels)
+    return BagDataset(
+        name=name or path.stem,
+        bags=Groups(content.features, content.offsets),
+        labels=empty if found is None else found.labels,
+        class_names=[] if found is None else found.class_names,
+        feature_names=content.feature_names,
+        bag_ids=np.array([bag.bag_id for bag in bags]),
+        columns=columns,
+        coordinates=content.coordinates,
+        coordinate_names=content.coordinate_names,
+        patients=None if found is None else found.patients,
+        split=None if found is None else found.split,
+    )
+
+
+def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
+    """Return where each bag lies, in the order of their ids.
+
+    Parameters
+    ----------
+    path : Path
+        A folder or a large .h5 file.
+    labels : path or frame, optional
+        A table that is no bag.
+    report : callable
+        Told which folder below was taken.
+
+    Returns
+    -------
+    list of BagFile
+        At least one.
+    """
+    if path.is_file():
+        return _groups_of(path)
+    files, folder = _files_below(path, labels)
+    if folder != path:
+        report(f"took the files in {folder} as the bags")
+    if not files:
+        raise DataError(
+            f"{path} holds no file of a bag ({', '.join(SUFFIXES)}); give a folder with one per "
+            "bag."
+        )
+    beside = folder.parent / "coords" if folder.name == "features" else None
+    bags: dict[str, BagFile] = {}
+    for file in files:
+        if file.stem in bags:
+            raise DataError(
+                f"bag {file.stem!r} has two files, {bags[file.stem].path} and {file}; keep one."
+            )
+        coordinates = None if beside is None else beside / f"{file.stem}.npy"
+        bags[file.stem] = BagFile(file.stem, file, None, coordinates)
+    return [bags[bag_id] for bag_id in sorted(bags)]
+
+
+def _groups_of(path: Path) -> list[BagFile]:
+    """Return the groups of a large .h5 file; a file that is one bag itself is refused."""
+    try:
+        with require("h5py", extra="h5").File(path, "r") as file:
+            groups = sorted(name for name in file if hasattr(file[name], "keys"))
+            sets = sorted(name for name in file if hasattr(file[name], "shape"))
+    except OSError:
+        raise DataError(
+            f"{path} is not a whole HDF5 file: it is cut off or damaged; fetch or write it again."
+        ) from None
+    if not groups and sets and not {"features", "feats", "embeddings"} & set(sets):
+        groups = sets  # one data set per bag
+    if not groups:
+        raise DataError(
+            f"{path} has no group per bag; give the folder of files if it is a single bag."
+        )
+    return [BagFile(name, path, name) for name in groups]
+
+
+def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
+    """Return the bag files of a folder, or of the folder below that a tool put them into."""
+    folders = [path, *(path / name for name in FEATURE_FOLDERS if (path / name).is_dir())]
+    tables = {(path / name).resolve() for name in LABEL_FILES}
+    if isinstance(labels, (str, Path)):
+        tables.add(Path(labels).resolve())
+    for folder in folders:
+        try:
+            entries = sorted(folder.iterdir())
+        except PermissionError:
+            raise DataError(
+                f"{folder} may not be read by this user; change its permissions."
+            ) from None
+        files = [
+            file
+            for file in entries
+            if file.suffix.lower() in SUFFIXES
+            and not file.name.startswith(".")
+            and file.resolve() not in tables
+            and file.is_file()
+        ]
+        if files:
+            return files, folder
+    return [], path
+
+
+def _labels_in(path: Path) -> Path | None:
+    return next((path / name for name in LABEL_FILES if (path / name).is_file()), None)
+
+
+def _own_labels(path: Path, ids: Sequence[str]) -> BagLabels:
+    """Return the labels that a torchmil folder keeps in a file per bag."""
+    folder = path / "labels"
+    if not folder.is_dir():
+        raise DataError(
+            f"{path} says no labels; give a table with the columns of the bag and its label "
+            "(--labels labels.csv)."
+        )
+    words = []
+    for bag_id in ids:
+        try:
+            value = np.load(folder / f"{bag_id}.npy", allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            raise DataError(f"bag {bag_id!r} has no readable label in {folder}.") from None
+        if value.size != 1:
+            raise DataError(f"bag {bag_id!r} has {value.size} labels in {folder}; one is needed.")
+        words.append(str(value.ravel()[0].item()))
+    classes, codes = np.unique(words, return_inverse=True)
+    indicator: BoolArray = np.eye(len(classes), dtype=np.bool_)[codes]
+    return BagLabels(indicator, classes.tolist(), None, None, {})
+
+
+@dataclass(frozen=True)
+class _AllBags:
+    """The objects of all bags, one after the other."""
+
+    features: FloatArray
+    offsets: NDArray[np.int64]
+    coordinates: FloatArray | None
+    feature_names: tuple[str, ...] | None
+    coordinate_names: tuple[str, ...] | None
+
+
+def _read_all(
+    bags: Sequence[BagFile],
+    features: str | Sequence[str] | None,
+    feature_names: Sequence[str] | None,
+) -> _AllBags:
+    """Read every bag into one array; widths are compared before anything large is read."""
+    sizes, places, dtypes = [], [], {np.dtype(np.float32)}
+    kept: dict[int, Any] = {}
+    names, first = feature_names, None
+    for number, bag in enumerate(bags):
+        with bag.open(features, names) as content:
+            sizes.append(content.features.shape[0])
+            dtypes.add(np.dtype(content.features.dtype))
+            places.append(content.coordinates)
+            if not bag.is_mapped:
+                kept[number] = content.features
+            if first is None:
+                first = content
+                width, names = content.features.shape[1], content.feature_names or feature_names
+        _check_like_first(bag, content, bags[0], width, first)
+    assert first is not None
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    matrix = _room_for((int(offsets[-1]), width), np.result_type(*dtypes))
+    for number, bag in enumerate(bags):
+        rows = matrix[offsets[number] : offsets[number + 1]]
+        if number in kept:
+            rows[...] = kept.pop(number)
+        else:
+            with bag.open(features, names) as content:
+                rows[...] = content.features[...]
+        _check_finite(bag, rows)
+    coordinates = None
+    if first.coordinates is not None:
+        coordinates = np.concatenate([p for p in places if p is not None]).astype(np.float64)
+    return _AllBags(matrix, offsets, coordinates, first.feature_names, _names_of_coordinates(first))
+
+
+def _names_of_coordinates(content: BagContent) -> tuple[str, ...] | None:
+    if content.coordinates is None:
+        return None
+    n = content.coordinates.shape[1]
+    usual = COORDINATE_NAMES.get(n, tuple(f"coordinate_{k}" for k in range(n)))
+    given = content.coordinate_names
+    return given if given is not None and len(given) == n else usual
+
+
+def _check_like_first(
+    bag: BagFile, content: BagContent, other: BagFile, width: int, first: BagContent
+) -> None:
+    """Refuse a bag that differs from the first one in its columns."""
+    found = content.features.shape[1]
+    if found != width:
+        raise DataError(
+            f"{bag} has {found} features, but bag {other.bag_id!r} has {width}; all bags need "
+            "features of the same encoder."
+        )
+    if content.feature_names != first.feature_names:
+        raise DataError(
+            f"{bag} names its features otherwise than bag {other.bag_id!r}; write both alike."
+        )
+    ours, theirs = content.coordinates, first.coordinates
+    if (ours is None) != (theirs is None):
+        without, has = (bag, other) if ours is None else (other, bag)
+        raise DataError(
+            f"{without} has no coordinates, but bag {has.bag_id!r} has; give them to all or none."
+        )
+    if ours is not None and theirs is not None and ours.shape[1] != theirs.shape[1]:
+        raise DataError(
+            f"{bag} has {ours.shape[1]} coordinates per object, but bag {other.bag_id!r} has "
+            f"{theirs.shape[1]}."
+        )
+
+
+def _check_finite(bag: BagFile, rows: FloatArray) -> None:
+    is_bad = ~np.isfinite(rows).all(axis=1)
+    if is_bad.any():
+        raise DataError(
+            f"{bag} holds NaN or infinite values in {int(is_bad.sum())} of its {len(rows)} rows, "
+            f"the first in row {int(np.argmax(is_bad))}; impute or drop these rows first."
+        )
+
+
+def _room_for(shape: tuple[int, int], dtype: np.dtype[Any]) -> FloatArray:
+    """Return an array to fill: in memory, or mapped from a temporary file that nobody sees."""
+    if shape[0] * shape[1] * dtype.itemsize <= MAX_BYTES_IN_MEMORY:
+        return np.empty(shape, dtype=dtype)
+    with tempfile.TemporaryFile(prefix="groupnoise-") as file:
+        return np.memmap(file, dtype=dtype, shape=shape, mode="w+")

@@ -1,0 +1,227 @@
+"""The table of bag labels that lies beside a folder of bags: ids, labels, patients, splits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.exceptions import DataError, MissingDataError
+from groupnoise.io.columns import match_columns, need_column, pick_column
+from groupnoise.io.memberships import read_memberships
+from groupnoise.io.sources import Report
+from groupnoise.io.tables import Table, read_table
+
+SPLITS = {
+    "train": ("train", "training", "tr"),
+    "validation": ("validation", "valid", "val", "dev"),
+    "test": ("test", "testing", "te", "holdout", "held-out"),
+}
+"""What a split column may say, in any case."""
+
+
+@dataclass(frozen=True)
+class BagLabels:
+    """What a table says of bags, in the order of their files.
+
+    Attributes
+    ----------
+    labels : bool ndarray of shape (n_bags, n_classes)
+        The classes of each bag.
+    class_names : list of str
+        What the classes are called.
+    patients : ndarray of shape (n_bags,), optional
+        Whom each bag comes from.
+    split : ndarray of shape (n_bags,), optional
+        "train", "validation" or "test".
+    columns : dict
+        Which column plays which part.
+    """
+
+    labels: BoolArray
+    class_names: list[str]
+    patients: NDArray[Any] | None
+    split: NDArray[Any] | None
+    columns: dict[str, Any]
+
+
+def read_label_table(
+    source: Any,
+    bag_ids: Sequence[str],
+    folder: str,
+    *,
+    group: str | None,
+    label: str | Sequence[str] | None,
+    patient: str | None,
+    split: str | None,
+    label_separator: str | None,
+    report: Report,
+) -> BagLabels:
+    """Read the labels of bags from a table with one row per bag.
+
+    Parameters
+    ----------
+    source : path or frame
+        The table.
+    bag_ids : sequence of str
+        The bags there are files of.
+    folder : str
+        Where they lie, for errors.
+    group : str, optional
+        The column of bag ids; by default the one that names most of the files.
+    label : str or sequence of str, optional
+        The column of labels, or one 0/1 column per class.
+    patient, split : str, optional
+        The columns that say whom a bag comes from and on which side of a split it is.
+    label_separator : str, optional
+        What joins several labels in a cell; guessed.
+    report : callable
+        Told of each guess.
+
+    Returns
+    -------
+    BagLabels
+        One entry per bag, in the order of `bag_ids`.
+    """
+    if isinstance(source, (str, Path)) and not Path(source).is_file():
+        raise MissingDataError(f"there is no table of labels {source}; give it with --labels.")
+    table = read_table(source)
+    columns, origin = table.frame.columns, table.origin
+    if group is not None:
+        group = match_columns("group", [group], columns, origin)[0]
+    else:
+        group = _column_of_ids(table, bag_ids, folder, report)
+    order = _rows_of_bags(table, group, bag_ids, folder)
+    taken = {group}
+    patient = pick_column("patient", patient, columns, origin=origin, report=report, taken=taken)
+    taken |= {patient} if patient is not None else set()
+    split = pick_column("split", split, columns, origin=origin, report=report, taken=taken)
+    taken |= {split} if split is not None else set()
+    if label is None:
+        label = need_column("label", None, columns, origin=origin, report=report, taken=taken)
+    label_columns = match_columns("label", label, columns, origin)
+    rows = table.take(order)
+    memberships, class_names = read_memberships(
+        rows, label_columns, separator=label_separator, report=report
+    )
+    patients = None if patient is None else _filled(rows, patient)
+    sides = None if split is None else _sides(rows, split)
+    if patients is not None:
+        _check_apart(rows, patients, sides)
+        n_patients = len(np.unique(patients))
+        report(f"bags of each of the {n_patients} patients stay together in every hold-out")
+    if sides is not None:
+        counts = Counter(sides.tolist())
+        shown = ", ".join(f"{counts[name]} {name}" for name in SPLITS if counts[name])
+        report(f"bags are held out as column {split!r} says ({shown})")
+    parts = {"group": group, "label": label_columns, "patient": patient, "split": split}
+    return BagLabels(memberships, class_names, patients, sides, parts)
+
+
+def _column_of_ids(table: Table, bag_ids: Sequence[str], folder: str, report: Report) -> str:
+    """Return the column that names most of the bags."""
+    known = set(bag_ids)
+    found = {
+        name: sum(_bag_of(cell, known) is not None for cell in _text(table, name))
+        for name in table.frame.columns
+        if not table.frame.schema[name].is_nested()
+    }
+    best = max(found, key=lambda name: found[name], default=None)
+    if best is None or not found[best]:
+        raise DataError(
+            f"no column of {table.origin} names the bags of {folder}, which are called "
+            f"{', '.join(map(repr, bag_ids[:3]))}{', ...' if len(bag_ids) > 3 else ''}; name the "
+            "bags by their files without the suffix."
+        )
+    report(f"took column {best!r} as the bag")
+    return best
+
+
+def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str) -> IntArray:
+    """Return the row of each bag; each needs one row, and each row a file."""
+    known, row_of = set(bag_ids), dict[str, int]()
+    strangers = []
+    for row, cell in enumerate(_text(table, group)):
+        bag = _bag_of(cell, known)
+        if bag is None:
+            strangers.append((row, cell))
+        elif bag in row_of:
+            raise DataError(
+                f"{table.place(row)}: bag {bag!r} has a row already ({table.place(row_of[bag])}); "
+                "give one row per bag, several labels joined by ';'."
+            )
+        else:
+            row_of[bag] = row
+    if strangers:
+        row, cell = strangers[0]
+        raise DataError(
+            f"{table.place(row)}: bag {cell!r} has no file in {folder}{_more(len(strangers))}; add "
+            "the file or leave out the row."
+        )
+    without = [bag for bag in bag_ids if bag not in row_of]
+    if without:
+        raise DataError(
+            f"bag {without[0]!r} of {folder} has no row in {table.origin}{_more(len(without))}; "
+            "add its label or move its file elsewhere."
+        )
+    return np.array([row_of[bag] for bag in bag_ids], dtype=np.int64)
+
+
+def _more(n_found: int) -> str:
+    return "" if n_found == 1 else f" (nor have {n_found - 1} others)"
+
+
+def _bag_of(cell: str, known: Collection[str]) -> str | None:
+    """Return the bag that a cell names, with or without a folder and a suffix."""
+    path = PurePosixPath(cell)
+    return next((name for name in (cell, path.name, path.stem) if name in known), None)
+
+
+def _text(table: Table, column: str) -> list[str]:
+    cells = table.frame[column].to_list()
+    return ["" if cell is None else str(cell).strip() for cell in cells]
+
+
+def _filled(table: Table, column: str) -> NDArray[Any]:
+    cells = _text(table, column)
+    empty = next((row for row, cell in enumerate(cells) if not cell), None)
+    if empty is not None:
+        raise DataError(f"{table.place(empty)}: column {column!r} is empty; fill in the cell.")
+    return np.array(cells)
+
+
+def _sides(table: Table, column: str) -> NDArray[Any]:
+    """Return "train", "validation" or "test" of each bag."""
+    side_of = {word: side for side, words in SPLITS.items() for word in words}
+    cells = _filled(table, column)
+    for row, cell in enumerate(cells.tolist()):
+        if cell.lower() not in side_of:
+            raise DataError(
+                f"{table.place(row)}: column {column!r} says {cell!r}; train, validation or test "
+                "is needed."
+            )
+    sides = np.array([side_of[cell.lower()] for cell in cells.tolist()])
+    if not (sides == "train").any():
+        raise DataError(f"{table.origin}: column {column!r} leaves no bag to train on.")
+    return sides
+
+
+def _check_apart(table: Table, patients: NDArray[Any], sides: NDArray[Any] | None) -> None:
+    """Refuse a split that has a patient on both sides."""
+    if sides is None:
+        return
+    first: dict[str, tuple[str, int]] = {}
+    for row, (patient, side) in enumerate(zip(patients.tolist(), sides.tolist(), strict=True)):
+        seen = first.setdefault(patient, (side, row))
+        if seen[0] != side:
+            raise DataError(
+                f"{table.place(row)}: patient {patient!r} is on both sides of the split, here in "
+                f"{side} and in {seen[0]} before ({table.place(seen[1])}); move all bags of a "
+                "patient to one side."
+            )

@@ -1,0 +1,480 @@
+"""How a recommender decides, from held-out clicks alone, what evidence to learn and to add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from groupnoise.clicks.evidence import (
+    Evidence,
+    EvidenceModel,
+    EvidencePlan,
+    joined,
+    train_evidence,
+)
+from groupnoise.clicks.history_windows import sliding_windows
+from groupnoise.clicks.linear_evidence import LinearEvidence, following, together
+from groupnoise.clicks.spectral import spectral_start
+from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback
+from groupnoise.core.groups import Groups
+from groupnoise.decisions.halving import successive_halving
+from groupnoise.decisions.portfolio import Option, narrow
+from groupnoise.decisions.record import Decisions
+
+MAX_HELD_OUT = 2000
+MIN_HELD_OUT = 20
+GAIN_CUT = 20
+CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"
+SPECTRAL_WINDOW = 5
+SPECTRAL_RATE = 0.3
+RIDGES = (30.0, 100.0, 300.0, 1000.0)
+RATES = (0.0, 0.05, 0.3)
+LINEAR_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+DENSE_CLICKS_PER_ITEM = 50
+MAX_SCORES = 1 << 25
+"""Held-out scores kept at once, for each part of the evidence."""
+MIN_HISTORY, MAX_HISTORY = 20, 200
+
+Linear = Mapping[str, Sequence[float]]
+"""For "together" and "following": (weight, ridge, rate) of the linear evidence that is added."""
+
+
+class Decided(NamedTuple):
+    """What was learned, and why this.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        Learned on all clicks.
+    decisions : Decisions
+        What was tried and taken.
+    records : list of dict
+        One per epoch of the last training.
+    """
+
+    evidence: Evidence
+    decisions: Decisions
+    records: list[dict[str, Any]]
+
+
+class HeldOut(NamedTuple):
+    """Histories of which some have lost their last click.
+
+    Attributes
+    ----------
+    training : Groups
+        All histories, less the held-out clicks.
+    asked : Groups
+        The histories that lost one, with it as target.
+    """
+
+    training: Groups
+    asked: Groups
+
+
+def hold_out_last(
+    histories: Groups, generator: np.random.Generator, max_users: int = MAX_HELD_OUT
+) -> HeldOut | None:
+    """Hold out the last click of some histories of at least three.
+
+    Parameters
+    ----------
+    histories : Groups
+        Item indices in time order.
+    generator : numpy Generator
+        Decides whose clicks are held out.
+    max_users : int, default=2000
+        The most clicks to hold out.
+
+    Returns
+    -------
+    HeldOut or None
+        None where fewer than 20 histories have three clicks.
+    """
+    eligible = np.flatnonzero(histories.sizes >= 3)
+    if len(eligible) < MIN_HELD_OUT:
+        return None
+    rows = np.sort(generator.permutation(eligible)[:max_users])
+    last = histories.offsets[rows + 1] - 1
+    sizes = histories.sizes
+    sizes[rows] -= 1
+    objects = np.asarray(histories.objects)
+    training = Groups(np.delete(objects, last), np.concatenate([[0], np.cumsum(sizes)]))
+    asked = training.subset(rows)
+    return HeldOut(training, Groups(asked.objects, asked.offsets, objects[last]))
+
+
+def gains(scores: FloatArray, asked: Groups) -> FloatArray:
+    """Return the discounted gain of each target among the items its history does not hold.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_histories, n_items)
+        Overwritten.
+    asked : Groups
+        The histories, with targets.
+
+    Returns
+    -------
+    ndarray of shape (n_histories,)
+        1 / log2(1 + rank) down to rank 20, 0 below; of equal scores half are ahead.
+    """
+    rows = np.arange(len(asked))
+    targets = np.asarray(asked.targets)
+    wanted = scores[rows, targets].copy()
+    scores[asked.group_of_object, asked.objects] = -np.inf
+    scores[rows, targets] = -np.inf
+    ahead = (scores > wanted[:, None]).sum(axis=1) + 0.5 * (scores == wanted[:, None]).sum(axis=1)
+    return np.where(ahead < GAIN_CUT, 1.0 / np.log2(ahead + 2.0), 0.0)
+
+
+def evidence_scores(evidence: Evidence, histories: Groups) -> FloatArray:
+    """Return the added evidence for every item after each history, before the softmax.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        What is added.
+    histories : Groups
+        Item indices in time order.
+
+    Returns
+    -------
+    float32 ndarray of shape (n_histories, n_items)
+    """
+    clicks = np.asarray(histories.objects, dtype=np.int64)
+    mixture = evidence.rule().mixture(
+        lambda items: evidence.objects[items], clicks, histories.offsets
+    )
+    return np.asarray(mixture.queries @ evidence.targets.T + evidence.bias)
+
+
+def portfolio(histories: Groups, n_items: int) -> list[Option]:
+    """Return the settings worth trying on a log, the safest first.
+
+    Parameters
+    ----------
+    histories : Groups
+        Item indices in time order.
+    n_items : int
+        Size of the catalogue.
+
+    Returns
+    -------
+    list of Option
+        Parameters of :class:`groupnoise.MaxMatchingRecommender`.
+    """
+    length = int(np.clip(np.percentile(histories.sizes, 95), MIN_HISTORY, MAX_HISTORY))
+    n_targets = int(histories.n_objects - len(histories))
+    common: dict[str, Any] = {
+        "dim": min(128, n_items),
+        "window_size": length,
+        "init": "spectral",
+        "candidates": "sampled",
+        "n_negatives": 1500,
+        "max_epochs": 6,
+        "batch_size": 1024 if n_targets > 20_000 else 256,
+        "learning_rate": 5e-3,
+    }
+
+    def option(name: str, why: str, **parameters: Any) -> Option:
+        return Option(name, {**common, **parameters}, why)
+
+    options = [
+        option("two tables", "the usual case", shared=False, weight_decay=1.0),
+        option("one table", "few clicks per item", shared=True, weight_decay=1.0),
+    ]
+    if histories.n_objects / n_items >= DENSE_CLICKS_PER_ITEM:
+        loose = option("two tables, loose", "many clicks per item", shared=False, weight_decay=0.1)
+        options.append(loose)
+    return options
+
+
+@dataclass(frozen=True)
+class EvidenceLearner:
+    """Learns evidence from histories under the parameters of an option.
+
+    Parameters
+    ----------
+    n_items : int
+        Size of the catalogue.
+    seed : int
+        Decides everything drawn, alike for all options.
+    """
+
+    n_items: int
+    seed: int
+
+    def learned(
+        self,
+        histories: Groups,
+        parameters: Mapping[str, Any],
+        *,
+        share: float = 1.0,
+        validate: Any = None,
+        on_epoch: ProgressCallback | None = None,
+    ) -> tuple[Evidence, list[dict[str, Any]]]:
+        """Return the evidence that gradient descent finds, and the record of its epochs."""
+        generator = np.random.default_rng(self.seed)
+        dim = min(int(parameters["dim"]), self.n_items)
+        if parameters["init"] == "random":
+            vectors = generator.normal(scale=0.05, size=(self.n_items, dim)).astype(np.float32)
+            bias = np.zeros(self.n_items, dtype=np.float32)
+        else:
+            windows = sliding_windows(histories, SPECTRAL_WINDOW).groups
+            vectors, bias = spectral_start(
+                windows, self.n_items, dim, rate=SPECTRAL_RATE, generator=generator
+            )
+        model = EvidenceModel(
+            vectors,
+            bias,
+            history_length=int(parameters["window_size"]),
+            shared=bool(parameters["shared"]),
+        )
+        full = parameters["candidates"] == "full"
+        plan = EvidencePlan(
+            max_epochs=max(1, round(share * parameters["max_epochs"])),
+            batch_size=parameters["batch_size"],
+            learning_rate=parameters["learning_rate"],
+            weight_decay=parameters["weight_decay"],
+            n_negatives=None if full else parameters["n_negatives"],
+        )
+        records = train_evidence(
+            model,
+            histories,
+            plan,
+            generator,
+            validate=None if validate is None else lambda: validate(model.evidence()),
+            on_epoch=on_epoch,
+        )
+        return model.evidence(), records
+
+    def linear(self, histories: Groups) -> dict[str, LinearEvidence]:
+        """Return the two regressions between items."""
+        generator = np.random.default_rng(self.seed + 1)
+        return {
+            "together": together(histories, self.n_items, generator),
+            "following": following(histories, self.n_items, generator),
+        }
+
+
+def added_evidence(
+    learned: Evidence, regressions: Mapping[str, LinearEvidence], linear: Linear
+) -> Evidence:
+    """Return learned evidence with the linear evidence added.
+
+    Parameters
+    ----------
+    learned : Evidence
+        What gradient descent found.
+    regressions : mapping of str to LinearEvidence
+        By name.
+    linear : mapping of str to (weight, ridge, rate)
+        What is added of each; a weight of 0 leaves one out.
+
+    Returns
+    -------
+    Evidence
+    """
+    length = learned.position_weights.shape[1]
+    parts = [learned]
+    for name, (weight, ridge, rate) in linear.items():
+        if weight:
+            parts.append(regressions[name].evidence(ridge, rate, length).scaled(weight))
+    return joined(parts)
+
+
+def choose_linear(
+    learned: Evidence, regressions: Mapping[str, LinearEvidence], asked: Groups
+) -> tuple[dict[str, tuple[float, float, float]], FloatArray, dict[str, float]]:
+    """Return how much linear evidence to add to what was learned.
+
+    Parameters
+    ----------
+    learned : Evidence
+        What gradient descent found without the held-out clicks.
+    regressions : mapping of str to LinearEvidence
+        Fitted without them too.
+    asked : Groups
+        Histories with the held-out clicks as targets.
+
+    Returns
+    -------
+    linear : dict of str to (weight, ridge, rate)
+    gain : ndarray of shape (n_histories,)
+        Of the learned and linear evidence together.
+    alone : dict of str to float
+        The mean gain of each regression by itself.
+    """
+    length = learned.position_weights.shape[1]
+    asked = asked[: max(1, MAX_SCORES // len(learned.bias))]
+    scores = evidence_scores(learned, asked)
+    spread = float(scores.std())
+    best = gains(scores.copy(), asked)
+    linear: dict[str, tuple[float, float, float]] = {}
+    alone: dict[str, float] = {}
+    for name, regression in regressions.items():
+        found: tuple[float, float, float, FloatArray] | None = None
+        for ridge in RIDGES:
+            for rate in RATES:
+                own = evidence_scores(regression.evidence(ridge, rate, length), asked)
+                gain = float(gains(own.copy(), asked).mean())
+                if found is None or gain > found[0]:
+                    found = gain, ridge, rate, own
+        assert found is not None
+        alone[name], ridge, rate, own = found
+        unit = spread / max(float(own.std()), 1e-12)
+        linear[name] = (0.0, ridge, rate)
+        taken = 0.0
+        for weight in LINEAR_WEIGHTS[1:]:
+            gained = gains(scores + weight * unit * own, asked)
+            if gained.mean() > best.mean():
+                best, taken = gained, weight * unit
+        linear[name] = (float(taken), ridge, rate)
+        scores = scores + taken * own
+    return linear, best, alone
+
+
+def decide_evidence(
+    histories: Groups,
+    n_items: int,
+    explicit: Mapping[str, Any],
+    generator: np.random.Generator,
+    *,
+    linear: Linear | str | None,
+    budget: float | None,
+    validate: Any = None,
+    on_epoch: ProgressCallback | None = None,
+) -> Decided:
+    """Decide on held-out clicks what evidence to learn, and learn it on all clicks.
+
+    Parameters
+    ----------
+    histories : Groups
+        Item indices in time order.
+    n_items : int
+        Size of the catalogue.
+    explicit : mapping of str to object
+        Parameters that are not to be decided.
+    generator : numpy Generator
+        Decides everything.
+    linear : mapping, "auto" or None
+        Linear evidence to add; see :data:`Linear`.
+    budget : float or None
+        Seconds after which no further option is tried.
+    validate : callable, optional
+        Called with the evidence after each epoch of the last training.
+    on_epoch : callable, optional
+        Called with a record after each epoch of the last training, and each trial.
+
+    Returns
+    -------
+    Decided
+    """
+    learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)))
+    options = narrow(portfolio(histories, n_items), explicit)
+    held = hold_out_last(histories, generator)
+    facts = {
+        "histories": len(histories),
+        "items": int(n_items),
+        "clicks": int(histories.n_objects),
+        "median history": float(np.median(histories.sizes)),
+        "clicks per item": round(float(histories.n_objects) / n_items, 1),
+    }
+    warned: list[str] = []
+    reasons: list[str] = []
+    baselines: dict[str, float] = {}
+    trials: tuple[Any, ...] = ()
+    seconds = 0.0
+    chosen = options[0]
+    settled: Linear = {} if linear is None or isinstance(linear, str) else linear
+    is_open = len(options) > 1 or linear == "auto"
+    if held is None and is_open:
+        warned.append(
+            f"fewer than {MIN_HELD_OUT} histories have three clicks, so nothing was held out and "
+            "nothing tried; the stated defaults were taken."
+        )
+    elif held is not None and is_open:
+        models: dict[str, Evidence] = {}
+
+        def evaluate(option: Option, share: Any) -> FloatArray:
+            models[option.name], _ = learner.learned(
+                held.training,
+                option.parameters,
+                share=float(share),
+                on_epoch=_named(on_epoch, option.name),
+            )
+            return _gains_of(models[option.name], held.asked)
+
+        search = successive_halving(
+            options,
+            evaluate,
+            rungs=(1 / 3, 1.0) if len(options) > 1 else (1.0,),
+            budget=budget,
+        )
+        chosen, trials, seconds = search.ranking[0], tuple(search.trials), search.seconds
+        counts = np.bincount(held.training.objects, minlength=n_items).astype(np.float32)
+        popular = _blockwise(lambda part: np.tile(counts, (len(part), 1)), held.asked, n_items)
+        baselines["popularity"] = float(popular.mean())
+        gain = _gains_of(models[chosen.name], held.asked)
+        if linear == "auto":
+            regressions = learner.linear(held.training)
+            settled, gain, alone = choose_linear(models[chosen.name], regressions, held.asked)
+            baselines["EASE, low rank"] = alone["together"]
+            added = [name for name, (weight, _, _) in settled.items() if weight]
+            reasons.append(
+                f"linear evidence added: {' and '.join(added) or 'none'}; "
+                f"held-out gain {gain.mean():.4f}."
+            )
+        if gain.mean() <= baselines["popularity"]:
+            warned.append(
+                f"held-out clicks are predicted no better ({gain.mean():.4f}) than by popularity "
+                f"({baselines['popularity']:.4f}); look at whether clicks follow from each other, "
+                "and whether users and items were read from the right columns."
+            )
+    on_all, records = learner.learned(
+        histories, chosen.parameters, validate=validate, on_epoch=on_epoch
+    )
+    if any(weight for weight, _, _ in settled.values()):
+        on_all = added_evidence(on_all, learner.linear(histories), settled)
+    linear_taken = {name: tuple(values) for name, values in settled.items() if values[0]}
+    taken = Option(
+        chosen.name,
+        {**chosen.parameters, "normalization": "history", "linear": linear_taken or None},
+        chosen.why,
+    )
+    options = [taken if option.name == taken.name else option for option in options]
+    decisions = Decisions(
+        facts=facts,
+        options=tuple(options),
+        trials=trials,
+        taken=((taken.name, 1.0),),
+        criterion=CRITERION,
+        reasons=tuple(reasons),
+        warnings=tuple(warned),
+        baselines=baselines,
+        seconds=seconds,
+        budget=budget,
+    )
+    return Decided(on_all, decisions, records)
+
+
+def _named(on_epoch: ProgressCallback | None, name: str) -> ProgressCallback | None:
+    """Return a callback that says which trial an epoch belongs to."""
+    return None if on_epoch is None else lambda record: on_epoch({**record, "trial": name})
+
+
+def _gains_of(evidence: Evidence, asked: Groups) -> FloatArray:
+    return _blockwise(lambda part: evidence_scores(evidence, part), asked, len(evidence.bias))
+
+
+def _blockwise(scores_of: Any, asked: Groups, n_items: int) -> FloatArray:
+    step = max(1, MAX_SCORES // n_items)
+    parts: list[IntArray | FloatArray] = [
+        gains(scores_of(asked[start : start + step]), asked[start : start + step])
+        for start in range(0, len(asked), step)
+    ]
+    return np.concatenate(parts)

@@ -1,0 +1,237 @@
+"""Baselines by least squares over who clicked what: EASE and alternating least squares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from groupnoise.clicks.baselines.base import ItemToItemBaseline
+from groupnoise.clicks.baselines.counting import baskets, item_counts
+from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
+from groupnoise.core.checks import check_count, check_positive
+from groupnoise.core.groups import Groups
+from groupnoise.io.untrusted_arrays import (
+    FLOATS,
+    INTEGERS,
+    check_numbers,
+    check_positions,
+    stored_array,
+)
+
+_BLOCK_ENTRIES = 1 << 22
+
+
+class EASERecommender(ItemToItemBaseline):
+    r"""Embarrassingly shallow autoencoder: a ridge regression of each item on all others.
+
+    With X the 0/1 table of users and items and :math:`P = (X^\top X + \lambda I)^{-1}`,
+
+    .. math:: s(y \mid X) = \sum_{x \in X} B_{xy}, \qquad B_{xy} = -P_{xy} / P_{yy},\ B_{yy} = 0.
+
+    Parameters
+    ----------
+    ridge : float, default=250.0
+        Lambda.
+    max_items : int, default=16384
+        The most items the regression is solved for, the most clicked ones: time grows with the
+        third power of their number and memory with the second. Items beyond score 0.
+
+    Attributes
+    ----------
+    items_ : ndarray of shape (n_items,)
+        Item ids in index order.
+    popularity_ : float ndarray of shape (n_items,)
+        Clicks on each item.
+    weights_ : float32 ndarray of shape (n_kept, n_kept)
+        B of the items that are kept.
+    kept_ : int64 ndarray of shape (n_kept,)
+        Their indices, ascending.
+
+    References
+    ----------
+    .. [1] H. Steck. Embarrassingly shallow autoencoders for sparse data. WWW 2019.
+
+    Examples
+    --------
+    >>> log = [["tea", "jam"], ["tea", "jam"], ["tea", "rye"], ["oat", "rye"]]
+    >>> EASERecommender(ridge=1.0).fit(log).recommend([["tea"]], top=1)[0].tolist()
+    [['jam']]
+    """
+
+    _learned = "weights_"
+
+    weights_: NDArray[np.float32]
+    kept_: IntArray
+
+    def __init__(self, *, ridge: float = 250.0, max_items: int = 16_384) -> None:
+        self.ridge = ridge
+        self.max_items = max_items
+
+    def _check_parameters(self) -> None:
+        check_positive("ridge", self.ridge)
+        check_count("max_items", self.max_items)
+
+    def _learn(self, training: Groups) -> None:
+        by_clicks = np.argsort(-self.popularity_, kind="stable")
+        self.kept_ = np.sort(by_clicks[: self.max_items])
+        users = baskets(training, self.n_items_)[:, self.kept_]
+        # Single precision halves the memory; the ridge keeps the matrix far from singular.
+        gram = (users.T @ users).toarray().astype(np.float32)
+        gram[np.diag_indices_from(gram)] += np.float32(self.ridge)
+        factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+        inverse, _ = linalg.lapack.spotri(factor, lower=1, overwrite_c=1)
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        self.weights_ = inverse / -np.diag(inverse)
+        self.weights_[np.diag_indices_from(self.weights_)] = 0.0
+
+    def _score_all(self, histories: Groups) -> FloatArray:
+        clicked = item_counts(histories, self.n_items_)
+        clicked.data[:] = 1.0
+        scores = np.zeros((len(histories), self.n_items_), dtype=np.float32)
+        scores[:, self.kept_] = clicked[:, self.kept_] @ self.weights_
+        return scores
+
+    def _item_similarity(self, indices: IntArray) -> FloatArray:
+        return self._score_all(Groups(indices, np.arange(len(indices) + 1)))
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"weights": self.weights_, "kept": self.kept_}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_popularity()
+        kept = stored_array(arrays, "kept", types=INTEGERS, shape=(None,))
+        self.weights_ = stored_array(arrays, "weights", types=FLOATS, shape=(len(kept), len(kept)))
+        check_numbers("weights", self.weights_)
+        check_positions("kept", kept, self.n_items_)
+        self.kept_ = kept
+
+
+class ALSRecommender(ItemToItemBaseline):
+    r"""Matrix factorisation of implicit feedback by alternating least squares.
+
+    Users and items are vectors that minimise
+
+    .. math::
+        \sum_{u, y} c_{uy} (r_{uy} - p_u^\top q_y)^2
+        + \lambda \Big(\sum_u \lVert p_u \rVert^2 + \sum_y \lVert q_y \rVert^2\Big),
+
+    with r = 1 and c = 1 + alpha where u clicked y, and r = 0 and c = 1 elsewhere. A history is
+    answered with the vector that solves for its own clicks, so that users need not be known.
+
+    Parameters
+    ----------
+    dim : int, default=64
+        Width of the vectors.
+    ridge : float, default=100.0
+        Lambda.
+    alpha : float, default=10.0
+        How much more a click counts than its absence.
+    max_epochs : int, default=15
+        Passes over users and items.
+    random_state : int, generator or None, default=None
+        Decides the initial vectors.
+
+    Attributes
+    ----------
+    items_ : ndarray of shape (n_items,)
+        Item ids in index order.
+    popularity_ : float ndarray of shape (n_items,)
+        Clicks on each item.
+    vectors_ : float32 ndarray of shape (n_items, dim)
+        q of every item.
+
+    References
+    ----------
+    .. [1] Y. Hu, Y. Koren, C. Volinsky. Collaborative filtering for implicit feedback datasets.
+       ICDM 2008.
+
+    Examples
+    --------
+    >>> log = [["tea", "jam"], ["tea", "jam"], ["oat", "rye"], ["oat", "rye"]]
+    >>> model = ALSRecommender(dim=4, ridge=1.0, random_state=0).fit(log)
+    >>> model.recommend([["tea"]], top=1)[0].tolist()
+    [['jam']]
+    """
+
+    _learned = "vectors_"
+
+    vectors_: NDArray[np.float32]
+
+    def __init__(
+        self,
+        *,
+        dim: int = 64,
+        ridge: float = 100.0,
+        alpha: float = 10.0,
+        max_epochs: int = 15,
+        random_state: RandomState = None,
+    ) -> None:
+        self.dim = dim
+        self.ridge = ridge
+        self.alpha = alpha
+        self.max_epochs = max_epochs
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        check_count("dim", self.dim)
+        check_count("max_epochs", self.max_epochs)
+        check_positive("ridge", self.ridge)
+        check_positive("alpha", self.alpha)
+
+    def _learn(self, training: Groups) -> None:
+        users = baskets(training, self.n_items_)
+        items = users.T.tocsr()
+        generator = generator_from(self.random_state)
+        vectors = generator.normal(scale=0.1, size=(self.n_items_, self.dim)).astype(np.float32)
+        for _ in range(self.max_epochs):
+            people = self._solved(users.indptr, users.indices, vectors)
+            vectors = self._solved(items.indptr, items.indices, people)
+        self.vectors_ = vectors
+
+    def _solved(
+        self, offsets: IntArray, columns: IntArray, vectors: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Return the best vector of each row given those of what it is tied to."""
+        solved = np.zeros((len(offsets) - 1, self.dim), dtype=np.float32)
+        common = vectors.T @ vectors + np.float32(self.ridge) * np.eye(self.dim, dtype=np.float32)
+        for rows, places in _by_size(np.asarray(offsets, dtype=np.int64), self.dim):
+            own = vectors[columns[places]]  # (rows, size, dim)
+            left = common + np.float32(self.alpha) * np.matmul(own.transpose(0, 2, 1), own)
+            right = np.float32(1 + self.alpha) * own.sum(axis=1)
+            solved[rows] = np.linalg.solve(left, right[..., None])[..., 0]
+        return solved
+
+    def _score_all(self, histories: Groups) -> FloatArray:
+        clicked = item_counts(histories, self.n_items_)
+        people = self._solved(clicked.indptr, clicked.indices, self.vectors_)
+        return np.asarray(people @ self.vectors_.T)
+
+    def _item_similarity(self, indices: IntArray) -> FloatArray:
+        norms = np.linalg.norm(self.vectors_, axis=1, keepdims=True)
+        units = self.vectors_ / np.maximum(norms, 1e-12)
+        return np.asarray(units[indices] @ units.T)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"vectors": self.vectors_}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_popularity()
+        self.vectors_ = stored_array(
+            arrays, "vectors", types=FLOATS, shape=(self.n_items_, self.dim)
+        )
+        check_numbers("vectors", self.vectors_)
+
+
+def _by_size(offsets: IntArray, dim: int) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield rows of one size and where their entries stand, a block at a time; empty rows not."""
+    sizes = np.diff(offsets)
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        rows = np.flatnonzero(sizes == size)
+        step = max(1, _BLOCK_ENTRIES // (dim * max(size, dim)))
+        for begin in range(0, len(rows), step):
+            block = rows[begin : begin + step]
+            yield block, offsets[block, None] + np.arange(size)

@@ -1,0 +1,191 @@
+"""A folder with a file per bag and a table of labels is data to every command."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from bag_folders import FORMS, N_BAGS, WIDTH, make_bags, write_bag, write_folder, write_labels
+
+QUICK = ["-p", "max_epochs=3", "-p", "dim=8"]
+N_OBJECTS = sum(len(features) for features, _, _ in make_bags().values())
+
+
+def read_csv(path):
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_fit_reads_every_command_reads(command, tmp_path, form):
+    pytest.importorskip("h5py")
+    data, words = write_folder(tmp_path, form)
+    described = json.loads(command("data", "describe", data, *words, "--json").out)
+    assert described["facts"]["bags"] == N_BAGS
+    assert described["facts"]["instances"] == N_OBJECTS
+    assert described["facts"]["features"] == WIDTH
+    command("fit", data, *words, "-o", "model", "-q", *QUICK)
+    judged = json.loads(command("evaluate", "model", data, *words, "--json").out)
+    assert judged["on"] == "held-out"
+    assert json.loads(command("evaluate", "model", data, "--json").out) == judged
+    command("predict", "model", data, "-o", "answers.csv")
+    answers = read_csv(tmp_path / "answers.csv")
+    assert len(answers) == N_OBJECTS
+    assert {answer["bag"] for answer in answers} == set(make_bags())
+    if form not in ("pt", "npy"):
+        at = [(float(each["x"]), float(each["y"])) for each in answers[:2]]
+        assert at == [(0, 512), (256, 512)]
+    assert [answers[row]["row"] for row in range(3)] == ["0", "1", "2"]
+
+
+def test_an_audit_and_a_converted_folder_keep_what_was_read(command, tmp_path):
+    bags = make_bags()
+    data, words = write_folder(tmp_path, "npz", bags)
+    patients = [f"p{number // 2}" for number in range(N_BAGS)]
+    write_labels(tmp_path / "labels.csv", bags, patient_id=patients)
+    command("audit", data, *words, "-o", "audit", "-q", "--folds", "2", *QUICK)
+    assert (tmp_path / "audit/report.html").is_file()
+    command("data", "convert", data, "stored", *words)
+    from groupnoise.io.data_folder import open_groups
+
+    stored = open_groups(tmp_path / "stored")
+    assert stored.patients.tolist() == patients
+    assert stored.coordinate_names == ("x", "y")
+    assert stored.coordinates.shape == (N_OBJECTS, 2)
+
+
+def test_bags_of_a_patient_are_held_out_together_and_it_is_said(command, tmp_path):
+    bags = make_bags()
+    data, words = write_folder(tmp_path, "npy", bags)
+    patients = [f"p{number // 4}" for number in range(N_BAGS)]
+    write_labels(tmp_path / "labels.csv", bags, case_id=patients)
+    for seed in range(3):
+        said = command(
+            "fit", data, *words, "-o", "model", "-q", "--seed", seed, "--validation", "0.3", *QUICK
+        ).err
+        assert "bags of each of the 6 patients stay together in every hold-out" in said
+        held_out = json.loads((tmp_path / "model/manifest.json").read_text())["training_data"]
+        rows = set(held_out["held_out"])
+        assert 4 <= len(rows) <= 10
+        assert all(rows >= {row // 4 * 4 + k for k in range(4)} for row in rows)
+
+
+def test_a_split_column_says_what_is_held_out(command, tmp_path):
+    bags = make_bags()
+    data, words = write_folder(tmp_path, "npy", bags)
+    split = ["Test" if number >= 20 else "train" for number in range(N_BAGS)]
+    write_labels(tmp_path / "labels.csv", bags, split=split)
+    said = command("fit", data, *words, "-o", "model", "-q", *QUICK).err
+    assert "held out as column 'split' says (20 train, 4 test)" in said
+    manifest = json.loads((tmp_path / "model/manifest.json").read_text())
+    assert manifest["training_data"]["held_out"] == [20, 21, 22, 23]
+
+
+def test_several_label_columns_and_a_table_inside_the_folder(command, tmp_path):
+    bags = make_bags()
+    data, _ = write_folder(tmp_path, "csv", bags)
+    (tmp_path / "labels.csv").unlink()
+    lines = ["file,class_a,class_b"]
+    lines += [f"{bag}.svs,{n % 2},{1 - n % 2 or int(n == 3)}" for n, bag in enumerate(bags)]
+    (tmp_path / "bags/labels.csv").write_text("\n".join(lines) + "\n")
+    described = json.loads(
+        command("data", "describe", data, "--setting", "mil", "--label", "class_*", "--json")[0]
+    )
+    assert described["facts"]["classes"] == 2
+    assert described["facts"]["labels per bag, mean"] == pytest.approx(1 + 1 / N_BAGS)
+
+
+def test_many_features_are_mapped_from_disk_and_are_the_same(monkeypatch, tmp_path):
+    from groupnoise.bags import bag_folder, read_bags
+
+    write_folder(tmp_path, "npy")
+    plain = read_bags(tmp_path / "bags", labels=tmp_path / "labels.csv")
+    monkeypatch.setattr(bag_folder, "MAX_BYTES_IN_MEMORY", 0)
+    mapped = read_bags(tmp_path / "bags", labels=tmp_path / "labels.csv")
+    assert isinstance(mapped.bags.objects, np.memmap)
+    np.testing.assert_array_equal(mapped.bags.objects, plain.bags.objects)
+
+
+def _no_file(place):
+    (place / "bags/slide_03.npy").unlink()
+
+
+def _no_label(place):
+    np.save(place / "bags/extra.npy", np.ones((2, WIDTH)))
+
+
+def _other_width(place):
+    np.save(place / "bags/slide_05.npy", np.ones((2, WIDTH + 1)))
+
+
+def _missing_values(place):
+    np.save(place / "bags/slide_05.npy", np.array([[1.0] * WIDTH, [np.nan] * WIDTH]))
+
+
+def _empty(place):
+    np.save(place / "bags/slide_05.npy", np.ones((0, WIDTH)))
+
+
+def _pickled(place):
+    import torch
+
+    (place / "bags/slide_05.npy").unlink()
+    torch.save({"features": np.ones((2, WIDTH)), "who": print}, place / "bags/slide_05.pt")
+
+
+def _pickled_array(place):
+    np.save(place / "bags/slide_05.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
+
+
+def _cut_off(place):
+    pytest.importorskip("h5py")
+    (place / "bags/slide_05.npy").unlink()
+    write_bag(place / "bags/slide_05", "h5", np.ones((500, WIDTH)), np.ones((500, 2), int))
+    file = place / "bags/slide_05.h5"
+    file.write_bytes(file.read_bytes()[:3000])
+
+
+def _two_files(place):
+    write_bag(place / "bags/slide_05", "npz", np.ones((2, WIDTH)), np.ones((2, 2)))
+
+
+def _both_sides(place):
+    split = ["test" if number >= 20 else "train" for number in range(N_BAGS)]
+    patients = [f"p{number % 23}" for number in range(N_BAGS)]
+    write_labels(place / "labels.csv", make_bags(), split=split, patient=patients)
+
+
+def _twice(place):
+    with (place / "labels.csv").open("a") as stream:
+        stream.write("slide_05,tumour\n")
+
+
+def _no_table(place):
+    (place / "labels.csv").unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (_no_file, "labels.csv, line 5: bag 'slide_03' has no file in bags"),
+        (_no_label, "bag 'extra' of bags has no row in labels.csv"),
+        (_other_width, "bag 'slide_05' (bags/slide_05.npy) has 7 features, but bag 'slide_00'"),
+        (_missing_values, "bag 'slide_05' (bags/slide_05.npy) holds NaN or infinite values in 1"),
+        (_empty, "bag 'slide_05' (bags/slide_05.npy) is empty"),
+        (_pickled, "bag 'slide_05' (bags/slide_05.pt) holds pickled objects"),
+        (_pickled_array, "bag 'slide_05' (bags/slide_05.npy) cannot be read safely"),
+        (_cut_off, "bag 'slide_05' (bags/slide_05.h5) is not a whole file"),
+        (_two_files, "bag 'slide_05' has two files"),
+        (_both_sides, "patient 'p0' is on both sides of the split"),
+        (_twice, "bag 'slide_05' has a row already"),
+        (_no_table, "there is no table of labels labels.csv"),
+    ],
+    ids=lambda value: value.__name__.strip("_") if callable(value) else "",
+)
+def test_bad_input_is_one_sentence_with_the_name_of_the_bag(command, tmp_path, spoil, words):
+    data, options = write_folder(tmp_path, "npy")
+    spoil(tmp_path)
+    said = command("fit", data, *options, "-o", "model", "-q", *QUICK, code=2).err
+    assert words in said
+    assert len(said.strip().splitlines()) == 1, said

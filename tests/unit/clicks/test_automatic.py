@@ -1,0 +1,126 @@
+"""Without parameters: what is decided, on what grounds, and that it is right on the shop."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from groupnoise import Groups, MaxMatchingRecommender
+from groupnoise.clicks import make_shop, rank_targets
+from groupnoise.clicks.automatic import gains, hold_out_last
+from groupnoise.clicks.baselines import (
+    ALSRecommender,
+    EASERecommender,
+    ItemCFRecommender,
+    PopularityRecommender,
+)
+from groupnoise.core import ndcg_at_k
+from groupnoise.exceptions import ParameterError
+
+
+def shop_log(*, shuffled):
+    """Return training histories and what came next, of a shop with or without order."""
+    shop = make_shop(400, 120, random_state=3)
+    rng = np.random.default_rng(0)
+    histories = [rng.permutation(h) if shuffled else np.asarray(h) for h in shop.histories]
+    training = Groups.from_lists([history[:-1] for history in histories])
+    return Groups(training.objects, training.offsets), Groups(
+        training.objects, training.offsets, np.array([history[-1] for history in histories])
+    )
+
+
+@pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
+def test_a_plain_fit_is_ahead_of_what_is_simple(shuffled):
+    training, asked = shop_log(shuffled=shuffled)
+
+    def ndcg(model):
+        model.fit(training, item_ids=np.arange(120))
+        return ndcg_at_k(*rank_targets(model, asked, 120, "full"))
+
+    ours = ndcg(MaxMatchingRecommender(random_state=0))
+    simple = {
+        type(model).__name__: ndcg(model)
+        for model in (
+            PopularityRecommender(),
+            ItemCFRecommender(),
+            EASERecommender(),
+            ALSRecommender(random_state=0),
+        )
+    }
+    assert ours > max(simple.values()), (ours, simple)
+
+
+def test_what_was_decided_is_told_and_can_be_repeated():
+    training, asked = shop_log(shuffled=False)
+    model = MaxMatchingRecommender(random_state=0).fit(training)
+    decisions = model.decisions_
+    assert {trial.option for trial in decisions.trials} >= {"two tables", "one table"}
+    assert decisions.facts["histories"] == 400
+    assert 0 < decisions.baselines["popularity"] < 1
+    ((weight, parameters),) = decisions.members
+    assert weight == 1.0
+    assert parameters["normalization"] == "history"
+    again = MaxMatchingRecommender(**parameters, random_state=0).fit(training)
+    assert not again.decisions_.trials
+    np.testing.assert_allclose(again.scores(asked), model.scores(asked), rtol=1e-5, atol=1e-5)
+
+
+def test_explicit_values_are_respected_and_the_rest_is_decided():
+    training, _ = shop_log(shuffled=False)
+    model = MaxMatchingRecommender(dim=12, shared=True, linear=None, random_state=0).fit(training)
+    ((_, parameters),) = model.decisions_.members
+    assert (parameters["dim"], parameters["shared"]) == (12, True)
+    assert model.item_vectors().query.shape[1] == 12
+
+
+@pytest.mark.parametrize(
+    "asking", [{"selection": "max"}, {"recency": 0.0}, {"n_members": 1}, {"weighting": None}]
+)
+def test_parameters_of_groups_ask_for_groups(asking):
+    training, _ = shop_log(shuffled=False)
+    model = MaxMatchingRecommender(dim=4, max_epochs=1, random_state=0, **asking)
+    model.fit(training[:50], item_ids=np.arange(120))
+    assert model.scoring_rule().normalization == "click"
+    assert model.decisions_.taken == (("explicit", 1.0),)
+    with pytest.raises(ParameterError, match=f"{next(iter(asking))}=.* belongs to"):
+        model.set_params(normalization="history").fit(training[:50], item_ids=np.arange(120))
+
+
+def test_too_few_histories_take_stated_defaults_with_a_warning():
+    with pytest.warns(UserWarning, match="nothing was held out"):
+        model = MaxMatchingRecommender(random_state=0).fit([["a", "b", "c"], ["b", "c", "a"]] * 3)
+    assert model.decisions_.taken == (("two tables", 1.0),)
+
+
+def test_clicks_that_follow_from_nothing_are_told():
+    rng = np.random.default_rng(0)
+    histories = [rng.integers(60, size=6).tolist() for _ in range(150)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = MaxMatchingRecommender(random_state=0, max_epochs=1, linear=None).fit(histories)
+    said = [str(warning.message) for warning in caught]
+    score = max(trial.score for trial in model.decisions_.trials if trial.rung == 1)
+    is_worse = score <= model.decisions_.baselines["popularity"]
+    assert any("no better" in sentence for sentence in said) == is_worse
+
+
+def test_a_budget_that_is_spent_tries_the_first_option_alone():
+    training, _ = shop_log(shuffled=False)
+    model = MaxMatchingRecommender(budget=1e-6, linear=None, random_state=0).fit(training[:100])
+    assert [trial.option for trial in model.decisions_.trials] == ["two tables"]
+
+
+def test_the_last_clicks_of_some_histories_are_held_out():
+    histories = Groups.from_lists([[1, 2, 3, 4], [5, 6]] * 30)
+    held = hold_out_last(histories, np.random.default_rng(0), max_users=25)
+    assert len(held.asked) == 25
+    assert set(held.asked.targets) == {4}
+    assert held.training.n_objects == histories.n_objects - 25
+    assert all(group.tolist() == [1, 2, 3] for group in held.asked)
+    assert hold_out_last(Groups.from_lists([[1, 2]] * 50), np.random.default_rng(0)) is None
+
+
+def test_gains_leave_out_what_was_seen_and_halve_ties():
+    asked = Groups.from_lists([[0, 1], [2]], targets=[2, 2])
+    scores = np.array([[9.0, 8.0, 5.0, 7.0], [1.0, 1.0, 1.0, 0.0]])
+    np.testing.assert_allclose(gains(scores, asked), [1 / np.log2(3), 1 / np.log2(3)])
