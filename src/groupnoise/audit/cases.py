@@ -131,7 +131,7 @@ def _click_case(
     history = int(found["source"])
     first, stop = dataset.histories.offsets[history : history + 2]
     is_object = kind.table == "objects"
-    position = first + int(found["place"] if is_object else found["position"])
+    position = first + int(found["position"])
     chosen = -1 if is_object else _chosen_click(issues, history, position - first, first)
     item = int(dataset.histories.objects[position])
     categories = getattr(dataset, "categories", None)

@@ -231,18 +231,18 @@ class GroupIssues:
         Bags, candidate labels or click histories.
     groups : mapping of str to ndarray of shape (n_groups,)
         One row per group. `source` is the bag, row or history it comes from, `target` what it is
-        tied to and `size` how many objects it holds. `chosen` is the place of the object that
+        tied to and `size` how many objects it holds. `chosen` is the position of the object that
         matches best and `object` which one that is; `probability` is its posterior, `margin` its
         lead over the runner-up, `entropy` that of the posterior in nats, `weight`
         P(object | group). `doubt` is the chance that no object is credible, `suspicion` how much
         the target looks wrong, and `suggested` the target that would fit better, -1 for none.
     objects : mapping of str to ndarray of shape (n_objects,)
-        One row per instance, candidate label or click: `source`, `place` in it, `object`, the
+        One row per instance, candidate label or click: `source`, `position` in it, `object`, the
         largest `responsibility` it has in a group, `times_chosen`, and `noise`, the chance that it
         does not belong.
     names : mapping of str to ndarray
         For "source", "target" and "object", the name of each number; columns without names hold
-        places. Instances of bags read from a table are named by its rows, from 0.
+        positions. Instances of bags read from a table are named by its rows, from 0.
     """
 
     setting: str
@@ -358,12 +358,12 @@ class GroupIssues:
 
     def _never_chosen(self) -> Columns:
         """Return one row per distinct object that no group chose."""
-        distinct, place = np.unique(self.objects["object"], return_inverse=True)
-        n_chosen = np.bincount(place, weights=self.objects["times_chosen"])
-        n_seen = np.bincount(place)
-        noise = np.bincount(place, weights=self.objects["noise"]) / n_seen
+        distinct, which = np.unique(self.objects["object"], return_inverse=True)
+        n_chosen = np.bincount(which, weights=self.objects["times_chosen"])
+        n_seen = np.bincount(which)
+        noise = np.bincount(which, weights=self.objects["noise"]) / n_seen
         never = n_chosen == 0
-        first = np.unique(place, return_index=True)[1]
+        first = np.unique(which, return_index=True)[1]
         return {
             "source": self.objects["source"][first][never],
             "object": distinct[never],

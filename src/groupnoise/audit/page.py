@@ -20,7 +20,7 @@ MAX_ROWS = 200
 """Rows of a list that the page holds; the tables beside it hold all."""
 SHOWN_COLUMNS = {
     "groups": ("source", "position", "target", "object", "probability", "margin", "suggested"),
-    "objects": ("source", "place", "object", "responsibility", "times_chosen"),
+    "objects": ("source", "position", "object", "responsibility", "times_chosen"),
     "never_chosen": ("source", "object", "occurrences"),
 }
 SETTING_WORDS = {

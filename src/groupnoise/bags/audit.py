@@ -86,7 +86,7 @@ class BagSource:
             }
         instances: Columns = {
             "source": np.repeat(rows, bags.sizes),
-            "place": ragged_rows(np.zeros(len(rows)), bags.sizes),
+            "position": ragged_rows(np.zeros(len(rows)), bags.sizes),
             "object": instance,
             **tally.columns(),
             "noise": noise,

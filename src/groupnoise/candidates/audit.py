@@ -85,7 +85,7 @@ class CandidateSource:
             },
             {
                 "source": rows[row],
-                "place": np.arange(len(label))
+                "position": np.arange(len(label))
                 - np.repeat(selected.offsets[:-1], self.object_counts[rows]),
                 "object": label,
                 "responsibility": found.responsibility,

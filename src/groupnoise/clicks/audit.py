@@ -156,7 +156,7 @@ class ClickSource:
             groups,
             {
                 "source": np.repeat(rows, clicks.sizes),
-                "place": ragged_rows(np.zeros(len(rows)), clicks.sizes),
+                "position": ragged_rows(np.zeros(len(rows)), clicks.sizes),
                 "object": part.objects,
                 **tally.columns(),
                 "noise": noise,

@@ -37,7 +37,7 @@ class GroupLoss(nn.Module):
     temperature : float or (start, end), default=(1.0, 0.3)
         For "tempered".
     top_k : int, default=2
-        For "top_k": how many objects share.
+        For "top_k": number of objects averaged over.
     absent_strength : float, default=0.0
         Strength of the absent-class term, which needs `allowed`; 0 (the paper) leaves it out.
     reduction : {"mean", "sum", "none"}, default="mean"

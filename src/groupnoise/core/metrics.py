@@ -93,7 +93,7 @@ def covering_rate(candidates: ArrayLike, predicted: ArrayLike) -> float:
 def approximated_accuracy(candidates: ArrayLike, probabilities: ArrayLike) -> float:
     """Return the accuracy expected if the model were right about the candidates' chances.
 
-    A row whose most probable label lies among its candidates counts with that label's share of
+    A row whose most probable label lies among its candidates counts with that label's part of
     the probability of all candidates; any other row counts nothing. Like the covering rate it
     needs no true label, but it does not reward a model for large candidate sets alone.
 

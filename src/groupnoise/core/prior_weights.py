@@ -95,7 +95,7 @@ def log_candidate_weights(weights: ArrayLike, indicator: BoolArray) -> Tensor:
     return torch.from_numpy(np.log(np.where(indicator, table, 1.0)).astype(np.float32))
 
 
-def spread_over_neighbours(log_probabilities: Tensor, deviation: float) -> Tensor:
+def spread_over_neighbours(log_probabilities: Tensor, std: float) -> Tensor:
     """Return probabilities averaged over the labels around each label.
 
     Exact ages are hard to tell apart, and rare ones are learned from a few rows; the mass around
@@ -105,18 +105,18 @@ def spread_over_neighbours(log_probabilities: Tensor, deviation: float) -> Tenso
     ----------
     log_probabilities : Tensor of shape (n_rows, n_labels)
         Labels in their order.
-    deviation : float
-        Deviation of the Gaussian average, in places; 0 changes nothing.
+    std : float
+        Standard deviation of the Gaussian average, in labels; 0 changes nothing.
 
     Returns
     -------
     Tensor of shape (n_rows, n_labels)
         Log probabilities; rows sum to one.
     """
-    if deviation == 0.0:
+    if std == 0.0:
         return log_probabilities
-    place = torch.arange(log_probabilities.shape[-1], dtype=log_probabilities.dtype)
-    distance = (place.unsqueeze(-1) - place) / deviation
+    position = torch.arange(log_probabilities.shape[-1], dtype=log_probabilities.dtype)
+    distance = (position.unsqueeze(-1) - position) / std
     # Column by column, so that the first and last label do not lose for having one side only.
     weights = (-0.5 * distance.square()).softmax(0)
     averaged = log_probabilities.exp() @ weights

@@ -64,10 +64,10 @@ def _cgroup_quota() -> float | None:
         except OSError:
             return None
     try:
-        share = float(granted) / float(period)
+        quota = float(granted) / float(period)
     except (ValueError, ZeroDivisionError):  # "max": no limit
         return None
-    return share if share > 0 else None
+    return quota if quota > 0 else None
 
 
 def configure_threads() -> ThreadChoice:

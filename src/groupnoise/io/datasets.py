@@ -368,11 +368,11 @@ def split_rows(
     (16, 2, 2)
     """
     check_count("n_rows", n_rows)
-    shares = np.asarray(fractions, dtype=float)
-    if shares.ndim != 1 or (shares <= 0).any() or not np.isclose(shares.sum(), 1):
+    sizes = np.asarray(fractions, dtype=float)
+    if sizes.ndim != 1 or (sizes <= 0).any() or not np.isclose(sizes.sum(), 1):
         raise ParameterError(f"fractions must be positive and sum to 1; got {tuple(fractions)!r}.")
-    # Rounding the running total keeps every part within one row of its share.
-    cuts = np.rint(np.cumsum(shares)[:-1] * n_rows).astype(np.int64)
+    # Rounding the running total keeps every part within one row of its fraction.
+    cuts = np.rint(np.cumsum(sizes)[:-1] * n_rows).astype(np.int64)
     order = generator_from(random_state).permutation(n_rows).astype(np.int64)
     parts = np.split(order, cuts)
     if any(len(part) == 0 for part in parts):

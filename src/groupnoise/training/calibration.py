@@ -21,7 +21,7 @@ from groupnoise.training.estimator import mean_probability
 LOWEST, HIGHEST = 0.05, 20.0
 """Temperatures looked at."""
 WRONG_SHARE = 0.01
-"""Share of held-out rows, and of bags with one label, taken to be wrong themselves, so that none
+"""Fraction of held-out rows, and of bags with one label, taken to be wrong themselves, so that none
 can cost without bound."""
 
 Likelihood = Callable[[Tensor], Tensor]
@@ -142,5 +142,5 @@ def candidate_likelihood(candidates: BoolArray) -> Likelihood:
 
 
 def _with_guesses(proba: Tensor, chance: Tensor | float) -> Tensor:
-    """Return log probabilities if a small share of all answers were guesses, right by chance."""
+    """Return log probabilities if a small fraction of all answers were guesses, right by chance."""
     return torch.log((1.0 - WRONG_SHARE) * proba + WRONG_SHARE * chance)

@@ -157,9 +157,9 @@ def estimate_cost(size: TrainingSize, machine: Machine, *, workers: int) -> Cost
     (4, 3.3)
     """
     check_count("workers", workers)
-    share = size.batch_size / workers
-    # An upper bound: ids that repeat within a share are looked up once.
-    objects, looked_up = share * size.size, share * (size.size + 1) + size.n_negatives
+    groups = size.batch_size / workers
+    # An upper bound: ids that repeat among them are looked up once.
+    objects, looked_up = groups * size.size, groups * (size.size + 1) + size.n_negatives
     row = (size.dim + 1) * FLOAT
     entries = objects * size.n_negatives
     computing = (

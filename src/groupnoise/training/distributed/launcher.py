@@ -187,7 +187,7 @@ def launch_on_ray(module: str, arguments: Sequence[str], *, workers: int) -> Non
 
 
 class _Worker:
-    """One place in the cluster."""
+    """One worker of the cluster."""
 
     def address(self) -> tuple[str, int]:
         """Return where the other workers can meet this one."""
@@ -195,17 +195,17 @@ class _Worker:
             free.bind(("", 0))
             return socket.gethostbyname(socket.gethostname()), free.getsockname()[1]
 
-    def run(self, place: dict[str, str], module: str, arguments: list[str]) -> str | None:
+    def run(self, environment: dict[str, str], module: str, arguments: list[str]) -> str | None:
         """Run the command in a process of its own; return why it failed, if it did."""
         with tempfile.TemporaryDirectory() as folder:
             reason = Path(folder) / "error.json"
             process = subprocess.run(
                 [sys.executable, "-m", module, *arguments],
-                env={**os.environ, **place, ERROR_FILE: str(reason), "OMP_NUM_THREADS": "1"},
+                env={**os.environ, **environment, ERROR_FILE: str(reason), "OMP_NUM_THREADS": "1"},
             )
             if process.returncode == 0:
                 return None
             if reason.is_file():
                 recorded = json.loads(reason.read_text(encoding="utf-8"))
                 return str(recorded["message"]["message"].partition(": ")[2])
-            return f"worker {place['RANK']} ended with exit code {process.returncode}."
+            return f"worker {environment['RANK']} ended with exit code {process.returncode}."

@@ -114,7 +114,7 @@ class ShardedEmbedding(EmbeddingEncoder):
 
     It takes part in collective calls: every worker must look up whenever one does. The initial
     values are those of the whole table of :class:`~groupnoise.core.EmbeddingEncoder`, drawn
-    block by block, so that no worker ever holds more than its share.
+    block by block, so that no worker ever holds more than its part.
 
     Parameters
     ----------
