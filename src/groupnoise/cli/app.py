@@ -15,6 +15,7 @@ from groupnoise.cli.audit import audit
 from groupnoise.cli.compare import compare
 from groupnoise.cli.data import data_app
 from groupnoise.cli.demo import demo
+from groupnoise.cli.embed import embed
 from groupnoise.cli.evaluate import evaluate
 from groupnoise.cli.export import export
 from groupnoise.cli.fit import fit
@@ -55,6 +56,7 @@ def options(
 
 COMMANDS = (
     demo,
+    embed,
     fit,
     predict,
     evaluate,

@@ -1,0 +1,253 @@
+"""A folder of pictures, texts or recordings in, a folder with one file of features per bag out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupnoise.bags.bag_folder import LABEL_FILES
+from groupnoise.bags.embedding import pictures, recordings, texts
+from groupnoise.bags.embedding.parts import Cut, Embedded
+from groupnoise.core.checks import check_choice, require
+from groupnoise.exceptions import DataError, MissingDataError, ParameterError
+from groupnoise.io.data_folder import new_folder
+from groupnoise.io.files import read_json, write_json
+
+RECORD = "embedding.json"
+"""Says how a folder was made, so that others can be made alike and answers find their sources."""
+KINDS = {"pictures": pictures, "texts": texts, "recordings": recordings}
+FORMS = ("npz", "h5")
+
+
+@dataclass(frozen=True)
+class EmbeddedFolder:
+    """What was made of a folder of raw files.
+
+    Attributes
+    ----------
+    kind : str
+        "pictures", "texts" or "recordings".
+    cut : Cut
+        How the files were cut.
+    n_bags, n_objects, n_dropped : int
+        Files, their objects, and objects left out because they show nothing.
+    source : str
+        The folder of the raw files, seen from that of the features.
+    """
+
+    kind: str
+    cut: Cut
+    n_bags: int
+    n_objects: int
+    n_dropped: int
+    source: str
+
+
+def embed_folder(
+    folder: str | Path,
+    output: str | Path,
+    *,
+    kind: str | None = None,
+    size: float | None = None,
+    stride: float | None = None,
+    background: float | None = None,
+    form: str = "npz",
+    like: str | Path | None = None,
+    encoder: Callable[[Any], Any] | None = None,
+    on_file: Callable[[int, int], None] | None = None,
+) -> EmbeddedFolder:
+    """Cut every file of a folder into objects, describe them, and write one file per bag.
+
+    Nothing is downloaded: pictures are described by colour, brightness, gradients and texture of
+    their tiles, texts by the TF-IDF weights of their sentences, recordings by log-mel statistics of
+    their segments.
+
+    Parameters
+    ----------
+    folder : path
+        Pictures, texts or recordings (.wav), one per bag; a `labels.csv` in it is copied.
+    output : path
+        The folder to write, which must not exist.
+    kind : {"pictures", "texts", "recordings"}, optional
+        By default what the suffixes say.
+    size : float, optional
+        Pixels of a tile (64) or seconds of a segment (1).
+    stride : float, optional
+        From one object to the next; by default the size.
+    background : float, optional
+        Tiles whose brightness has a smaller standard deviation (0.02), or segments less loud
+        (0.001), are left out.
+    form : {"npz", "h5"}, default="npz"
+        What to write.
+    like : path, optional
+        A folder written earlier, whose way of cutting and whose words are used again, as new files
+        for a model need.
+    encoder : callable, optional
+        Describes tiles of pictures instead, given float32 of shape (n, 3, size, size); a torch
+        module is given tensors.
+    on_file : callable, optional
+        Called with the number of files done and of all.
+
+    Returns
+    -------
+    EmbeddedFolder
+        What was made.
+    """
+    folder, output = Path(folder), Path(output)
+    check_choice("form", form, FORMS)
+    if form == "h5":
+        require("h5py", extra="h5")
+    earlier = None if like is None else read_record(Path(like))
+    if earlier is not None and (size, stride, background) != (None, None, None):
+        raise ParameterError("like= says how files are cut; leave out size, stride and background.")
+    kind, files = find_raw_files(folder, kind or (None if earlier is None else earlier.kind))
+    room = KINDS[kind]
+    if encoder is not None and kind != "pictures":
+        raise ParameterError(f"encoder= describes pictures; {folder} holds {kind}.")
+    if earlier is not None:
+        cut = earlier.cut
+    else:
+        usual = room.DEFAULT
+        chosen = usual.size if size is None else size
+        cut = Cut(
+            size=chosen,
+            stride=chosen if stride is None else stride,
+            background=usual.background if background is None else background,
+        )
+        if kind == "texts":
+            cut = replace(cut, state=texts.learn_words(files))
+    if kind == "pictures":
+        pictures.check_cut(cut)
+    names = None if encoder is not None else _feature_names(kind, cut)
+    n_objects = n_dropped = 0
+    with new_folder(output) as building:
+        for number, path in enumerate(files):
+            found = _embed(kind, path, cut, encoder)
+            _write(building / f"{path.stem}.{form}", found, names, room.COORDINATE_NAMES)
+            n_objects += len(found.features)
+            n_dropped += found.n_dropped
+            if on_file is not None:
+                on_file(number + 1, len(files))
+        for name in LABEL_FILES:
+            if (folder / name).is_file():
+                shutil.copyfile(folder / name, building / name)
+        source = os.path.relpath(folder.resolve(), output.resolve())
+        made = EmbeddedFolder(kind, cut, len(files), n_objects, n_dropped, source)
+        write_json(building / RECORD, asdict(made))
+    return made
+
+
+def find_raw_files(folder: Path, kind: str | None = None) -> tuple[str, list[Path]]:
+    """Return what a folder holds and its files, in the order of their names.
+
+    Parameters
+    ----------
+    folder : Path
+        Raw files of one kind.
+    kind : str, optional
+        The files to take where there are several kinds.
+
+    Returns
+    -------
+    kind : str
+        "pictures", "texts" or "recordings".
+    files : list of Path
+        At least one, no two of the same stem.
+    """
+    if not folder.is_dir():
+        raise MissingDataError(f"there is no folder {folder}; check the path.")
+    if kind is not None:
+        check_choice("kind", kind, KINDS)
+    entries = sorted(path for path in folder.iterdir() if path.is_file())
+    found = {
+        name: [path for path in entries if path.suffix.lower() in room.SUFFIXES]
+        for name, room in KINDS.items()
+        if kind in (None, name)
+    }
+    there = {name: files for name, files in found.items() if files}
+    if not there:
+        known = ", ".join(suffix for room in KINDS.values() for suffix in room.SUFFIXES)
+        raise DataError(
+            f"{folder} holds no {kind or 'raw files'} ({known}); one per bag is needed."
+        )
+    if len(there) > 1:
+        raise DataError(f"{folder} holds {' and '.join(there)}; say which with `kind` (--kind).")
+    ((name, files),) = there.items()
+    stems: dict[str, Path] = {}
+    for path in files:
+        if path.stem in stems:
+            raise DataError(
+                f"bag {path.stem!r} has two files, {stems[path.stem]} and {path}; rename one."
+            )
+        stems[path.stem] = path
+    return name, files
+
+
+def read_record(folder: Path) -> EmbeddedFolder:
+    """Return how a folder of features was made.
+
+    Parameters
+    ----------
+    folder : Path
+        What `embed_folder` wrote.
+
+    Returns
+    -------
+    EmbeddedFolder
+        Refused where the record is missing or damaged.
+    """
+    path = folder / RECORD
+    if not path.is_file():
+        raise MissingDataError(
+            f"{folder} holds no {RECORD}; give a folder that `groupnoise embed` wrote."
+        )
+    found = read_json(path)
+    try:
+        cut = Cut(**found["cut"])
+        made = EmbeddedFolder(**{**found, "cut": cut})
+        state = cut.state
+        is_sound = made.kind in KINDS and isinstance(made.source, str)
+        if made.kind == "texts":
+            is_sound &= len(state["words"]) == len(state["idf"]) > 0
+    except (KeyError, TypeError, ValueError):
+        is_sound = False
+    if not is_sound:
+        raise DataError(f"{path} is damaged; embed the files again.")
+    return made
+
+
+def _feature_names(kind: str, cut: Cut) -> tuple[str, ...]:
+    if kind == "texts":
+        return texts.feature_names(cut)
+    return pictures.feature_names() if kind == "pictures" else recordings.feature_names()
+
+
+def _embed(kind: str, path: Path, cut: Cut, encoder: Callable[[Any], Any] | None) -> Embedded:
+    if kind == "pictures":
+        return pictures.embed_picture(path, cut, encoder)
+    return (texts.embed_text if kind == "texts" else recordings.embed_recording)(path, cut)
+
+
+def _write(
+    path: Path, found: Embedded, names: tuple[str, ...] | None, places: tuple[str, ...]
+) -> None:
+    """Write the objects of one bag in a form that `read_bags` reads."""
+    if path.suffix == ".npz":
+        arrays: dict[str, Any] = {"features": found.features, "coords": found.coordinates}
+        arrays["coords_names"] = np.array(places)
+        if names is not None:
+            arrays["feature_names"] = np.array(names)
+        np.savez(path, **arrays)
+        return
+    h5py = require("h5py", extra="h5")
+    with h5py.File(path, "w") as file:
+        file["features"], file["coords"] = found.features, found.coordinates
+        file["coords"].attrs["names"] = list(places)
+        if names is not None:
+            file["feature_names"] = list(names)

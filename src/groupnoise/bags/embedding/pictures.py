@@ -1,0 +1,238 @@
+"""Pictures cut into square tiles, described by their colour, texture and gradients."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.bags.embedding.parts import Cut, Embedded
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.checks import require
+from groupnoise.exceptions import DataError, ParameterError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp")
+COORDINATE_NAMES = ("x", "y")
+DEFAULT = Cut(size=64, stride=64, background=0.02)
+MIN_SIZE = 8
+N_CELLS = 4
+"""Cells along each side of a tile in which gradients and brightness are counted."""
+N_ORIENTATIONS = 8
+N_BLOCK = 256
+"""Tiles described at a time."""
+MAX_PIXELS = 1 << 28
+"""Larger pictures are refused: cut them with a slide reader and give the features."""
+GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+PERCENTILES = (10, 50, 90)
+
+Encoder = Callable[[Any], Any]
+
+
+def feature_names() -> tuple[str, ...]:
+    """Return what the numbers that describe a tile are called."""
+    channels = ("red", "green", "blue")
+    figures = ("mean", "deviation", *(f"percentile_{p}" for p in PERCENTILES))
+    cells = [f"{row}{column}" for row in range(N_CELLS) for column in range(N_CELLS)]
+    return (
+        *(f"{channel}_{figure}" for channel in channels for figure in figures),
+        "saturation_mean",
+        "saturation_deviation",
+        *(f"brightness_{cell}" for cell in cells),
+        *(f"gradient_{cell}_{k}" for cell in cells for k in range(N_ORIENTATIONS)),
+        "gradient_mean",
+        "gradient_deviation",
+        *(f"texture_{k}" for k in range(9)),
+    )
+
+
+def check_cut(cut: Cut) -> None:
+    """Refuse tiles that are too small to be described."""
+    if cut.size < MIN_SIZE or cut.size != int(cut.size) or cut.stride != int(cut.stride):
+        raise ParameterError(
+            f"tiles need a whole number of at least {MIN_SIZE} pixels and a whole stride; got "
+            f"{cut.size:g} and {cut.stride:g}."
+        )
+
+
+def open_picture(path: Path) -> NDArray[np.uint8]:
+    """Return the pixels of a picture, shape (height, width, 3), upright and on white.
+
+    Parameters
+    ----------
+    path : Path
+        A file that Pillow reads.
+
+    Returns
+    -------
+    uint8 ndarray of shape (height, width, 3)
+        Red, green and blue.
+    """
+    image_module = require("PIL.Image", extra="images")
+    operations = require("PIL.ImageOps", extra="images")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of large pictures, which are judged here
+            with image_module.open(path) as opened:
+                if opened.width * opened.height > MAX_PIXELS:
+                    raise DataError(
+                        f"{path} has {opened.width} x {opened.height} pixels, more than can be "
+                        "opened at once; cut it with a slide reader and give features."
+                    )
+                picture = operations.exif_transpose(opened)
+                if picture.mode.startswith("I;16") or picture.mode in ("I", "F"):
+                    deep = np.asarray(picture, dtype=np.float64)
+                    highest = 255.0 if deep.max(initial=0) <= 255 else 65535.0
+                    grey = np.clip(255 * deep / highest, 0, 255).astype(np.uint8)
+                    return np.repeat(grey[:, :, None], 3, axis=2)
+                if "A" in picture.mode or "transparency" in picture.info:
+                    layered = picture.convert("RGBA")
+                    white = image_module.new("RGBA", layered.size, "white")
+                    picture = image_module.alpha_composite(white, layered)
+                return np.array(picture.convert("RGB"))
+    except DataError:
+        raise
+    except Exception as error:  # Pillow raises many kinds on damaged files
+        reason = str(error).split("\n", 1)[0]
+        raise DataError(f"{path} cannot be read as a picture ({reason}); save it again.") from None
+
+
+def embed_picture(path: Path, cut: Cut, encoder: Encoder | None = None) -> Embedded:
+    """Cut a picture into tiles and describe them.
+
+    Tiles lie on a grid from the upper left corner. One that reaches over the edge is filled with
+    the pixels of the edge, and taken if at least half of its side is in the picture.
+
+    Parameters
+    ----------
+    path : Path
+        The picture.
+    cut : Cut
+        Size and stride of the tiles in pixels, and how much they must vary.
+    encoder : callable, optional
+        Given tiles as float32 of shape (n, 3, size, size) from 0 to 1, returns features; a torch
+        module is given tensors. By default `describe_tiles`.
+
+    Returns
+    -------
+    Embedded
+        Tiles by rows; coordinates are their upper left corners.
+    """
+    pixels = open_picture(path)
+    size, stride = int(cut.size), int(cut.stride)
+    tops, lefts = (_begins(length, size, stride) for length in pixels.shape[:2])
+    below = max(0, int(tops[-1]) + size - pixels.shape[0])
+    right = max(0, int(lefts[-1]) + size - pixels.shape[1])
+    pixels = np.pad(pixels, ((0, below), (0, right), (0, 0)), mode="edge")
+    places = np.array([(left, top) for top in tops for left in lefts], dtype=np.int64)
+    contrast = np.empty(len(places))
+    for first, tiles in _blocks(pixels, places, size):
+        contrast[first : first + len(tiles)] = (tiles @ GREY).std(axis=(1, 2))
+    kept = contrast >= cut.background
+    if not kept.any():
+        kept[np.argmax(contrast)] = True  # a bag without any object is none
+    describe = describe_tiles if encoder is None else _by(encoder)
+    parts = [describe(tiles) for _, tiles in _blocks(pixels, places[kept], size)]
+    features = np.concatenate(parts).astype(np.float32)
+    return Embedded(features, places[kept].astype(np.float64), int((~kept).sum()))
+
+
+def _begins(length: int, size: int, stride: int) -> IntArray:
+    begins: IntArray = np.arange(0, max(1, length - (size - 1) // 2), stride, dtype=np.int64)
+    return begins
+
+
+def _blocks(pixels: NDArray[np.uint8], places: IntArray, size: int) -> Any:
+    """Yield the number of the first tile and some tiles as float32 from 0 to 1."""
+    for first in range(0, len(places), N_BLOCK):
+        tiles = [
+            pixels[y : y + size, x : x + size] for x, y in places[first : first + N_BLOCK].tolist()
+        ]
+        yield first, np.stack(tiles).astype(np.float32) / 255
+
+
+def _by(encoder: Encoder) -> Callable[[FloatArray], FloatArray]:
+    """Return what describes tiles by a callable of the user's own."""
+
+    def describe(tiles: FloatArray) -> FloatArray:
+        import torch
+
+        first = np.ascontiguousarray(tiles.transpose(0, 3, 1, 2))
+        if isinstance(encoder, torch.nn.Module):
+            with torch.no_grad():
+                found = np.asarray(encoder.eval()(torch.from_numpy(first)))
+        else:
+            found = np.asarray(encoder(first))
+        if found.ndim != 2 or len(found) != len(tiles):
+            raise DataError(
+                f"the encoder returned shape {found.shape} for {len(tiles)} tiles; one row of "
+                "features per tile is needed."
+            )
+        return found
+
+    return describe
+
+
+def describe_tiles(tiles: FloatArray) -> FloatArray:
+    """Describe tiles by colour, brightness, gradients and texture.
+
+    Parameters
+    ----------
+    tiles : float ndarray of shape (n, size, size, 3)
+        Red, green and blue from 0 to 1.
+
+    Returns
+    -------
+    float32 ndarray of shape (n, n_features)
+        In the order of `feature_names`.
+    """
+    n = len(tiles)
+    grey = tiles @ GREY
+    flat = tiles.reshape(n, -1, 3)
+    colours = np.stack(
+        [flat.mean(axis=1), flat.std(axis=1), *np.percentile(flat, PERCENTILES, axis=1)], axis=-1
+    )
+    saturation = (flat.max(axis=2) - flat.min(axis=2)) / np.maximum(flat.max(axis=2), 1e-3)
+    down, across = np.gradient(grey, axis=(1, 2))
+    strength = np.hypot(down, across)
+    angle = np.arctan2(down, across) % (2 * np.pi)
+    bins = np.minimum((angle * N_ORIENTATIONS / (2 * np.pi)).astype(int), N_ORIENTATIONS - 1)
+    in_bin = np.where(bins[..., None] == np.arange(N_ORIENTATIONS), strength[..., None], 0)
+    gradients = _cell_means(in_bin)  # (n, cells, cells, orientations)
+    # The pattern of edges counts, not the contrast of the tile: that is told by its own numbers.
+    norm = np.sqrt((gradients**2).sum(axis=(1, 2, 3), keepdims=True))
+    gradients = gradients / (norm + 1e-4)
+    parts = [
+        colours.reshape(n, -1),
+        np.stack([saturation.mean(axis=1), saturation.std(axis=1)], axis=1),
+        _cell_means(grey[..., None]).reshape(n, -1),
+        gradients.reshape(n, -1),
+        np.stack([strength.mean(axis=(1, 2)), strength.std(axis=(1, 2))], axis=1),
+        _texture(grey),
+    ]
+    return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def _cell_means(values: FloatArray) -> FloatArray:
+    """Return the means over a grid of cells, shape (n, cells, cells, n_values)."""
+    size = values.shape[1]
+    begins = np.arange(N_CELLS) * size // N_CELLS
+    widths = np.diff(np.append(begins, size)).astype(np.float64)
+    sums = np.add.reduceat(np.add.reduceat(values, begins, axis=1), begins, axis=2)
+    means: FloatArray = sums / (widths[:, None] * widths[None, :])[None, :, :, None]
+    return means
+
+
+def _texture(grey: FloatArray) -> FloatArray:
+    """Return how often 0 to 8 of the neighbours of a pixel are brighter than it is."""
+    inner = grey[:, 1:-1, 1:-1]
+    height, width = grey.shape[1:]
+    shifts = [(i, j) for i in range(3) for j in range(3) if (i, j) != (1, 1)]
+    brighter = np.zeros(inner.shape, dtype=np.int8)
+    for i, j in shifts:
+        brighter += grey[:, i : height - 2 + i, j : width - 2 + j] > inner + 0.02
+    counts = [(brighter == k).mean(axis=(1, 2)) for k in range(9)]
+    return np.stack(counts, axis=1)
