@@ -6,20 +6,15 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groupnoise.audit.evidence import Columns, Evidence
 from groupnoise.audit.issues import GroupIssues
-from groupnoise.bags.audit import BagSource
-from groupnoise.bags.forms import read_bag_labels, read_bags
-from groupnoise.candidates.audit import CandidateSource
-from groupnoise.clicks.audit import ClickSource
-from groupnoise.clicks.catalogue import Catalogue
 from groupnoise.core.arrays import IntArray, ProgressCallback, RandomState, generator_from
-from groupnoise.core.checks import check_count, check_features
-from groupnoise.core.groups import Groups, ragged_rows
-from groupnoise.core.label_sets import check_equal_rows, read_candidates
+from groupnoise.core.checks import check_count
+from groupnoise.core.groups import ragged_rows
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
+from groupnoise.io.setting import Setting, setting_of, setting_of_model
 
 
 class AuditSource(Protocol):
@@ -33,6 +28,11 @@ class AuditSource(Protocol):
     @property
     def dataset(self) -> Any:
         """The data itself."""
+        ...
+
+    @property
+    def names(self) -> dict[str, NDArray[Any]]:
+        """What the columns of numbers in the tables stand for."""
         ...
 
     @property
@@ -77,70 +77,29 @@ def source_of(model: Any, groups: Any, targets: Any = None) -> AuditSource:
     targets : optional
         What `select` takes second: bag labels or candidate labels; histories need none.
     """
-    own = setting_of_model(model)
-    source = _from_dataset(groups) or _from_arguments(own, groups, targets)
-    if source.setting != own:
+    own = setting_to_audit(model)
+    dataset = groups if hasattr(groups, "setting") else own.dataset_of(groups, targets)
+    source: AuditSource = setting_of(dataset).audit_source(dataset)
+    if source.setting != own.name:
         raise DataError(
-            f"{type(model).__name__} is for {own} data, but {source.setting} data was given."
+            f"{type(model).__name__} is for {own.name} data, but {source.setting} data was given."
         )
     return source
 
 
-def setting_of_model(model: Any) -> str:
-    """Return the setting an estimator of this package is for."""
+def setting_to_audit(model: Any) -> Setting[Any]:
+    """Return the setting of an estimator that says which object of a group it chose."""
     if hasattr(model, "predict_bags") and hasattr(model, "disambiguate"):
         raise DataError(
             f"a {type(model).__name__} chooses pairs of an instance and a label, which an audit "
             "cannot read; audit the bags with a MaxMatchingMILClassifier."
         )
-    for method, setting in (("predict_bags", "mil"), ("disambiguate", "pll"), ("recommend", "rs")):
-        if hasattr(model, method) and hasattr(model, "select"):
-            return setting
-    raise DataError(
-        f"a {type(model).__name__} does not say which object of a group it chose; audit with a "
-        "Max-Matching estimator."
-    )
-
-
-def _from_dataset(groups: Any) -> AuditSource | None:
-    if isinstance(groups, BagDataset):
-        return BagSource(groups)
-    if isinstance(groups, PartialLabelDataset):
-        return CandidateSource(groups)
-    if isinstance(groups, ClickDataset):
-        return ClickSource(groups)
-    return None
-
-
-def _from_arguments(setting: str, groups: Any, targets: Any) -> AuditSource:
-    if setting == "rs":
-        return ClickSource(_clicks(groups))
-    if targets is None:
-        raise DataError("an audit needs the labels that the groups came with; pass targets.")
-    if setting == "mil":
-        bags = read_bags(groups)
-        labels, classes = read_bag_labels(targets, len(bags))
-        return BagSource(BagDataset("bags", bags, labels, _names(classes)))
-    features = check_features("X", groups)
-    candidates, classes = read_candidates(targets)
-    check_equal_rows(features, candidates)
-    return CandidateSource(PartialLabelDataset("rows", features, candidates, _names(classes)))
-
-
-def _clicks(histories: Any) -> ClickDataset:
-    if isinstance(histories, Groups):
-        items = np.arange(int(histories.objects.max()) + 1)
-        indexed = histories
-    else:
-        rows = list(histories)
-        catalogue = Catalogue.of_histories(rows)
-        items, flat = catalogue.ids, catalogue.index(rows)
-        indexed = Groups(flat.items, flat.offsets)
-    return ClickDataset("histories", indexed, items, np.arange(len(indexed)))
-
-
-def _names(classes: Any) -> list[str]:
-    return [str(label) for label in classes.tolist()]
+    if not hasattr(model, "select"):
+        raise DataError(
+            f"a {type(model).__name__} does not say which object of a group it chose; audit with "
+            "a Max-Matching estimator."
+        )
+    return setting_of_model(model)
 
 
 BLOCK_OBJECTS = 1 << 16

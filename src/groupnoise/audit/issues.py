@@ -257,7 +257,7 @@ class GroupIssues:
         Parameters
         ----------
         source : object
-            The audited source: `setting` and `dataset`.
+            The audited source: `setting` and `names`.
         tables : pair of mappings of str to ndarray
             The columns of the groups, and those of the objects.
 
@@ -266,20 +266,7 @@ class GroupIssues:
         GroupIssues
             With the names of the data set.
         """
-        data = source.dataset
-        if source.setting == "rs":
-            names = {"target": data.item_ids, "object": data.item_ids}
-        elif source.setting == "pll":
-            names = {"object": np.asarray(data.class_names)}
-            names["suggested"] = names["object"]
-        else:
-            names = {"target": np.asarray(data.class_names)}
-            names["suggested"] = names["target"]
-            if data.bag_ids is not None:
-                names["source"] = data.bag_ids
-            if data.source_rows is not None:
-                names["object"] = data.source_rows
-        return cls(source.setting, *tables, names)
+        return cls(source.setting, *tables, source.names)
 
     def __len__(self) -> int:
         return len(self.groups["doubt"]) if self.groups else 0

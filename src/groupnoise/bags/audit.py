@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from groupnoise.audit.evidence import (
@@ -40,6 +41,17 @@ class BagSource:
 
     def __len__(self) -> int:
         return len(self.dataset.bags)
+
+    @property
+    def names(self) -> dict[str, NDArray[Any]]:
+        """Labels, and the ids of bags and the rows of instances where the source has them."""
+        labels = np.asarray(self.dataset.class_names)
+        names = {"target": labels, "suggested": labels}
+        if self.dataset.bag_ids is not None:
+            names["source"] = self.dataset.bag_ids
+        if self.dataset.source_rows is not None:
+            names["object"] = self.dataset.source_rows
+        return names
 
     def fit(self, estimator: Any, rows: IntArray) -> Any:
         """Return a clone of the estimator fitted on the bags at `rows`."""

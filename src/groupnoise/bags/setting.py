@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.bags.audit import BagSource
 from groupnoise.bags.describe import describe_bags
 from groupnoise.bags.files import read_bags
+from groupnoise.bags.forms import read_bag_labels
+from groupnoise.bags.forms import read_bags as bags_of
 from groupnoise.bags.metrics import evaluate_bags
 from groupnoise.core.arrays import IntArray
 from groupnoise.io.datasets import BagDataset, subset_bags
@@ -19,6 +22,7 @@ from groupnoise.io.setting import (
     Evaluation,
     RowLabels,
     Setting,
+    check_labels_given,
     draw_held_out,
     labels_as_names,
 )
@@ -113,6 +117,17 @@ class BagSetting(Setting[BagDataset]):
         from groupnoise.audit.clean import clean_bags
 
         return clean_bags(dataset, issues)
+
+    def audit_source(self, dataset: BagDataset) -> BagSource:
+        """Return the bags as material of an audit."""
+        return BagSource(dataset)
+
+    def dataset_of(self, groups: Any, targets: Any) -> BagDataset:
+        """Return a data set of bags and their labels."""
+        check_labels_given(targets)
+        bags = bags_of(groups)
+        labels, classes = read_bag_labels(targets, len(bags))
+        return BagDataset("bags", bags, labels, [str(label) for label in classes.tolist()])
 
     def row_labels(self, dataset: BagDataset) -> RowLabels | None:
         """Return the row of each instance with the labels of its bag."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from groupnoise.audit.evidence import Evidence, choice_columns, class_columns, posterior
@@ -32,6 +33,12 @@ class CandidateSource:
 
     def __len__(self) -> int:
         return len(self.dataset.features)
+
+    @property
+    def names(self) -> dict[str, NDArray[Any]]:
+        """Labels, which are the objects here."""
+        labels = np.asarray(self.dataset.class_names)
+        return {"object": labels, "suggested": labels}
 
     def fit(self, estimator: Any, rows: IntArray) -> Any:
         """Return a clone of the estimator fitted on the rows at `rows`.

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.candidates.audit import CandidateSource
 from groupnoise.candidates.describe import describe_candidates
 from groupnoise.candidates.files import read_candidates
 from groupnoise.candidates.metrics import evaluate_candidates
 from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.checks import check_features
+from groupnoise.core.label_sets import check_equal_rows
+from groupnoise.core.label_sets import read_candidates as candidates_of
 from groupnoise.io.datasets import PartialLabelDataset, subset_rows
 from groupnoise.io.description import Description
 from groupnoise.io.setting import (
@@ -19,6 +23,7 @@ from groupnoise.io.setting import (
     Evaluation,
     RowLabels,
     Setting,
+    check_labels_given,
     columns_of_classes,
     draw_held_out,
     labels_as_names,
@@ -112,6 +117,19 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         from groupnoise.audit.clean import clean_candidates
 
         return clean_candidates(dataset, issues)
+
+    def audit_source(self, dataset: PartialLabelDataset) -> CandidateSource:
+        """Return the rows as material of an audit."""
+        return CandidateSource(dataset)
+
+    def dataset_of(self, groups: Any, targets: Any) -> PartialLabelDataset:
+        """Return a data set of rows and their candidates."""
+        check_labels_given(targets)
+        features = check_features("X", groups)
+        candidates, classes = candidates_of(targets)
+        check_equal_rows(features, candidates)
+        names = [str(label) for label in classes.tolist()]
+        return PartialLabelDataset("rows", features, candidates, names)
 
     def row_labels(self, dataset: PartialLabelDataset) -> RowLabels | None:
         """Return each row with its candidates."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from groupnoise.audit.evidence import Columns, Evidence, Tally, choice_columns, posterior
@@ -115,6 +116,11 @@ class ClickSource:
 
     def __len__(self) -> int:
         return len(self.dataset.histories)
+
+    @property
+    def names(self) -> dict[str, NDArray[Any]]:
+        """Items, which are objects and targets."""
+        return {"target": self.dataset.item_ids, "object": self.dataset.item_ids}
 
     def fit(self, estimator: Any, rows: IntArray) -> Any:
         """Return a clone of the estimator fitted on the histories at `rows`."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from groupnoise.clicks.catalogue import IndexedHistories
+from groupnoise.clicks.audit import ClickSource
+from groupnoise.clicks.catalogue import Catalogue, IndexedHistories
 from groupnoise.clicks.describe import describe_clicks
 from groupnoise.clicks.evaluation import evaluate_histories
 from groupnoise.clicks.log import read_clicks
@@ -33,6 +34,7 @@ class ClickSetting(Setting[ClickDataset]):
     name = "rs"
     units = "histories"
     object_name = "click"
+    has_features = False
     is_streamed = True
     answers_rows = False
     held_out_words = "the last click of {} held out"
@@ -142,6 +144,21 @@ class ClickSetting(Setting[ClickDataset]):
         from groupnoise.audit.clean import clean_clicks
 
         return clean_clicks(dataset, issues)
+
+    def audit_source(self, dataset: ClickDataset) -> ClickSource:
+        """Return the histories as material of an audit."""
+        return ClickSource(dataset)
+
+    def dataset_of(self, groups: Any, targets: Any = None) -> ClickDataset:
+        """Return a data set of histories: lists of item ids, or groups of item indices."""
+        if isinstance(groups, Groups):
+            items = np.arange(int(groups.objects.max()) + 1)
+            return ClickDataset("histories", groups, items, np.arange(len(groups)))
+        rows = list(groups)
+        catalogue = Catalogue.of_histories(rows)
+        indexed = catalogue.index(rows)
+        histories = Groups(indexed.items, indexed.offsets)
+        return ClickDataset("histories", histories, catalogue.ids, np.arange(len(histories)))
 
     def row_labels(self, dataset: ClickDataset) -> RowLabels | None:
         """Return the row of each click; clicks have no labels."""

@@ -115,6 +115,8 @@ class Setting(ABC, Generic[Data]):
     """How held-out groups are told of."""
     column_options: tuple[str, ...]
     """Options of the reader that name columns."""
+    has_features: bool = True
+    """Whether its objects are rows of features, which a method may want scaled."""
     is_streamed: bool = False
     """Whether its files are converted in blocks, as they may be larger than memory."""
     answers_rows: bool = True
@@ -212,6 +214,22 @@ class Setting(ABC, Generic[Data]):
     @abstractmethod
     def clean(self, dataset: Data, issues: Any) -> Data:
         """Return the data without what its audit, a `GroupIssues`, found wrong."""
+
+    @abstractmethod
+    def audit_source(self, dataset: Data) -> Any:
+        """Return the data as material of an audit, an `AuditSource`."""
+
+    @abstractmethod
+    def dataset_of(self, groups: Any, targets: Any) -> Data:
+        """Return a data set of what `select` of an estimator takes.
+
+        Parameters
+        ----------
+        groups : object
+            Bags, feature rows or histories.
+        targets : object
+            Bag labels or candidate labels; histories need none.
+        """
 
     @abstractmethod
     def row_labels(self, dataset: Data) -> RowLabels | None:
@@ -360,6 +378,12 @@ def _together(order: IntArray, clusters: NDArray[Any] | None) -> Iterator[IntArr
     for row in order.tolist():
         members.setdefault(int(codes[row]), []).append(row)
     yield from (np.array(rows) for rows in members.values())
+
+
+def check_labels_given(targets: Any) -> None:
+    """Refuse groups that come without their labels."""
+    if targets is None:
+        raise DataError("an audit needs the labels that the groups came with; pass targets.")
 
 
 def labels_as_names(indicator: BoolArray, class_names: Sequence[str]) -> list[list[str]]:

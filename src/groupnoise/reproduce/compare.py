@@ -14,7 +14,7 @@ from scipy import stats
 
 from groupnoise.core.checks import check_count, check_fraction
 from groupnoise.exceptions import DataError, GroupNoiseError, ParameterError
-from groupnoise.io.setting import Setting
+from groupnoise.io.setting import Setting, find_setting
 from groupnoise.reproduce.methods import METHODS, MethodEntry, find_method, import_class
 from groupnoise.reproduce.prepared import ScaledClassifier
 
@@ -282,7 +282,7 @@ def make_estimator(entry: MethodEntry, seed: int) -> Any:
     parameters = made.get_params()
     if "random_state" in parameters:
         made.set_params(random_state=seed)
-    if entry.setting == "rs" or "scaling" in parameters:
+    if "scaling" in parameters or not find_setting(entry.setting).has_features:
         return made
     return ScaledClassifier(made)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,9 @@ from groupnoise.clicks.splits import split_clicks
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
-from groupnoise.io.datasets import (
-    BagDataset,
-    ClickDataset,
-    PartialLabelDataset,
-    split_rows,
-    subset_bags,
-    subset_rows,
-)
+from groupnoise.io.datasets import ClickDataset, split_rows
 from groupnoise.io.named import Dataset
+from groupnoise.io.setting import find_setting
 from groupnoise.reproduce.click_trial import ClickTrial
 from groupnoise.reproduce.recipes import Recipe
 from groupnoise.reproduce.run import TrialResult, run_method
@@ -176,24 +170,36 @@ def make_trial(
     quick : bool
         Take a small piece of large data.
     """
-    protocol = recipe.protocol
-    if isinstance(data, ClickDataset):
-        return _click_trial(protocol, name, data, seed, quick)
-    n_rows = len(data.bags) if isinstance(data, BagDataset) else len(data.features)
+    return _MAKERS[recipe.setting](recipe, name, data, seed, quick)
+
+
+def _parts(recipe: Recipe, data: Any, seed: int, quick: bool) -> list[Any]:
+    """Return the training, validation and test part of bags or rows."""
+    setting = find_setting(recipe.setting)
+    n_rows = setting.n_groups(data)
     if quick:
         n_rows = min(n_rows, QUICK_ROWS)
-    parts = split_rows(n_rows, tuple(protocol["fractions"]), random_state=seed)
-    if isinstance(data, PartialLabelDataset):
-        train, validation, test = (subset_rows(data, part) for part in parts)
-        is_ordered = name in protocol.get("ordered", ())
-        return CandidateTrial(name, seed, train, validation, test, recipe.criteria, is_ordered)
-    bags, watched, tested = (subset_bags(data, part) for part in parts)
-    return BagTrial(name, seed, bags, watched, tested, protocol.get("follow_test", False))
+    parts = split_rows(n_rows, tuple(recipe.protocol["fractions"]), random_state=seed)
+    return [setting.subset(data, part) for part in parts]
+
+
+def _bag_trial(recipe: Recipe, name: str, data: Any, seed: int, quick: bool) -> BagTrial:
+    train, validation, test = _parts(recipe, data, seed, quick)
+    return BagTrial(name, seed, train, validation, test, recipe.protocol.get("follow_test", False))
+
+
+def _candidate_trial(
+    recipe: Recipe, name: str, data: Any, seed: int, quick: bool
+) -> CandidateTrial:
+    train, validation, test = _parts(recipe, data, seed, quick)
+    is_ordered = name in recipe.protocol.get("ordered", ())
+    return CandidateTrial(name, seed, train, validation, test, recipe.criteria, is_ordered)
 
 
 def _click_trial(
-    protocol: dict[str, Any], name: str, data: ClickDataset, seed: int, quick: bool
+    recipe: Recipe, name: str, data: ClickDataset, seed: int, quick: bool
 ) -> ClickTrial:
+    protocol = recipe.protocol
     if quick and len(data.histories) > QUICK_USERS:
         data = _first_users(data, QUICK_USERS)
     split = split_clicks(
@@ -211,6 +217,13 @@ def _click_trial(
         full=protocol.get("full", False),
         refits=protocol.get("refit", False),
     )
+
+
+_MAKERS: dict[str, Callable[..., Trial]] = {
+    "mil": _bag_trial,
+    "pll": _candidate_trial,
+    "rs": _click_trial,
+}
 
 
 def _first_users(data: ClickDataset, n_users: int) -> ClickDataset:

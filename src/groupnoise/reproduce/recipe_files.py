@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from groupnoise.exceptions import ConfigError
+from groupnoise.io.setting import find_setting
 from groupnoise.reproduce.methods import find_method, parameters_of
 from groupnoise.reproduce.prepared import PREPARATION
 from groupnoise.reproduce.recipes import CLICK_PROTOCOLS, CRITERIA, Reading, Recipe, Row
@@ -39,6 +40,11 @@ PROTOCOL_KEYS = {
     "mil": ("fractions", "trials", "follow_test"),
     "pll": ("fractions", "trials", "criteria", "ordered"),
     "rs": ("name", "size", "min_size", "full", "refit", "trials"),
+}
+NEEDED_KEYS = {
+    "mil": ("trials", "fractions"),
+    "pll": ("trials", "fractions"),
+    "rs": ("trials",),
 }
 PART_KEYS = {
     "noise": ("epsilon", "tau", "fixed"),
@@ -119,11 +125,11 @@ def _readings(path: Path, content: dict[str, Any]) -> dict[str, Reading]:
 def _check_protocol(path: Path, setting: str, protocol: dict[str, Any]) -> None:
     where = f"{path}: [protocol]"
     _check_known(where, protocol, PROTOCOL_KEYS[setting])
-    _require(where, protocol, ("trials",) if setting == "rs" else ("trials", "fractions"))
+    _require(where, protocol, NEEDED_KEYS[setting])
     for criterion in protocol.get("criteria", ()):
         _check_known(f"{where} criteria", [criterion], CRITERIA)
-    if setting == "rs":
-        _check_known(f"{where} name", [protocol.get("name", "authors")], CLICK_PROTOCOLS)
+    if "name" in protocol:
+        _check_known(f"{where} name", [protocol["name"]], CLICK_PROTOCOLS)
 
 
 def _check_rows(path: Path, recipe: Recipe) -> None:
@@ -132,7 +138,7 @@ def _check_rows(path: Path, recipe: Recipe) -> None:
         if row.like is not None:
             _check_known(f"{path}: [{name}] like", [row.like], recipe.rows)
         known = list(parameters_of(find_method(row.method, recipe.setting)))
-        if recipe.setting != "rs":
+        if find_setting(recipe.setting).has_features:
             known += PREPARATION
         for dataset in recipe.all_datasets:
             _check_known(f"{path}: [{name}]", recipe.settings(name, dataset), known)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupnoise.exceptions import ConfigError
+from groupnoise.io.setting import find_setting
 from groupnoise.reproduce.methods import MethodEntry, find_method, import_class, parameters_of
 from groupnoise.reproduce.prepared import PREPARATION, ScaledClassifier
 from groupnoise.reproduce.run import Method
@@ -157,7 +158,8 @@ class Recipe:
         readings = {
             r: reading.parameters for r, reading in self.readings.items() if reading.of == name
         }
-        is_committee = self.setting != "rs" and "n_members" not in parameters_of(entry)
+        has_features = find_setting(self.setting).has_features
+        is_committee = has_features and "n_members" not in parameters_of(entry)
         maker = EstimatorMaker(entry)
         return Method(name, maker, grid, row.supervised, readings, is_committee)
 
@@ -212,9 +214,10 @@ class EstimatorMaker:
         known = parameters_of(self.entry)
         if "random_state" in known:
             settings["random_state"] = random_state
-        if self.entry.setting == "rs" or "scaling" in known:
-            make = import_class(self.entry)
+        estimator_class = import_class(self.entry)
+        settings = {**self.entry.fixed, **settings}
+        if "scaling" in known or not find_setting(self.entry.setting).has_features:
             # What a recipe does not name has its plain value; nothing is searched for.
-            return getattr(make, "fixed", make)(**settings)
+            return getattr(estimator_class, "fixed", estimator_class)(**settings)
         scaling = settings.pop("scaling", "standard")
-        return ScaledClassifier(import_class(self.entry)(**settings), scaling)
+        return ScaledClassifier(estimator_class(**settings), scaling)
