@@ -37,6 +37,8 @@ DENSE_CLICKS_PER_ITEM = 50
 MAX_SCORES = 1 << 25
 """Held-out scores kept at once, for each part of the evidence."""
 MIN_HISTORY, MAX_HISTORY = 20, 200
+LARGE_LOG = 300_000
+"""Targets beyond which a batch is larger, passes are fewer and options are tried on a sample."""
 
 Linear = Mapping[str, Sequence[float]]
 """For "together" and "following": (weight, ridge, rate) of the linear evidence that is added."""
@@ -175,8 +177,8 @@ def portfolio(histories: Groups, n_items: int) -> list[Option]:
         "init": "spectral",
         "candidates": "sampled",
         "n_negatives": 1500,
-        "max_epochs": 6,
-        "batch_size": 1024 if n_targets > 20_000 else 256,
+        "max_epochs": 6 if n_targets <= LARGE_LOG else 4,
+        "batch_size": 256 if n_targets <= 20_000 else 1024 if n_targets <= LARGE_LOG else 2048,
         "learning_rate": 5e-3,
     }
 
@@ -376,7 +378,7 @@ def decide_evidence(
     """
     learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)))
     options = narrow(portfolio(histories, n_items), explicit)
-    held = hold_out_last(histories, generator)
+    held = hold_out_last(_sampled(histories, generator), generator)
     facts = {
         "histories": len(histories),
         "items": int(n_items),
@@ -460,6 +462,15 @@ def decide_evidence(
         budget=budget,
     )
     return Decided(on_all, decisions, records)
+
+
+def _sampled(histories: Groups, generator: np.random.Generator) -> Groups:
+    """Return all histories, or so many of a large log that trials stay short."""
+    if histories.n_objects - len(histories) <= LARGE_LOG:
+        return histories
+    order = generator.permutation(len(histories))
+    n_kept = int(np.searchsorted(np.cumsum(histories.sizes[order]), LARGE_LOG)) + 1
+    return histories.subset(np.sort(order[:n_kept]))
 
 
 def _named(on_epoch: ProgressCallback | None, name: str) -> ProgressCallback | None:
