@@ -1,4 +1,4 @@
-"""A plain fit beside what is simple, leave-one-out over whole catalogues, one configuration for all.
+"""A plain fit beside what is simple: leave-one-out, whole catalogues, one setting for all logs.
 
     python benchmarks/unseen_clicks.py shop movietweetings --data DIRECTORY
 

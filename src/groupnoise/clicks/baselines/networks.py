@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -122,7 +122,8 @@ class NeuralRecommender(ItemToItemBaseline):
 
     dim: int
     window_size: int
-    n_negatives: int
+    _is_exact_without_negatives: ClassVar[bool] = False
+    n_negatives: int | None
     learning_rate: float
     weight_decay: float
     batch_size: int
@@ -170,8 +171,10 @@ class NeuralRecommender(ItemToItemBaseline):
         return self
 
     def _check_parameters(self) -> None:
-        for name in ("dim", "window_size", "n_negatives", "batch_size", "max_epochs", "patience"):
+        for name in ("dim", "window_size", "batch_size", "max_epochs", "patience"):
             check_count(name, getattr(self, name))
+        if self.n_negatives is not None or not self._is_exact_without_negatives:
+            check_count("n_negatives", self.n_negatives)  # type: ignore[arg-type]
         check_positive("learning_rate", self.learning_rate)
         check_positive("weight_decay", self.weight_decay, allow_zero=True)
         if hasattr(self, "dropout"):
@@ -183,6 +186,7 @@ class NeuralRecommender(ItemToItemBaseline):
         *,
         validation: Groups | None = None,
         on_epoch: ProgressCallback | None = None,
+        max_epochs: int | None = None,
     ) -> None:
         generator = generator_from(self.random_state)
         with seeded(generator):
@@ -191,7 +195,7 @@ class NeuralRecommender(ItemToItemBaseline):
                 self.network_,
                 self._optimizer(),
                 self._epoch_losses(training, generator),
-                max_epochs=self.max_epochs,
+                max_epochs=max_epochs or self.max_epochs,
                 patience=self.patience,
                 validate=None if validation is None else self._validator(validation, generator),
                 on_epoch=on_epoch,
@@ -289,6 +293,7 @@ class WindowTraining(NeuralRecommender):
         """
         is_real = targets != self.n_items_
         targets = targets.masked_fill(~is_real, 0)
+        assert self.n_negatives is not None  # refused with the parameters
         drawn, is_negative = draw_negatives(targets, self.n_items_, self.n_negatives, noise)
         return torch.cat([targets.unsqueeze(-1), drawn], dim=-1), is_negative, is_real
 

@@ -10,13 +10,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from groupnoise.clicks.automatic import hold_out_last
 from groupnoise.clicks.baselines.losses import left_aligned, sampled_softmax_loss
 from groupnoise.clicks.baselines.networks import VectorScoring
-from groupnoise.core.arrays import IntArray, RandomState, torch_generator
+from groupnoise.core.arrays import IntArray, ProgressCallback, RandomState, torch_generator
 from groupnoise.core.batching import batch_rows
 from groupnoise.core.checks import check_count
+from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
+
+MIN_HELD_OUT = 200
+"""Held-out clicks that tell one epoch from the next."""
 
 
 class SASRecRecommender(VectorScoring):
@@ -46,18 +51,22 @@ class SASRecRecommender(VectorScoring):
         Attention heads; must divide `dim`.
     dropout : float, default=0.2
         Share of activations dropped in training.
-    n_negatives : int, default=256
-        Items drawn against each batch.
+    n_negatives : int or None, default=256
+        Items drawn against each batch; None takes the exact cross-entropy over the catalogue.
     learning_rate : float, default=0.001
         Of Adam.
     weight_decay : float, default=0.0
         Share of `learning_rate` by which matrices shrink at each step, apart from the gradient.
     batch_size : int, default=128
         Histories per step.
-    max_epochs : int, default=50
+    max_epochs : int, default=200
         The most passes over the data.
-    patience : int or None, default=5
+    patience : int, default=5
         Stop after so many epochs without a better validation value.
+    early_stopping : bool, default=True
+        Whether, without `validation`, the last clicks of up to 2000 histories say when to stop;
+        the network is then trained anew on all clicks for as many epochs. Logs of fewer than 200
+        histories of three clicks, and ready-made windows, train to the end.
     random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 
@@ -84,6 +93,7 @@ class SASRecRecommender(VectorScoring):
     [['rye'], ['fig']]
     """
 
+    _is_exact_without_negatives = True
     network_: SASRecNetwork
 
     def __init__(
@@ -94,12 +104,13 @@ class SASRecRecommender(VectorScoring):
         n_blocks: int = 2,
         n_heads: int = 1,
         dropout: float = 0.2,
-        n_negatives: int = 256,
+        n_negatives: int | None = 256,
         learning_rate: float = 1e-3,
         weight_decay: float = 0.0,
         batch_size: int = 128,
-        max_epochs: int = 50,
+        max_epochs: int = 200,
         patience: int = 5,
+        early_stopping: bool = True,
         random_state: RandomState = None,
     ) -> None:
         self.dim = dim
@@ -113,6 +124,7 @@ class SASRecRecommender(VectorScoring):
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.patience = patience
+        self.early_stopping = early_stopping
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
@@ -121,6 +133,23 @@ class SASRecRecommender(VectorScoring):
         check_count("n_heads", self.n_heads)
         if self.dim % self.n_heads:
             raise ParameterError(f"n_heads ({self.n_heads}) must divide dim ({self.dim}).")
+
+    def _learn(
+        self,
+        training: Groups,
+        *,
+        validation: Groups | None = None,
+        on_epoch: ProgressCallback | None = None,
+        max_epochs: int | None = None,
+    ) -> None:
+        if validation is None and self.early_stopping and training.targets is None:
+            generator = np.random.default_rng(0)  # whose clicks are held out decides no weight
+            held = hold_out_last(training, generator)
+            if held is not None and len(held.asked) >= MIN_HELD_OUT:
+                super()._learn(held.training, validation=held.asked, on_epoch=on_epoch)
+                best = max(self.history_, key=lambda record: record["validation"])
+                max_epochs = best["epoch"]
+        super()._learn(training, validation=validation, on_epoch=on_epoch, max_epochs=max_epochs)
 
     def _build(self) -> nn.Module:
         return SASRecNetwork(
@@ -170,8 +199,11 @@ class SASRecRecommender(VectorScoring):
             place = torch.arange(following.shape[1])
             is_trained &= place == is_trained.sum(1, keepdim=True) - 1
         states = self.network_.states(clicks[:, :-1])[is_trained]  # (positions, dim)
-        negatives = torch.randint(self.n_items_, (self.n_negatives,), generator=noise)
         table = self.network_.items.weight[: self.n_items_]
+        if self.n_negatives is None:
+            logits = (states * table[following[is_trained]]).sum(-1)
+            return (log_normalizer(states, table) - logits).mean()
+        negatives = torch.randint(self.n_items_, (self.n_negatives,), generator=noise)
         return sampled_softmax_loss(states, table, following[is_trained], negatives).mean()
 
 

@@ -280,3 +280,32 @@ def test_targets_beyond_the_end_of_a_history_cost_nothing(recommender):
     n_padded = {2: 1, 5: 3}[len(row_of_loss)]
     assert (row_of_loss[-n_padded:, 1] == 0).all()
     assert (row_of_loss[:, 0] > 0).all()
+
+
+def test_sasrec_with_the_exact_cross_entropy_is_what_all_items_as_negatives_give():
+    import torch.nn.functional as F
+
+    from groupnoise.clicks.baselines import SASRecRecommender
+
+    model = SASRecRecommender(dim=8, n_negatives=None, max_epochs=1, dropout=0.0, random_state=0)
+    model.fit([["a", "b", "c", "d"], ["c", "a", "d"]])
+    clicks = torch.tensor([[0, 1, 2, 3], [2, 0, 3, 4]])
+    loss = model._batch_loss(clicks, False, torch.Generator())
+    states = model.network_.states(clicks[:, :-1])
+    logits = states @ model.network_.items.weight[:4].T
+    expected = F.cross_entropy(logits.flatten(0, 1)[:5], clicks[:, 1:].flatten()[:5])
+    torch.testing.assert_close(loss, expected)
+
+
+def test_sasrec_left_alone_stops_where_held_out_clicks_say(monkeypatch):
+    from groupnoise.clicks.baselines import SASRecRecommender, sasrec
+
+    rng = np.random.default_rng(0)
+    log = [[int(start + step) % 12 for step in range(5)] for start in rng.integers(12, size=60)]
+    settings = {"dim": 8, "max_epochs": 3, "random_state": 0}
+    to_the_end = SASRecRecommender(**settings).fit(log)
+    assert len(to_the_end.history_) == 3
+    monkeypatch.setattr(sasrec, "MIN_HELD_OUT", 50)
+    stopped = SASRecRecommender(**settings, learning_rate=1e-9, patience=1).fit(log)
+    assert len(stopped.history_) < 3
+    assert all("validation" not in record for record in stopped.history_)
