@@ -229,7 +229,7 @@ class MaxMatchingMILClassifier(ClassifierMixin, BagCalibration, MatchingEstimato
         workers : Workers, optional
             The processes that share this training; by default this one trains alone.
         checkpoint : Checkpoints, optional
-            Where the training saves itself while it runs, and goes on from after an interruption.
+            Where the training saves itself while it runs, and resumes from after an interruption.
         """
         check_choice("normalize", self.normalize, ("both", "targets"))
         check_positive("absent_strength", self.absent_strength, allow_zero=True)

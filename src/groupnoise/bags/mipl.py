@@ -260,7 +260,7 @@ class MaxMatchingMIPLClassifier(ClassifierMixin, MatchingEstimator):
         workers : Workers, optional
             The processes that share this training; by default this one trains alone.
         checkpoint : Checkpoints, optional
-            Where the training saves itself while it runs, and goes on from after an interruption.
+            Where the training saves itself while it runs, and resumes from after an interruption.
 
         Returns
         -------

@@ -307,7 +307,13 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
 
     @classmethod
     def paper(cls, **overrides: Any) -> MaxMatchingRecommender:
-        """Return the paper's settings: max selection, lambda 1, full windows, plain Adam."""
+        """Return the paper's settings: max selection, lambda 1, full windows, plain Adam.
+
+        Returns
+        -------
+        MaxMatchingRecommender
+            Not fitted.
+        """
         settings = {
             "selection": "max",
             "weighting_strength": 1.0,
@@ -338,7 +344,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             Each user's clicks in time order. Groups hold item indices: without targets each is a
             whole history, with targets each is a window whose next click is known; windows of
             fewer than `min_window` clicks are left out.
-        y : ignored
+        y : ignored, optional
             Present for scikit-learn.
         item_ids : array-like of shape (n_items,), optional
             The whole catalogue; by default every item that occurs.
@@ -348,7 +354,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         workers : Workers, optional
             The processes that share this training; by default this one trains alone.
         checkpoint : Checkpoints, optional
-            Where the training saves itself while it runs, and goes on from after an interruption.
+            Where the training saves itself while it runs, and resumes from after an interruption.
 
         Returns
         -------
@@ -626,9 +632,14 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         ----------
         histories : sequence of sequences of item ids, or Groups of item indices
             The clicks; groups may carry their targets. A click that is not in the catalogue keeps
-            its place: it scores -inf, has no share and is never chosen.
+            its position: it scores -inf, has no responsibility and is never chosen.
         targets : array-like of shape (n_histories,), optional
             The next item of each history: an id, or an index for groups without targets.
+
+        Returns
+        -------
+        ObjectScores
+            One row per click, and the position of the click chosen in each history.
 
         Raises
         ------
