@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from groupnoise.candidates.decide import MIN_ROWS, HeldOut, decide, facts_of, portfolio
-from groupnoise.candidates.model import PAPER, CandidateModel
+from groupnoise.candidates.model import PAPER, CandidateModel, weights_once
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.core.checks import check_features, check_positive
 from groupnoise.core.feature_names import remember_columns, rows_to_predict
@@ -235,8 +235,8 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
         X : array-like of shape (n_rows, n_features)
             One row per instance.
         y : array-like, sparse matrix or sequence of sets
-            Candidate labels: a 0/1 matrix (n_rows, n_classes), one set of labels per row, or one
-            label per row.
+            Candidate labels: a 0/1 matrix (n_rows, n_classes), one set of labels per row, one
+            mapping of label to weight per row, or one label per row.
         candidate_weights : array-like of shape (n_rows, n_classes), default=None
             How far each candidate is trusted beforehand: votes of annotators, for example.
             Positive at every candidate; only ratios inside a row matter.
@@ -269,6 +269,7 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
         rows = check_features("X", X)
         indicator, classes = read_candidates(y)
         check_equal_rows(rows, indicator)
+        candidate_weights = weights_once(candidate_weights, y, indicator, classes)
         seed = self._seed()
         with training_alone(checkpoint, workers or OneWorker()):
             trials = HeldOut(rows, indicator, classes, candidate_weights, self._given(), seed)

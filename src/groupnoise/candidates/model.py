@@ -30,7 +30,12 @@ from groupnoise.core.checks import (
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.feature_names import remember_columns, rows_to_predict
 from groupnoise.core.groups import Groups
-from groupnoise.core.label_sets import answered_right, check_equal_rows, read_candidates
+from groupnoise.core.label_sets import (
+    answered_right,
+    check_equal_rows,
+    read_candidate_weights,
+    read_candidates,
+)
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.pair_matching import Matcher, Matching, PairMatching, PriorMatching
 from groupnoise.core.prior_weights import (
@@ -44,6 +49,7 @@ from groupnoise.core.selection import Selection
 from groupnoise.core.similarity import Similarity
 from groupnoise.core.weighting import Weighting
 from groupnoise.decisions.trade_off import CandidateTrials
+from groupnoise.exceptions import DataError
 from groupnoise.training.calibration import CandidateCalibration
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import (
@@ -227,8 +233,8 @@ class CandidateModel(ClassifierMixin, CandidateCalibration, MatchingEstimator):
         X : array-like of shape (n_rows, n_features)
             One row per instance.
         y : array-like, sparse matrix or sequence of sets
-            Candidate labels: a 0/1 matrix (n_rows, n_classes), one set of labels per row, or one
-            label per row.
+            Candidate labels: a 0/1 matrix (n_rows, n_classes), one set of labels per row, one
+            mapping of label to weight per row, or one label per row.
         candidate_weights : array-like of shape (n_rows, n_classes), default=None
             How far each candidate is trusted beforehand: votes of annotators, for example.
             Positive at every candidate; only ratios inside a row matter.
@@ -247,6 +253,7 @@ class CandidateModel(ClassifierMixin, CandidateCalibration, MatchingEstimator):
         rows = check_features("X", X)
         indicator, classes = read_candidates(y)
         check_equal_rows(rows, indicator)
+        candidate_weights = weights_once(candidate_weights, y, indicator, classes)
         remember_columns(self, [X])
         self._fit_rows(
             rows,
@@ -520,3 +527,13 @@ class CandidateModel(ClassifierMixin, CandidateCalibration, MatchingEstimator):
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
         self.log_normaliser_ = arrays["log_normalizer"]
         self._rebuild_members(lambda draw: self._build_model(draw, None), arrays)
+
+
+def weights_once(
+    given: ArrayLike | None, y: Any, indicator: BoolArray, classes: NDArray[Any]
+) -> ArrayLike | None:
+    """Return the weights of candidates, from their own argument or from the candidates."""
+    found = read_candidate_weights(y, indicator, classes)
+    if found is not None and given is not None:
+        raise DataError("candidates map labels to weights; give no candidate_weights beside them.")
+    return given if found is None else found

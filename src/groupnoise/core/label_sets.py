@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
 _COLLECTIONS = (set, frozenset, list, tuple, np.ndarray)
+JOINED_BY = (",", ";", "|")
+"""What joins labels in one text, in files and by mistake in Python."""
 
 
 def read_label_sets(
@@ -244,7 +246,8 @@ def read_candidates(candidates: Any, classes: Any = None) -> tuple[BoolArray, ND
     ----------
     candidates : array-like, sparse matrix or sequence
         A 0/1 matrix of shape (n_rows, n_classes), dense or sparse; a sequence of sets, lists or
-        tuples of labels; or plain labels, each the only candidate of its row.
+        tuples of labels, or of mappings from label to weight; or plain labels, each the only
+        candidate of its row.
     classes : array-like of shape (n_classes,), optional
         The labels a fitted model knows. Without them they are taken from the candidates.
 
@@ -270,6 +273,10 @@ def read_candidates(candidates: Any, classes: Any = None) -> tuple[BoolArray, ND
     >>> classes.tolist(), indicator.tolist()
     (['ann', 'bob'], [[True, True], [False, True]])
     """
+    if _holds_mappings(candidates):
+        candidates = [[label for label, weight in row.items() if weight] for row in candidates]
+    elif classes is None:
+        _check_not_joined(candidates)
     indicator, found = read_label_sets(candidates, name="candidates", classes=classes)
     empty = np.flatnonzero(~indicator.any(axis=1))
     if len(empty):
@@ -278,6 +285,76 @@ def read_candidates(candidates: Any, classes: Any = None) -> tuple[BoolArray, ND
             f"{empty[0]}; give each row at least one, or drop it."
         )
     return indicator, found
+
+
+def read_candidate_weights(
+    candidates: Any, indicator: BoolArray, classes: NDArray[Any]
+) -> FloatArray | None:
+    """Return the weights of candidates that are given as mappings such as `{"a": 0.7, "b": 0.3}`.
+
+    Parameters
+    ----------
+    candidates : array-like, sparse matrix or sequence
+        What :func:`read_candidates` read.
+    indicator : bool ndarray of shape (n_rows, n_classes)
+        What it returned.
+    classes : ndarray of shape (n_classes,)
+        The label of each column.
+
+    Returns
+    -------
+    float ndarray of shape (n_rows, n_classes), or None
+        Zero where a label is no candidate; None where candidates have no weights.
+    """
+    if not _holds_mappings(candidates):
+        return None
+    column = {label: number for number, label in enumerate(classes.tolist())}
+    weights = np.zeros(indicator.shape)
+    for row, weighted in enumerate(candidates):
+        for label, weight in weighted.items():
+            is_number = isinstance(weight, (int, float, np.number)) and np.isfinite(weight)
+            if not is_number or weight < 0:
+                raise DataError(
+                    f"row {row} of the candidates gives {label!r} the weight {weight!r}; weights "
+                    "are numbers of zero or more."
+                )
+            if weight:
+                weights[row, column[label]] = weight
+    return weights
+
+
+def _holds_mappings(values: Any) -> bool:
+    """Tell rows that map labels to weights from sets of labels; all of them must."""
+    is_list = isinstance(values, (list, tuple)) or (
+        isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1
+    )
+    if not is_list or not len(values):
+        return False
+    n_mappings = sum(isinstance(row, Mapping) for row in values)
+    if 0 < n_mappings < len(values):
+        raise DataError(
+            f"{n_mappings} of {len(values)} rows map candidates to weights and the others do "
+            "not; give all of them weights, or none."
+        )
+    return n_mappings > 0
+
+
+def _check_not_joined(values: Any) -> None:
+    """Refuse texts such as "ann, bob" that would become one class instead of two candidates."""
+    is_list = isinstance(values, (list, tuple)) or hasattr(values, "dtype")
+    if not is_list or not holds_plain_labels(values):
+        return
+    texts = {label for label in values if isinstance(label, str)}
+    for separator in JOINED_BY:
+        joined = min((text for text in texts if separator in text), default=None)
+        parts = {part.strip() for text in texts for part in text.split(separator)}
+        # Sets of candidates share their labels; names such as "Paris, France" hold new ones.
+        if joined is not None and len(parts) <= len(texts):
+            raise DataError(
+                f"{joined!r} looks like several candidates in one text; give each row a set of "
+                f"labels, as in [set(text.split({separator!r})) for text in y], or the text in a "
+                "set of its own if it is one label."
+            )
 
 
 def answered_right(predicted: NDArray[Any], y: Any, classes: NDArray[Any]) -> BoolArray:

@@ -5,7 +5,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from groupnoise import MaxMatchingPartialLabelClassifier
 from groupnoise.candidates.baselines import CLPLClassifier
-from groupnoise.core.label_sets import holds_plain_labels, read_candidates
+from groupnoise.core.label_sets import holds_plain_labels, read_candidate_weights, read_candidates
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
 MATRIX = np.array([[1, 1, 0], [0, 1, 0], [0, 1, 1]])
@@ -169,3 +169,49 @@ def test_plain_labels_are_told_from_sets_and_matrices(values, expected):
 def test_a_matrix_must_have_a_column_per_class():
     with pytest.raises(DataError, match="3 columns, but there are 2 classes"):
         read_candidates(MATRIX, classes=[0, 1])
+
+
+@pytest.mark.parametrize(
+    "rows", [["a, b", "b", "a"], ["a|b", "b|c", "a|c"], np.array(["x;y", "x"])]
+)
+def test_candidates_joined_in_one_text_are_refused_with_the_remedy(rows):
+    with pytest.raises(DataError, match=r"looks like several candidates .* \[set\(text\.split"):
+        read_candidates(rows)
+
+
+def test_names_with_commas_are_names():
+    rows = ["Paris, France", "Lyon, France", "Rome, Italy"]
+    assert read_candidates(rows)[1].tolist() == sorted(rows)
+    assert read_candidates([{"a, b"}, {"b"}])[1].tolist() == ["a, b", "b"]
+
+
+def test_mappings_are_candidates_with_weights():
+    rows = [{"a": 0.7, "b": 0.3}, {"b": 2, "c": 0.0}, {"c": 1.0}]
+    indicator, classes = read_candidates(rows)
+    assert classes.tolist() == ["a", "b", "c"]
+    assert indicator.tolist() == [[True, True, False], [False, True, False], [False, False, True]]
+    weights = read_candidate_weights(rows, indicator, classes)
+    assert weights.tolist() == [[0.7, 0.3, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]]
+    assert read_candidate_weights([{"a"}, {"b"}], indicator, classes) is None
+
+
+def test_weights_that_are_none_and_half_weighted_rows_are_refused():
+    rows = [{"a": 0.7, "b": "much"}, {"b": 1.0}]
+    with pytest.raises(DataError, match="row 0 of the candidates gives 'b' the weight 'much'"):
+        read_candidate_weights(rows, *read_candidates(rows))
+    with pytest.raises(DataError, match="1 of 2 rows map candidates to weights"):
+        read_candidates([{"a": 0.7}, {"b"}])
+
+
+def test_weights_of_candidates_decide_like_the_argument():
+    rows = np.repeat(np.eye(3), 8, axis=0)
+    weighted = [{"a": 0.9, "b": 0.1}] * 8 + [{"b": 0.9, "c": 0.1}] * 8 + [{"c": 0.9, "a": 0.1}] * 8
+    indicator, classes = read_candidates(weighted)
+    table = read_candidate_weights(weighted, indicator, classes)
+    make = MaxMatchingPartialLabelClassifier.fixed
+    model = make(max_epochs=5, random_state=0).fit(rows, weighted)
+    same = make(max_epochs=5, random_state=0).fit(rows, indicator, candidate_weights=table)
+    np.testing.assert_array_equal(model.predict_proba(rows), same.predict_proba(rows))
+    assert model.predict(np.eye(3)).tolist() == ["a", "b", "c"]
+    with pytest.raises(DataError, match="beside them"):
+        make(max_epochs=1).fit(rows, weighted, candidate_weights=table)
