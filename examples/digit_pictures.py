@@ -44,12 +44,14 @@ def main(n_epochs: int = 40) -> float:
         commands = [
             f"embed pictures features --size {TILE}",
             f"fit features --setting mil -o model -p max_epochs={n_epochs}",
+            "heatmap model features -o heatmap.html",
             "predict model features -o answers.csv",
         ]
         for command in commands:
             print(f"groupnoise {command}")
             words = [sys.executable, "-m", "groupnoise", *command.split()]
             subprocess.run(words, cwd=place, check=True)
+        assert (Path(place) / "heatmap.html").is_file()
         with (Path(place) / "answers.csv").open(newline="") as stream:
             answers = list(csv.DictReader(stream))
     right = [

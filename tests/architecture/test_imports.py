@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "pages": {"core"},
     "decisions": {"core", "io"},
     "training": {"core", "io", "decisions"},
-    "bags": {"core", "io", "decisions", "training", "audit", "candidates"},
+    "bags": {"core", "io", "pages", "decisions", "training", "audit", "candidates"},
     "candidates": {"core", "io", "decisions", "training", "audit"},
     "clicks": {"core", "io", "decisions", "training", "audit", "recall"},
     "recall": {"core", "io", "clicks"},

@@ -19,6 +19,7 @@ from groupnoise.cli.embed import embed
 from groupnoise.cli.evaluate import evaluate
 from groupnoise.cli.export import export
 from groupnoise.cli.fit import fit
+from groupnoise.cli.heatmap import heatmap
 from groupnoise.cli.info import doctor, info
 from groupnoise.cli.methods import methods
 from groupnoise.cli.predict import predict
@@ -59,6 +60,7 @@ COMMANDS = (
     embed,
     fit,
     predict,
+    heatmap,
     evaluate,
     compare,
     audit,

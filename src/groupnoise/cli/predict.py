@@ -27,12 +27,19 @@ def predict(
     model: Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")],
     data: Annotated[str, typer.Argument(help="As in `groupnoise fit`.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write: .csv, .jsonl or .parquet.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="File to write: .csv, .jsonl or .parquet; with --to, a folder."
+        ),
     ],
     options: DataOptions,
     keep: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer reads this annotation at run time on 3.10
         typer.Option(help="Column of DATA to write beside the answers, or a pattern; repeat."),
+    ] = None,
+    to: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        typer.Option(help="mil: write a file per bag with coordinates: csv, h5 or geojson."),
     ] = None,
     top: Annotated[int, typer.Option(help="rs: how many items to recommend.")] = 10,
 ) -> None:
@@ -44,6 +51,9 @@ def predict(
     from groupnoise.cli.sources import find_model_and_data
     from groupnoise.io.files import check_not_own_input, check_writable_file
 
+    if to is not None:
+        _write_per_bag(model, data, options, output, to, keep)
+        return
     if output.suffix not in FORMATS:
         raise ParameterError(f"--output must end in {', '.join(FORMATS)}; got {output.name!r}.")
     check_not_own_input(output, data)
@@ -63,6 +73,35 @@ def predict(
     write_columns(output, columns)
     n_rows = len(next(iter(columns.values()), []))
     typer.echo(f"{n_rows} rows written to {output}")
+
+
+def _write_per_bag(
+    model: Path,
+    data: str,
+    options: DataOptions,
+    output: Path,
+    form: str,
+    keep: Sequence[str] | None,
+) -> None:
+    """Write what the model says of each object into a file per bag."""
+    from groupnoise.bags.answer_files import FORMS, write_answers
+    from groupnoise.bags.heatmap.sources import find_sources
+    from groupnoise.bags.object_answers import answer_objects
+    from groupnoise.cli.sources import find_model_and_data
+    from groupnoise.core.checks import check_choice
+    from groupnoise.io.files import check_not_own_input
+
+    check_choice("--to", form, FORMS)
+    if keep:
+        raise ParameterError("--keep goes with one table of answers; leave out --to.")
+    check_not_own_input(output, data)
+    fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
+    if found.setting.name != "mil":
+        raise ParameterError(f"--to is for bags; {data} is {found.setting.name} data.")
+    side = find_sources(data, None).size
+    size = None if side is None else (side, side)
+    files = write_answers(output, answer_objects(fitted, found.dataset), form, size=size)
+    typer.echo(f"{len(files)} files written to {output}")
 
 
 def _columns_to_keep(found: Found, wanted: Sequence[str]) -> dict[str, list[Any]]:

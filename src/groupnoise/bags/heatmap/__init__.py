@@ -1,0 +1,1 @@
+"""Heat maps: which objects carried the label, laid over what they were cut from."""

@@ -1,0 +1,160 @@
+"""What a model says of every object of every bag: probability, responsibility and position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.io.datasets import BagDataset
+
+STRETCH = ("begin", "end")
+"""Names of coordinates that are a stretch of a recording or a text, not a place in a picture."""
+
+
+@dataclass(frozen=True)
+class ObjectAnswers:
+    """Answers about the objects of bags.
+
+    Attributes
+    ----------
+    bag_ids : list of str
+        What the bags are called.
+    offsets : int64 ndarray of shape (n_bags + 1,)
+        Where the objects of each bag begin.
+    class_names : list of str
+        The classes of the model.
+    probability : float ndarray of shape (n_objects, n_classes)
+        P(class | object).
+    responsibility : float ndarray of shape (n_objects, n_classes)
+        How much of a class each object carries in its bag; sums to one over the bag.
+    predicted : list of str
+        The label of each bag, several joined by `;`.
+    coordinates : float ndarray of shape (n_objects, n_coordinates), optional
+        Where objects lie.
+    coordinate_names : tuple of str, optional
+        What the coordinates are called.
+    """
+
+    bag_ids: list[str]
+    offsets: IntArray
+    class_names: list[str]
+    probability: FloatArray
+    responsibility: FloatArray
+    predicted: list[str]
+    coordinates: FloatArray | None = None
+    coordinate_names: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.bag_ids)
+
+    @property
+    def best(self) -> IntArray:
+        """The likeliest class of each object, shape (n_objects,)."""
+        likeliest: IntArray = self.probability.argmax(axis=1)
+        return likeliest
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether objects lie in a plane."""
+        return self.coordinate_names is not None and (
+            len(self.coordinate_names) == 2 and self.coordinate_names != STRETCH
+        )
+
+    def part(self, bag: int) -> slice:
+        """Return the objects of a bag.
+
+        Parameters
+        ----------
+        bag : int
+            Its number.
+
+        Returns
+        -------
+        slice
+            Of the arrays with one row per object.
+        """
+        return slice(int(self.offsets[bag]), int(self.offsets[bag + 1]))
+
+
+def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
+    """Ask a fitted model about every object.
+
+    Parameters
+    ----------
+    fitted : estimator
+        Ours or a baseline. Baselines do not say which object carries a label: their
+        responsibilities are their probabilities, normalized over each bag.
+    dataset : BagDataset
+        The bags; labels may be missing.
+
+    Returns
+    -------
+    ObjectAnswers
+        In the order of the data.
+    """
+    bags = dataset.bags
+    probability = np.asarray(fitted.predict_proba(bags.objects), dtype=np.float64)
+    ids = np.arange(len(bags)) if dataset.bag_ids is None else dataset.bag_ids
+    names = [str(label) for label in fitted.classes_.tolist()]
+    labels = np.asarray(fitted.predict_bags(bags))
+    if labels.ndim == 2:
+        words = np.array(names)
+        predicted = [";".join(words[row.astype(bool)]) for row in labels]
+    else:
+        predicted = [str(label) for label in labels.tolist()]
+    return ObjectAnswers(
+        bag_ids=[str(bag) for bag in ids.tolist()],
+        offsets=bags.offsets,
+        class_names=names,
+        probability=probability,
+        responsibility=_responsibilities(fitted, dataset, probability),
+        predicted=predicted,
+        coordinates=dataset.coordinates,
+        coordinate_names=dataset.coordinate_names,
+    )
+
+
+def _responsibilities(fitted: Any, dataset: BagDataset, probability: FloatArray) -> FloatArray:
+    """Return how much of each class the objects of a bag carry, shape (n_objects, n_classes)."""
+    bags = dataset.bags
+    if not hasattr(fitted, "select") or hasattr(fitted, "disambiguate"):
+        # Where no object of a bag shows a class at all, none is more responsible than another.
+        kept = probability + 1e-12
+        total = np.add.reduceat(kept, bags.offsets[:-1], axis=0)
+        return kept / total[bags.group_of_object]
+    from groupnoise.audit.evidence import posterior
+
+    found = np.empty_like(probability)
+    for column, label in enumerate(fitted.classes_):
+        selected = fitted.select(bags, np.repeat(label, len(bags)))
+        found[:, column] = posterior(selected.scores, selected.offsets).responsibility
+    return found
+
+
+def spacing_of(coordinates: FloatArray) -> tuple[float, float]:
+    """Return how far objects on a grid are apart across and down; 1 where nothing says it.
+
+    Parameters
+    ----------
+    coordinates : float ndarray of shape (n_objects, 2)
+        Where they lie.
+
+    Returns
+    -------
+    across, down : float
+        The least distance between two different columns, and rows.
+
+    Examples
+    --------
+    >>> spacing_of(np.array([[0.0, 0.0], [256.0, 0.0], [768.0, 512.0]]))
+    (256.0, 512.0)
+    """
+    apart = []
+    for values in coordinates.T:
+        steps = np.diff(np.unique(values))
+        apart.append(float(steps[steps > 1e-9].min(initial=np.inf)))
+    across, down = (step if np.isfinite(step) else min(apart) for step in apart)
+    return (across, down) if np.isfinite(across) else (1.0, 1.0)

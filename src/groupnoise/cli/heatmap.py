@@ -1,0 +1,90 @@
+"""`groupnoise heatmap`: a model and bags in, a page of heat maps out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from groupnoise.cli.options import DataOptions, reads_data
+from groupnoise.exceptions import DataError, MissingDataError, ParameterError
+
+if TYPE_CHECKING:
+    from groupnoise.cli.sources import Found
+
+
+@reads_data
+def heatmap(
+    model: Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")],
+    data: Annotated[str, typer.Argument(help="Bags, as in `groupnoise fit`; labels or none.")],
+    options: DataOptions,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Page to write, one .html file.")
+    ] = Path("heatmap.html"),
+    sources: Annotated[
+        Optional[Path],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        typer.Option(
+            help="Pictures or texts to lay the answers over, named as the bags.",
+            show_default="what `groupnoise embed` was given",
+        ),
+    ] = None,
+    downsample: Annotated[
+        float, typer.Option(help="Units of the coordinates per pixel of these pictures.")
+    ] = 1.0,
+    max_bags: Annotated[int, typer.Option(help="Bags in the page, mistakes first.")] = 200,
+    gallery: Annotated[int, typer.Option(help="Top and bottom objects of each class.")] = 10,
+) -> None:
+    """Show which objects carried a label: over the picture, the grid, the text or the timeline.
+
+    Example: groupnoise heatmap model features -o heatmap.html
+    """
+    from groupnoise.bags.heatmap.page import heatmap_page, write_heatmap_page
+    from groupnoise.bags.heatmap.sources import find_sources
+    from groupnoise.bags.object_answers import answer_objects
+    from groupnoise.core.checks import check_count
+    from groupnoise.io.files import check_not_own_input, check_writable_file
+    from groupnoise.reproduce.facts import spell_command
+
+    if output.suffix not in (".html", ".htm"):
+        raise ParameterError(f"--output must end in .html; got {output.name!r}.")
+    check_count("--max-bags", max_bags)
+    check_count("--gallery", gallery, least=0)
+    check_not_own_input(output, data)
+    check_writable_file(output)
+    fitted, found = _with_labels_if_any(model, data, options)
+    if found.setting.name != "mil":
+        raise ParameterError(f"heat maps are of bags; {data} is {found.setting.name} data.")
+    raw = find_sources(data, sources, downsample)
+    answers = answer_objects(fitted, found.dataset)
+    without = [bag for bag in answers.bag_ids if bag not in raw.files] if raw.files else []
+    if len(without) == len(answers):
+        raise DataError(f"no file of {sources or 'the sources'} is named as a bag of {data}.")
+    page = heatmap_page(
+        answers,
+        found.dataset,
+        raw,
+        max_bags=max_bags,
+        n_gallery=gallery,
+        command=spell_command(sys.argv[1:]),
+    )
+    write_heatmap_page(output, page)
+    if without:
+        typer.echo(f"{len(without)} bags have no source, first {without[0]!r}", err=True)
+    shown = min(len(answers), max_bags)
+    typer.echo(f"heat maps of {shown} of {len(answers)} bags written to {output}")
+
+
+def _with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[Any, Found]:
+    """Load a model and bags: with their labels where there are any, for mistakes to be seen."""
+    from groupnoise.cli.sources import find_model_and_data
+
+    try:
+        fitted, found, _ = find_model_and_data(model, data, options)
+    except (DataError, MissingDataError):
+        if "labels" in options.given:
+            raise
+        # Without labels, or for another reason, which is then said again.
+        fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
+    return fitted, found
