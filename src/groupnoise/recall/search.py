@@ -201,14 +201,14 @@ class ExactSearch:
         )
         offsets = mixture.log_weight if normalize else self._vectors.term_offsets(mixture)
         for histories, terms in mixture.by_size():
-            score = _one_query if terms.shape[1] == 1 else _several_queries
+            is_one = terms.shape[1] == 1
+            asked = mixture.query_of[terms]
+            score = _one_query(rows, asked) if is_one else _several(rows, asked, offsets[terms])
             positions[histories], scores[histories] = self._search(
-                score(rows, mixture.query_of[terms], offsets[terms]),
-                terms.shape,
-                n,
-                eligible.take(histories),
-                normalize,
+                score, terms.shape, n, eligible.take(histories), normalize
             )
+            if is_one:  # what is added to all items of a history changes no order
+                scores[histories] += offsets[terms]
         return positions, scores
 
     def _search(
@@ -272,18 +272,17 @@ class ExactSearch:
         return space[:n_floats]
 
 
-def _one_query(rows: Float32Array, query_of: IntArray, offsets: Float32Array) -> ScoreBlock:
+def _one_query(rows: Float32Array, query_of: IntArray) -> ScoreBlock:
     """Score histories that are one query each: a product, and no exponential."""
     own = rows[query_of[:, 0]]
 
     def score(chunk: slice, block: Float32Array, out: Float32Array) -> None:
         np.matmul(own[chunk], block.T, out=out)
-        out += offsets[chunk]
 
     return score
 
 
-def _several_queries(rows: Float32Array, query_of: IntArray, offsets: Float32Array) -> ScoreBlock:
+def _several(rows: Float32Array, query_of: IntArray, offsets: Float32Array) -> ScoreBlock:
     """Score histories of several queries each: the log of the summed probabilities."""
 
     def score(chunk: slice, block: Float32Array, out: Float32Array) -> None:
