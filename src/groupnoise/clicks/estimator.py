@@ -522,6 +522,8 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         check_count("dim", self._in_use("dim"))
         check_count("window_size", self._in_use("window_size"))
         check_positive("recency", self._in_use("recency"), allow_zero=True)
+        for name in ("n_negatives", "max_epochs", "batch_size", "n_members"):
+            check_count(name, self._in_use(name))
         check_choice("scope", self.scope, ("group", "last"))
         check_choice("candidates", self._in_use("candidates"), ("sampled", "full", "in_batch"))
         parse_budget(self.budget)
@@ -725,7 +727,7 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         )
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        fitted: dict[str, Any] = {"dim": self._width(), "decisions": self.decisions_.as_record()}
+        fitted: dict[str, Any] = {"dim": self._width()}
         if hasattr(self, "rule_"):
             fitted["rule"] = self.rule_.as_record()
         return fitted, {**self.catalogue_.to_arrays(), "popularity": self.popularity_}
@@ -738,8 +740,6 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
         # Folders written before there were members do not say how wide their vectors are.
         width = fitted.get("dim", self._in_use("dim"))
         generator = torch.Generator().manual_seed(0)
-        if "decisions" in fitted:
-            self.decisions_ = Decisions.from_record(fitted["decisions"])
         if "rule" in fitted:
             self.rule_ = ScoringRule.from_record(fitted["rule"])
             self.model_ = self._build_tables(width)

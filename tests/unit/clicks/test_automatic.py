@@ -124,3 +124,44 @@ def test_gains_leave_out_what_was_seen_and_halve_ties():
     asked = Groups.from_lists([[0, 1], [2]], targets=[2, 2])
     scores = np.array([[9.0, 8.0, 5.0, 7.0], [1.0, 1.0, 1.0, 0.0]])
     np.testing.assert_allclose(gains(scores, asked), [1 / np.log2(3), 1 / np.log2(3)])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_epochs", 0), ("dim", 0), ("batch_size", 0), ("n_negatives", 0), ("window_size", 0),
+     ("learning_rate", 0.0), ("weight_decay", -1.0), ("init", "warm"), ("budget", 0),
+     ("normalization", "both")],
+)  # fmt: skip
+def test_a_bad_parameter_is_named(name, value):
+    model = MaxMatchingRecommender(**{"random_state": 0, "linear": None, name: value})
+    with pytest.raises(ParameterError, match=name):
+        model.fit([[0, 1, 2, 3], [2, 3, 0]] * 15)
+
+
+def test_the_same_seed_gives_the_same_answers_bit_by_bit(tmp_path):
+    histories = [[row % 7, (row + 1) % 7, (row + 2) % 7, row % 3] for row in range(40)]
+    first, second, other = (
+        MaxMatchingRecommender(random_state=seed).fit(histories).scores([[1, 2], [3]])
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+def test_every_epoch_is_reported_and_the_best_one_kept():
+    histories = [[row % 7, (row + 1) % 7, (row + 2) % 7] for row in range(40)]
+    seen, values = [], iter([3.0, 9.0, 1.0])
+    model = MaxMatchingRecommender(max_epochs=3, random_state=0, on_epoch=seen.append)
+    kept = {}
+
+    def validate(fitted):
+        value = next(values)
+        kept[value] = fitted.model_.target_encoder.weight.detach().clone()
+        return value
+
+    model.fit(histories, validate=validate)
+    assert any("trial" in record for record in seen)
+    assert [record["validation"] for record in model.history_] == [3.0, 9.0, 1.0]
+    assert model.history_.best_epoch == 2
+    width = kept[9.0].shape[1]
+    assert np.array_equal(model.item_vectors().target[:, :width], kept[9.0].numpy())
