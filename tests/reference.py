@@ -224,3 +224,57 @@ def added_evidence_loss(history, objects, targets, bias, blocks):
         scores = added_evidence(history[:end], objects, targets, bias, blocks)
         losses.append(log_sum_exp(scores) - scores[history[end]])
     return total(losses) / len(losses)
+
+
+# Quantifiers: what the objects of a group say of one target, p a list of probabilities.
+
+
+def present_noisy_or(p):
+    """At least one object matches: one minus the chance that none does."""
+    none = 1.0
+    for each in p:
+        none = none * (1.0 - each)
+    return 1.0 - none
+
+
+def present_max(p):
+    best = p[0]
+    for each in p[1:]:
+        best = each if each > best else best
+    return best
+
+
+def present_soft_max(p, strength=2.5):
+    weights = [exp(strength * each) for each in p]
+    return total(w * each for w, each in zip(weights, p, strict=True)) / total(weights)
+
+
+def present_odds(p):
+    odds = total(each / (1.0 - each) for each in p) / len(p)
+    return odds / (1.0 + odds)
+
+
+def present_average(p):
+    log_odds = total(log(each) - log(1.0 - each) for each in p) / len(p)
+    return 1.0 / (1.0 + exp(-log_odds))
+
+
+def set_likelihood(probabilities, labels, n_free):
+    """The chance that objects have targets of the set or free ones, and every target occurs.
+
+    Every assignment of targets to objects is gone through.
+    """
+    n_targets = len(probabilities[0])
+    allowed = [k for k in range(n_targets) if k >= n_targets - n_free or k in labels]
+    result = 0.0
+    assignments = [[]]
+    for _ in probabilities:
+        assignments = [[*each, k] for each in assignments for k in allowed]
+    for assignment in assignments:
+        if not set(labels) <= set(assignment):
+            continue
+        chance = 1.0
+        for row, target in zip(probabilities, assignment, strict=True):
+            chance = chance * row[target]
+        result = result + chance
+    return result

@@ -48,7 +48,7 @@ class BagCalibration(Calibration):
         check_is_fitted(estimator, "model_")
         instances = estimator._read_bags(bags, groups)
         labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
-        log_all = estimator._log_probabilities(estimator.scaler_(instances.objects), 1.0)
+        log_all = estimator._log_probabilities(estimator._prepared(instances.objects), 1.0)
         likelihood = bag_likelihood(instances.offsets, labels)
         self.calibration_temperature_ = fit_temperature([log_all], likelihood)
         return self

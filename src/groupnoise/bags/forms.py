@@ -11,7 +11,7 @@ from groupnoise.core.arrays import BoolArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import read_label_sets
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, ParameterError
 
 
 def read_bags(bags: Any, groups: Any = None) -> Groups:
@@ -117,6 +117,101 @@ def check_labelled(indicator: BoolArray) -> None:
             f"{len(unlabelled)} bags have no label, first at row {unlabelled[0]}; "
             "drop them, or give them a label such as 'none'."
         )
+
+
+NEGATIVE_NAMES = {
+    "0": "1",
+    "-1": "1",
+    "no": "yes",
+    "n": "y",
+    "f": "t",
+    "-": "+",
+    "false": "true",
+    "neg": "pos",
+    "negative": "positive",
+    "control": "case",
+    "normal": "abnormal",
+    "benign": "malignant",
+    "healthy": "diseased",
+    "absent": "present",
+    "ham": "spam",
+    "inactive": "active",
+    "non-musk": "musk",
+}
+"""Negative labels, each with the label beside which it is known as one."""
+NOTHING = ("negative", "neg", "none", "nothing", "background", "no", "normal", "other", "control")
+"""Labels that are negative beside any other."""
+
+
+def negative_column(
+    negative_label: Any, classes: NDArray[Any], labels: BoolArray, *, named: bool = True
+) -> tuple[int | None, tuple[str, ...]]:
+    """Return the column of the negative label, and a sentence on it.
+
+    Parameters
+    ----------
+    negative_label : label, "auto" or None
+        As the user gave it; "auto" goes by the names.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+    labels : bool ndarray of shape (n_bags, n_classes)
+        The labels of each bag.
+    named : bool, default=True
+        Whether the labels are names: columns of a 0/1 matrix are only numbered.
+
+    Returns
+    -------
+    column : int or None
+        None where there is no negative label.
+    sentences : tuple of str
+        What was recognised.
+    """
+    if negative_label is None:
+        return None, ()
+    words = [_word(label) for label in classes.tolist()]
+    if not (isinstance(negative_label, str) and negative_label == "auto"):
+        # A label may come from a command line as text, so that words are compared.
+        found = [k for k, word in enumerate(words) if word == _word(negative_label)]
+        if not found:
+            some = ", ".join(map(repr, classes[:5].tolist()))
+            raise ParameterError(
+                f"negative_label {negative_label!r} is none of the labels of the bags: {some} ..."
+            )
+        _check_alone(labels, found[0], classes)
+        return found[0], (f"The negative label is {classes[found[0]]!s}, as given.",)
+    if not named:
+        return None, ()
+    column = None
+    if len(words) == 2:
+        column = next((k for k in (0, 1) if NEGATIVE_NAMES.get(words[k]) == words[1 - k]), None)
+    if column is None:
+        column = next((k for k, word in enumerate(words) if word in NOTHING), None)
+    if column is None or (labels[:, column] & (labels.sum(axis=1) > 1)).any():
+        return None, ()
+    sentence = (
+        f"{classes[column]!s} was recognised as the negative label: every instance of such a bag "
+        "is negative (negative_label=None says otherwise)."
+    )
+    return column, (sentence,)
+
+
+def _check_alone(labels: BoolArray, column: int, classes: NDArray[Any]) -> None:
+    both = np.flatnonzero(labels[:, column] & (labels.sum(axis=1) > 1))
+    if len(both):
+        raise ParameterError(
+            f"negative_label {classes[column]!r} stands beside another label in bag {both[0]}; a "
+            "negative bag has no other label."
+        )
+
+
+def _word(label: Any) -> str:
+    """Return a label as text, numbers without their type."""
+    if isinstance(label, (bool, np.bool_)):
+        return str(bool(label)).lower()
+    if isinstance(label, (int, float)) and float(label).is_integer():
+        return str(int(label))
+    text = str(label).strip().lower()
+    return text.removesuffix(".0") if text.removesuffix(".0").lstrip("-").isdigit() else text
 
 
 def _array_rank(values: Any) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import boxcox1p
 from groupnoise.core.checks import check_choice
 from groupnoise.exceptions import DataError
 
-SCALINGS = ("standard", "l2", "power", "none")
+SCALINGS = ("standard", "l2", "power", "rms", "none")
 
 SEARCH_ROWS = 10_000
 """Rows that exponents are searched on, so that long data do not make the search long."""
@@ -24,11 +25,12 @@ class Scaler:
 
     Parameters
     ----------
-    kind : {"standard", "l2", "power", "none"}
+    kind : {"standard", "l2", "power", "rms", "none"}
         Zero mean and unit standard deviation per feature; one length for all rows, as they are
         (for components whose spread tells how much they matter); the same as "standard" after
         the power of each feature that makes it most like a normal one (for counts, energies and
-        other features with long tails); or nothing.
+        other features with long tails); all features divided by one number, their root mean
+        square, so that zeros and proportions stay (for words and pixels); or nothing.
     """
 
     def __init__(self, kind: str) -> None:
@@ -53,6 +55,9 @@ class Scaler:
             # may be a rounding error of its mean.
             varies = std > 1e-12 * np.abs(self.centre)
             self.spread = np.where(varies, std, 1.0)
+        if self.kind == "rms":
+            size = math.sqrt(np.mean(np.square(rows, dtype=np.float64)))
+            self.spread = np.full(n_features, size if size > 0 else 1.0)
         return self
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[np.float32]:

@@ -15,7 +15,6 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.criteria import (
     GroupCriteria,
-    bag_criteria,
     candidate_criteria,
     history_criteria,
 )
@@ -163,28 +162,6 @@ def best_trial(trials: Sequence[TradeOffTrial]) -> TradeOffTrial:
     """Return the first trial whose covering rate is as good as the best, weaker weighting first."""
     most = max(trial.criteria.covering_rate for trial in trials)
     return next(t for t in trials if t.criteria.covering_rate >= most - TOLERANCE)
-
-
-@dataclass(frozen=True)
-class BagTrials:
-    """Labelled bags, for :func:`choose_trade_off`."""
-
-    bags: Groups
-    labels: BoolArray
-    classes: Any
-
-    def __len__(self) -> int:
-        return len(self.bags)
-
-    def hold_out(self, generator: np.random.Generator) -> IntArray:
-        """Return bags whose labels all occur elsewhere."""
-        return _hold_out_rows(self.labels, generator)
-
-    def judge(self, trial: Any, kept: IntArray, held: IntArray) -> GroupCriteria:
-        """Fit on some bags and judge by others."""
-        columns = _columns_learned(self.labels[kept], self.classes)
-        trial.fit(self.bags.subset(kept), _as_sets(self.labels[kept], self.classes))
-        return bag_criteria(trial, self.bags.subset(held), self.labels[np.ix_(held, columns)])
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class MatchingEstimator(BaseEstimator):
             make_selection(self._in_use("selection"), temperature=self.temperature_, k=self.top_k),
             make_weighting(self.weighting, similarity=self.similarity, scale=self.similarity_scale),
             self.weighting_strength_,
-            getattr(self, "absent_strength", 0.0),
+            self._in_use("absent_strength") if hasattr(self, "absent_strength") else 0.0,
             self._in_use("recency") if hasattr(self, "recency") else 0.0,
         )
 
@@ -132,20 +132,24 @@ class MatchingEstimator(BaseEstimator):
 
     def _feature_encoder(self, n_features: int, dim: int, generator: torch.Generator) -> nn.Module:
         """Return the encoder of feature rows that the parameter `encoder` names."""
-        if isinstance(self.encoder, nn.Module):
+        encoder = self._in_use("encoder")
+        if isinstance(encoder, nn.Module):
             # A copy: fitting again starts from the weights the module was given with.
-            return copy.deepcopy(self.encoder)
-        if self.encoder == "identity":
+            return copy.deepcopy(encoder)
+        if encoder == "identity":
             return IdentityEncoder()
-        if self.encoder == "linear":
+        if encoder == "linear":
             return LinearEncoder(n_features, dim, generator=generator)
-        if self.encoder == "mlp":
-            widths = (self.hidden,) if np.ndim(self.hidden) == 0 else self.hidden
+        if encoder == "mlp":
+            hidden = self._in_use("hidden")
+            widths = (hidden,) if np.ndim(hidden) == 0 else hidden
             for width in widths:
                 check_count("hidden", width)
-            return MLPEncoder(n_features, widths, dim, dropout=self.dropout, generator=generator)
+            return MLPEncoder(
+                n_features, widths, dim, dropout=self._in_use("dropout"), generator=generator
+            )
         raise ParameterError(
-            f"encoder must be 'identity', 'linear', 'mlp' or a torch module; got {self.encoder!r}."
+            f"encoder must be 'identity', 'linear', 'mlp' or a torch module; got {encoder!r}."
         )
 
     def _precision(self) -> torch.dtype | None:
@@ -257,11 +261,12 @@ class MatchingEstimator(BaseEstimator):
         self, build: Callable[[torch.Generator], MatchingModel], arrays: Mapping[str, object]
     ) -> None:
         """Put untrained members in place, their weights to come from the arrays of a file."""
-        check_count("n_members", self.n_members)
-        if self.n_members > len(arrays):
-            raise ParameterError(f"{self.n_members} members cannot stand in {len(arrays)} arrays.")
+        n_members = self._in_use("n_members")
+        check_count("n_members", n_members)
+        if n_members > len(arrays):
+            raise ParameterError(f"{n_members} members cannot stand in {len(arrays)} arrays.")
         generator = torch.Generator().manual_seed(0)
-        self.members_ = nn.ModuleList(build(generator) for _ in range(self.n_members))
+        self.members_ = nn.ModuleList(build(generator) for _ in range(n_members))
         self.model_ = self._models()[0]
 
     def _models(self) -> list[MatchingModel]:

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from groupnoise import (
-    MaxMatchingMILClassifier,
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
     load_model,
 )
-from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
 from groupnoise.core import Groups
@@ -88,13 +86,6 @@ def test_windows_without_targets_cannot_judge():
         history_criteria(SaidBefore(), Groups(np.array([0]), [0, 1]))
 
 
-def digit_bags():
-    data = load_digit_bags(60, random_state=0)
-    names = np.array(data.class_names)[data.labels.argmax(axis=1)]
-    model = MaxMatchingMILClassifier(max_epochs=1, random_state=0)
-    return model, (data.bags, names)
-
-
 def digit_candidates():
     data = load_digit_candidates(random_state=0)
     model = MaxMatchingPartialLabelClassifier.fixed(
@@ -118,7 +109,7 @@ def test_a_stronger_weighting_has_to_earn_more_than_a_tie():
     assert best_trial([*tied, trial(3.0, 0.6)]).weighting_strength == 3.0
 
 
-@pytest.mark.parametrize("setting", [digit_bags, digit_candidates, shop_clicks])
+@pytest.mark.parametrize("setting", [digit_candidates, shop_clicks])
 def test_auto_tries_every_strength_and_takes_the_best_covering_one(setting, tmp_path):
     model, data = setting()
     model.set_params(weighting_strength="auto").fit(*data)
@@ -176,14 +167,14 @@ def test_an_automatic_temperature_needs_tempered_selection():
 
 
 def test_a_handful_of_groups_is_too_little_to_choose_by():
-    model, (bags, names) = digit_bags()
+    model, _ = shop_clicks()
     with pytest.raises(DataError, match="needs 10 or more"):
-        model.set_params(weighting_strength="auto").fit(bags.subset(slice(0, 6)), names[:6])
+        model.set_params(weighting_strength="auto").fit([["a", "b", "c", "d"]])
 
 
 def test_what_is_chosen_in_fit_is_not_known_before():
     with pytest.raises(ParameterError, match="chosen in fit"):
-        _ = MaxMatchingMILClassifier(weighting_strength="auto").weighting_strength_
+        _ = MaxMatchingRecommender(weighting_strength="auto").weighting_strength_
 
 
 def test_the_command_line_takes_auto_and_shows_what_was_decided(tmp_path):
@@ -201,7 +192,7 @@ def test_the_command_line_takes_auto_and_shows_what_was_decided(tmp_path):
 
 
 def test_a_fit_with_numbers_forgets_what_an_earlier_one_chose(tmp_path):
-    model, data = digit_bags()
+    model, data = shop_clicks()
     model.set_params(weighting_strength="auto").fit(*data)
     assert hasattr(model, "trade_off_")
     model.set_params(weighting_strength=1.0).fit(*data).save(tmp_path / "model")

@@ -1,0 +1,291 @@
+"""What a fitted bag classifier answers: of instances, of bags, and which instance matched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from groupnoise.bags.ensemble import BagEnsemble
+from groupnoise.bags.forms import holds_bags, read_bag_labels, read_bags
+from groupnoise.core.arrays import FloatArray
+from groupnoise.core.batching import GroupBatch, batch_rows, collate
+from groupnoise.core.feature_names import check_same_columns, rows_to_predict, tables_of_bags
+from groupnoise.core.groups import Groups
+from groupnoise.core.label_sets import answered_right
+from groupnoise.core.pair_matching import Matching
+from groupnoise.core.scaling import Scaler
+from groupnoise.decisions.record import Decisions
+from groupnoise.exceptions import DataError
+from groupnoise.training.estimator import (
+    MatchingEstimator,
+    ObjectScores,
+    mean_probability,
+    object_scores,
+)
+
+EVALUATION_BATCH = 256
+
+
+class BagAnswers(ClassifierMixin, MatchingEstimator):
+    """Answers of a model of the training loop, or of an ensemble that was decided on."""
+
+    classes_: NDArray[Any]
+    calibration_temperature_: float
+    scaler_: Scaler
+    ensemble_: BagEnsemble | None
+    decisions_: Decisions
+    negative_label_: Any
+
+    def _log_probabilities(
+        self, instances: NDArray[Any], temperature: float | None = None
+    ) -> Tensor:
+        """Return log P(target | instance) of scaled instances, background last.
+
+        The temperature of the logits is by default the calibrated one.
+        """
+        cooling = self.calibration_temperature_ if temperature is None else temperature
+        with torch.no_grad():
+            if self.ensemble_ is not None:
+                log_proba = self.ensemble_.log_probabilities(instances).float()
+                return log_proba if cooling == 1.0 else (log_proba / cooling).log_softmax(-1)
+            blocks, members = torch.from_numpy(instances).split(EVALUATION_BATCH), []
+            for model in self._models():
+                targets = torch.arange(model.n_targets)
+                logits = [model.logits(model.encode_objects(block), targets) for block in blocks]
+                members.append(torch.cat(logits).log_softmax(-1))
+            log_proba = mean_probability(members)
+            return log_proba if cooling == 1.0 else (log_proba / cooling).log_softmax(-1)
+
+    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
+        """Return log P(class | instance); background is left out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Instances.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Log probabilities.
+        """
+        log_all = self._log_probabilities(self._scaled_rows(X))[:, : len(self.classes_)]
+        result: FloatArray = log_all.log_softmax(-1).numpy()
+        return result
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Return P(class | instance); background is left out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Instances.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Rows sum to one.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of each instance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Instances.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels.
+        """
+        best = self.predict_log_proba(X).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def background_proba(self, X: ArrayLike) -> FloatArray:
+        """Return P(background | instance).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Instances.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Zero without a background target.
+        """
+        log_all = self._log_probabilities(self._scaled_rows(X))
+        outside: FloatArray = log_all[:, len(self.classes_) :].exp().sum(-1).numpy()
+        return outside
+
+    def _scaled_rows(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self, "model_")
+        return self._prepared(rows_to_predict(self, X))
+
+    def _prepared(self, instances: NDArray[Any]) -> NDArray[Any]:
+        """Return instances as `_log_probabilities` takes them; members of an ensemble scale."""
+        return instances if self.ensemble_ is not None else self.scaler_(instances)
+
+    def _read_bags(self, bags: Any, groups: ArrayLike | None) -> Groups:
+        """Return bags to answer about, of the columns seen in `fit`."""
+        check_is_fitted(self, "model_")
+        instances = read_bags(bags, groups)
+        check_same_columns(self, tables_of_bags(bags, instances.objects))
+        return instances
+
+    def bag_scores(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
+        """Return the score of each class for each bag.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            As in `fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Log probabilities; under the training loop, log scores of its selection.
+        """
+        if getattr(self, "ensemble_", None) is not None:
+            return self._log_bag_proba(bags, groups)
+        objective = self._objective()
+        parts = []
+        for batch in self._batches(bags, groups):
+            matching = self._match(batch, 0)
+            log_weight = objective.log_weight(matching.features, batch.mask)
+            scores = matching.features[..., : len(self.classes_)]
+            scores = scores + objective.weighting_strength * log_weight.unsqueeze(-1)
+            mask = batch.mask.unsqueeze(1).expand(-1, scores.shape[-1], -1)
+            parts.append(objective.selection(scores.transpose(1, 2), mask).log_score)
+        result: FloatArray = torch.cat(parts).numpy()
+        return result
+
+    def bag_proba(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
+        """Return the probability that each bag has each label.
+
+        They are calibrated on bags that were held out in `fit`. Where no bag of the training had
+        more than one label the probabilities of a bag sum to one.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            As in `fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Probabilities.
+        """
+        scores = self.bag_scores(bags, groups=groups)
+        if self.ensemble_ is None:  # scores of a selection: which class is matched most
+            scores = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+        result: FloatArray = np.exp(scores)
+        return result
+
+    def _log_bag_proba(self, bags: Any, groups: ArrayLike | None) -> FloatArray:
+        assert self.ensemble_ is not None
+        instances = self._read_bags(bags, groups)
+        return self.ensemble_.bag_log_proba(instances.objects, np.asarray(instances.sizes))
+
+    def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the best label of each bag.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            As in `fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Labels.
+        """
+        labels: NDArray[Any] = self.classes_[self.bag_scores(bags, groups=groups).argmax(axis=1)]
+        return labels
+
+    def select(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> ObjectScores:
+        """Return which instance carries the label of each bag, and how all of them score.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            As in :meth:`fit`.
+        y : array-like of shape (n_bags,)
+            One label per bag; call once per label for bags with several.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+        """
+        objective = self._objective()
+        batches = list(self._batches(bags, groups))
+        n_bags = sum(len(batch) for batch in batches)
+        labels, _ = read_bag_labels(y, n_bags, self.classes_, groups=groups)
+        several = np.flatnonzero(labels.sum(axis=1) != 1)
+        if len(several):
+            raise DataError(
+                f"select needs one label per bag; bag {several[0]} has "
+                f"{labels[several[0]].sum()}. Call it once per label."
+            )
+        column = torch.from_numpy(labels.argmax(axis=1))
+        outputs = []
+        for batch in batches:
+            matching = self._match(batch, column[batch.rows])
+            outputs.append((objective(matching), batch.mask))
+        return object_scores(outputs)
+
+    def _batches(self, bags: Any, groups: ArrayLike | None) -> Iterator[GroupBatch]:
+        instances = self._read_bags(bags, groups)
+        scaled = Groups(
+            self._prepared(instances.objects),
+            instances.offsets,
+            np.zeros(len(instances), dtype=np.int64),
+        )
+        for rows in batch_rows(scaled.sizes, EVALUATION_BATCH, None):
+            yield collate(scaled, rows)
+
+    def _match(self, batch: GroupBatch, column: Tensor | int) -> Matching:
+        """Return the matching of a batch with one target column per group."""
+        n_groups, size = batch.mask.shape
+        log_all = self._log_probabilities(batch.objects.flatten(0, 1).numpy())
+        features = log_all.view(n_groups, size, -1)
+        wanted = torch.as_tensor(column).expand(n_groups).view(-1, 1, 1).expand(-1, size, 1)
+        log_pair = features.gather(-1, wanted).squeeze(-1)
+        return Matching(log_pair, batch.mask, features, features)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy on single instances with known labels, or on bags.
+
+        Bags in any form but flat rows are answered by :meth:`predict_bags`, so `GridSearchCV` can
+        choose by the labels `fit` was given; a bag with several is right if the answer is one of
+        them. Plain rows are instances.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), sequence of arrays, or Groups
+            Instances, or bags.
+        y : array-like
+            A label per instance; for bags, as in :meth:`fit`.
+        sample_weight : array-like of shape (n_rows,) or (n_bags,), optional
+            How much each counts.
+        """
+        if not holds_bags(X):
+            return float(super().score(X, y, sample_weight))
+        right = answered_right(self.predict_bags(X), y, self.classes_)
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average(right, weights=weights))

@@ -1,0 +1,362 @@
+"""Members that answer together: instances by averaged log odds, bags by calibrated ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from groupnoise.bags.members import BagProblem, MemberSettings, bag_presence, build_member
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.quantifier import (
+    Segments,
+    log_complement,
+    log_label_likelihood,
+    presence,
+)
+from groupnoise.core.scaling import Scaler
+
+BLOCK_ROWS = 8_192
+MAX_SCALE, MIN_SCALE = 30.0, 1e-3
+MAX_SHIFT = 30.0
+DOUBT = 1e-3
+"""Share of labels taken to be wrong, so that no bag can cost without bound."""
+
+
+@dataclass(frozen=True)
+class FittedMember:
+    """One trained member.
+
+    Parameters
+    ----------
+    settings : MemberSettings
+        What it is.
+    weight : float
+        How much it counts; weights of an ensemble sum to one.
+    scaler : Scaler
+        Learned from the training instances.
+    model : MatchingModel
+        Named targets first, a free one last.
+    spread : float, default=1.0
+        Standard deviation of its centred log probabilities on held-out instances.
+    bag_scale, bag_shift : float, default=1.0, 0.0
+        What calibrates its log odds of bags.
+    """
+
+    settings: MemberSettings
+    weight: float
+    scaler: Scaler
+    model: MatchingModel
+    spread: float = 1.0
+    bag_scale: float = 1.0
+    bag_shift: float = 0.0
+
+    def logits(self, rows: NDArray[Any]) -> Tensor:
+        """Return the logits of instances as they came, shape (n_rows, n_targets)."""
+        targets = torch.arange(self.model.n_targets)
+        with torch.no_grad():
+            parts = [
+                self.model.logits(self.model.encode_objects(torch.from_numpy(part)), targets)
+                for part in _blocks(rows, self.scaler)
+            ]
+        return torch.cat(parts)
+
+    def log_odds(self, logits: Tensor, problem: BagProblem) -> Tensor:
+        """Return the calibrated log odds of the labels of bags, shape (n_bags, n_named)."""
+        if problem.is_binary(self.settings):
+            logits = logits[:, :1] - logits[:, 1:]
+        found = bag_presence(logits, problem, self.settings).log_odds.clamp(-30.0, 30.0)
+        return found.double() * self.bag_scale + self.bag_shift
+
+
+def _blocks(rows: NDArray[Any], scaler: Scaler) -> list[NDArray[np.float32]]:
+    starts = range(0, max(1, len(rows)), BLOCK_ROWS)
+    return [scaler(rows[start : start + BLOCK_ROWS]) for start in starts]
+
+
+@dataclass(frozen=True)
+class BagEnsemble:
+    """Members, and what makes their average a probability.
+
+    Parameters
+    ----------
+    members : list of FittedMember
+        They agree on whether there is a free target.
+    n_named : int
+        Labels that bags are asked for.
+    negative : int or None
+        Column of the negative label among all classes; then it is the free target.
+    exclusive : bool
+        Whether no bag had more than one label.
+    scale, shift : float
+        Of the averaged log odds of instances; the shift is that of the free target.
+    bag_scale, bag_shift : float
+        Of the averaged log odds of bags.
+    """
+
+    members: Sequence[FittedMember]
+    n_named: int
+    negative: int | None
+    exclusive: bool
+    scale: float
+    shift: float
+    bag_scale: float
+    bag_shift: float
+
+    def log_probabilities(self, rows: NDArray[Any]) -> Tensor:
+        """Return log P(target | instance), classes in their order and a background last."""
+        average: Tensor | float = 0.0
+        for member in self.members:
+            centred = centred_log_probabilities(member.logits(rows).log_softmax(-1))
+            average = average + member.weight / member.spread * centred
+        assert isinstance(average, Tensor)
+        calibrated = average * self.scale
+        if average.shape[1] > self.n_named:
+            calibrated[:, -1] += self.shift
+        return in_class_order(calibrated.log_softmax(-1), self.negative)
+
+    def bag_log_odds(self, rows: NDArray[Any], sizes: IntArray) -> FloatArray:
+        """Return calibrated log odds of each named label in each bag, (n_bags, n_named)."""
+        empty = np.zeros((len(sizes), self.n_named), dtype=bool)
+        problem = BagProblem(
+            Segments(torch.from_numpy(np.asarray(sizes))), empty, self.negative is not None
+        )
+        total: Tensor | float = 0.0
+        for member in self.members:
+            total = total + member.weight * member.log_odds(member.logits(rows), problem)
+        assert isinstance(total, Tensor)
+        result: FloatArray = (total * self.bag_scale + self.bag_shift).numpy()
+        return result
+
+    def bag_log_proba(self, rows: NDArray[Any], sizes: IntArray) -> FloatArray:
+        """Return log P(class | bag), classes in their order, shape (n_bags, n_classes)."""
+        log_odds = self.bag_log_odds(rows, sizes)
+        log_present, log_absent = log_bag_proba(log_odds, self.exclusive, self.negative is not None)
+        if self.negative is None:
+            return log_present
+        if self.exclusive:
+            none = _log_none(log_odds)
+        else:
+            none = log_absent.sum(axis=1)
+        result: FloatArray = np.insert(log_present, self.negative, none, axis=1)
+        return result
+
+    def as_record(self) -> dict[str, Any]:
+        """Return all but arrays as JSON can hold it."""
+        members = [
+            {
+                "settings": asdict(member.settings),
+                "weight": member.weight,
+                "spread": member.spread,
+                "bag_scale": member.bag_scale,
+                "bag_shift": member.bag_shift,
+            }
+            for member in self.members
+        ]
+        rest = {
+            name: getattr(self, name)
+            for name in (
+                "n_named",
+                "negative",
+                "exclusive",
+                "scale",
+                "shift",
+                "bag_scale",
+                "bag_shift",
+            )
+        }
+        return {"members": members, **rest}
+
+    def scaler_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what the scalers learned, by member."""
+        return {
+            f"member{number}.{name}": array
+            for number, member in enumerate(self.members)
+            for name, array in member.scaler.arrays().items()
+        }
+
+    def modules(self) -> nn.ModuleList:
+        """Return the models of the members."""
+        return nn.ModuleList(member.model for member in self.members)
+
+    @classmethod
+    def from_record(
+        cls, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], n_features: int
+    ) -> BagEnsemble:
+        """Return what :meth:`as_record` told of, its models without weights."""
+        members = []
+        rest = {name: value for name, value in record.items() if name != "members"}
+        n_named, has_negative = int(record["n_named"]), record["negative"] is not None
+        for number, each in enumerate(record["members"]):
+            settings = MemberSettings(**each["settings"])
+            prefix = f"member{number}."
+            own = {
+                name.removeprefix(prefix): array
+                for name, array in arrays.items()
+                if name.startswith(prefix)
+            }
+            n_targets = n_named + int(has_negative or settings.background)
+            members.append(
+                FittedMember(
+                    settings,
+                    float(each["weight"]),
+                    Scaler.from_arrays(settings.scaling, own),
+                    build_member(n_features, n_targets, settings),
+                    float(each["spread"]),
+                    float(each["bag_scale"]),
+                    float(each["bag_shift"]),
+                )
+            )
+        return cls(members, **rest)
+
+
+def in_class_order(log_p: Tensor, negative: int | None) -> Tensor:
+    """Return columns in the order of the classes: the free target is the negative one, or last."""
+    if negative is None:
+        return log_p
+    named, free = log_p[:, :-1], log_p[:, -1:]
+    return torch.cat([named[:, :negative], free, named[:, negative:]], dim=1)
+
+
+def centred_log_probabilities(log_p: Tensor) -> Tensor:
+    """Return log probabilities less their mean over the targets, in double precision."""
+    wide = log_p.double().clamp(min=-60.0)
+    return wide - wide.mean(-1, keepdim=True)
+
+
+def log_bag_proba(
+    log_odds: FloatArray, exclusive: bool, has_negative: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return log P(label present) and log P(label absent) of each bag, (n_bags, n_named).
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n_bags, n_named)
+        Calibrated.
+    exclusive : bool
+        Whether a bag has at most one label: then the labels, and the negative one where there is
+        one, share one probability.
+    has_negative : bool
+        Whether a bag may have none of the labels.
+    """
+    if not exclusive or (has_negative and log_odds.shape[1] == 1):
+        return -np.logaddexp(0.0, -log_odds), -np.logaddexp(0.0, log_odds)
+    padded = np.hstack([log_odds, np.zeros((len(log_odds), 1))]) if has_negative else log_odds
+    present = log_odds - np.logaddexp.reduce(padded, axis=1, keepdims=True)
+    return present, np.log1p(-np.exp(np.minimum(present, -1e-12)))
+
+
+def label_log_likelihood(
+    log_odds: FloatArray, labels: BoolArray, exclusive: bool, has_negative: bool
+) -> FloatArray:
+    """Return the log likelihood of the labels of each bag, bounded by a little doubt.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n_bags, n_named)
+        Calibrated.
+    labels : bool ndarray of the same shape
+        What the bags are labelled with.
+    exclusive, has_negative : bool
+        As in :func:`log_bag_proba`.
+    """
+    log_present, log_absent = log_bag_proba(log_odds, exclusive, has_negative)
+    if not exclusive or labels.shape[1] == 1:
+        return _doubted(np.where(labels, log_present, log_absent).sum(axis=1))
+    chosen = np.where(labels, log_present, 0.0).sum(axis=1)
+    return _doubted(np.where(labels.any(axis=1), chosen, _log_none(log_odds)))
+
+
+def _log_none(log_odds: FloatArray) -> FloatArray:
+    """Return log P(none of the labels) where a bag has at most one."""
+    result: FloatArray = -np.logaddexp(0.0, np.logaddexp.reduce(log_odds, axis=1))
+    return result
+
+
+def calibrate_bags(
+    log_odds: FloatArray, labels: BoolArray, exclusive: bool, has_negative: bool
+) -> tuple[float, float]:
+    """Return the scale and the shift under which held-out labels are likeliest.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n_bags, n_named)
+        Of bags that models have not seen.
+    labels : bool ndarray of the same shape
+        What they are labelled with.
+    exclusive, has_negative : bool
+        As in :func:`log_bag_proba`.
+    """
+
+    def loss(scale: float, shift: float) -> float:
+        values = log_odds * scale + shift
+        return -float(label_log_likelihood(values, labels, exclusive, has_negative).mean())
+
+    return _scale_and_shift(loss, has_shift=has_negative or not exclusive, spread=log_odds.std())
+
+
+def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tuple[float, float]:
+    """Return the scale of averaged log odds, and the shift of the free target.
+
+    Held-out bags become likeliest under noisy-or: a bag has a label where some instance has it.
+
+    Parameters
+    ----------
+    averaged : Tensor of shape (n_rows, n_targets)
+        Of instances that models have not seen.
+    problem : BagProblem
+        Their bags and labels.
+    free : bool
+        Whether the last target is free.
+    """
+    labels = torch.from_numpy(problem.labels)
+
+    def loss(scale: float, shift: float) -> float:
+        values = averaged * scale
+        if free:
+            values = torch.cat([values[:, :-1], values[:, -1:] + shift], dim=1)
+        log_p = values.log_softmax(-1)[:, : problem.n_named]
+        found = presence("noisy_or", log_p, log_complement(log_p), problem.segments)
+        return -float(_doubted(log_label_likelihood(found, labels).numpy()).mean())
+
+    return _scale_and_shift(loss, has_shift=free, spread=float(averaged.std()))
+
+
+def _doubted(log_likelihood: FloatArray) -> FloatArray:
+    result: FloatArray = np.logaddexp(
+        math.log1p(-DOUBT) + log_likelihood, math.log(DOUBT) + 0.0 * log_likelihood
+    )
+    return result
+
+
+def _scale_and_shift(
+    loss: Callable[[float, float], float], *, has_shift: bool, spread: float
+) -> tuple[float, float]:
+    """Return the best scale, on a log scale, and shift; a weak prior keeps both finite."""
+    from scipy.optimize import minimize
+
+    start = math.log(1.0 / max(spread, 1e-6))
+
+    def bounded(values: FloatArray) -> float:
+        log_scale, shift = float(values[0]), float(values[1]) if has_shift else 0.0
+        if not (abs(log_scale - start) < 7.0 and abs(shift) < MAX_SHIFT):
+            return 1e6
+        penalty = 1e-3 * ((log_scale - start) ** 2 + 0.01 * shift**2)
+        return loss(math.exp(log_scale), shift) + penalty
+
+    first = np.array([start, 0.0]) if has_shift else np.array([start])
+    simplex = first + np.vstack([np.zeros(len(first)), 1.5 * np.eye(len(first))])
+    found = minimize(
+        bounded,
+        first,
+        method="Nelder-Mead",
+        options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 1e-5, "maxiter": 80},
+    ).x
+    return math.exp(float(found[0])), float(found[1]) if has_shift else 0.0

@@ -1,0 +1,177 @@
+"""The paper's training loop on bags: one group per bag and label, one pass after the other."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from groupnoise.bags.answers import BagAnswers
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.candidates import FullCandidates
+from groupnoise.core.encoders import EmbeddingEncoder
+from groupnoise.core.groups import Groups
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.pair_matching import PairMatching
+from groupnoise.core.prior_weights import ClassWeight, group_weights
+from groupnoise.core.scaling import Scaler
+from groupnoise.decisions.budget import is_auto
+from groupnoise.decisions.portfolio import Option
+from groupnoise.decisions.record import Decisions
+from groupnoise.exceptions import ParameterError
+from groupnoise.training.checkpoints import Checkpoints
+from groupnoise.training.estimator import Validate
+from groupnoise.training.workers import Workers
+
+PLAIN: dict[str, Any] = {
+    "encoder": "identity",
+    "hidden": (128,),
+    "dim": 64,
+    "dropout": 0.3,
+    "scaling": "standard",
+    "normalize": "both",
+    "background": False,
+    "absent_strength": 0.0,
+    "selection": "tempered",
+    "temperature": (1.0, 0.7),
+    "weighting_strength": 0.1,
+    "max_epochs": 50,
+    "learning_rate": 1e-2,
+    "weight_decay": 0.0,
+    "n_members": 1,
+}
+"""What the training loop takes for parameters that are left open."""
+OF_MEMBERS = ("likelihood", "scaling", "encoder", "hidden", "dropout", "background", "weight_decay")
+"""Parameters that narrow the portfolio; all others that are given ask for the training loop."""
+OF_THE_LOOP: dict[str, Any] = {
+    **{name: "auto" for name in PLAIN if name not in OF_MEMBERS},
+    "background_label": None,
+    "top_k": 2,
+    "weighting": "sigmoid",
+    "similarity": "neg_kl",
+    "similarity_scale": 1.0,
+    "class_weight": None,
+    "batch_size": 32,
+    "schedule": "cosine",
+    "patience": None,
+    "keep": "last",
+    "mixed_precision": False,
+}
+"""Parameters of the training loop, and what they are when nobody asks for it."""
+
+
+class BagLoop(BagAnswers):
+    """Training by the loop that the paper's parameters are for."""
+
+    class_weight: ClassWeight
+    background_label: Any
+
+    def _fit_loop(
+        self,
+        instances: Groups,
+        labels: BoolArray,
+        *,
+        validate: Validate | None,
+        workers: Workers | None,
+        checkpoint: Checkpoints | None,
+    ) -> None:
+        """Train the members of the loop one after the other."""
+        self._settle_plainly()
+        self.scaler_ = Scaler(self._in_use("scaling")).fit(instances.objects)
+        bag, label = np.nonzero(labels)  # one group per (bag, label)
+        scaled = Groups(self.scaler_(instances.objects), instances.offsets)
+        training = scaled.subset(bag)
+        training.targets = label.astype(np.int64)
+        allowed, of_group = labels[bag], np.eye(len(self.classes_), dtype=bool)[label]
+        if self.background_label is not None:
+            self._check_background_matters()
+            allowed[:, self._column_of_background()] = True
+        if self._in_use("background"):
+            allowed = np.hstack([allowed, np.ones((len(bag), 1), dtype=bool)])
+        self._train_members(
+            self._build_model,
+            training,
+            self._pair(workers),
+            self._generator(),
+            allowed=torch.from_numpy(allowed),
+            group_weights=group_weights(self.class_weight, of_group, self.classes_),
+            validate=validate,
+            workers=workers,
+            checkpoint=checkpoint,
+        )
+
+    def _asks_for_loop(self) -> str | None:
+        """Return a parameter that only the training loop has and that was given, if any."""
+        if self.ensemble is not None:
+            return None
+        if not (is_auto(self.encoder) or self.encoder in ("identity", "mlp")):
+            return "encoder"
+        if not is_auto(self.hidden) and np.ndim(self.hidden) > 0 and len(self.hidden) != 1:
+            return "hidden"
+        for name, silent in OF_THE_LOOP.items():
+            value = getattr(self, name)
+            if not (type(value) is type(silent) and value == silent):
+                return name
+        return None
+
+    def _in_use(self, name: str) -> Any:
+        """Return a parameter, or what the training loop takes where it is left open."""
+        value = getattr(self, name)
+        return PLAIN[name] if is_auto(value) else value
+
+    def _settle_plainly(self) -> None:
+        """Say that the training loop was asked for, and by what."""
+        self.negative_label_ = self.background_label
+        used = {
+            name: value
+            for name in PLAIN
+            if isinstance(value := self._in_use(name), (bool, int, float, str, tuple, list))
+        }
+        asked = self._asks_for_loop()
+        why = f"{asked} was given: the training loop, and its stated values for what is open."
+        self.decisions_ = Decisions(
+            {},
+            (Option("explicit", used),),
+            (),
+            (("explicit", 1.0),),
+            reasons=(why,) if asked else (),
+        )
+
+    def _check_background_matters(self) -> None:
+        if not self._in_use("absent_strength"):
+            raise ParameterError(
+                f"background_label={self.background_label!r} has no effect while absent_strength "
+                "is 0; set absent_strength, for example to 1.0, or name it as negative_label."
+            )
+
+    def _column_of_background(self) -> IntArray:
+        column: IntArray = np.flatnonzero(self.classes_ == self.background_label)
+        if not len(column):
+            raise ParameterError(
+                f"background_label {self.background_label!r} is none of the labels of the bags: "
+                f"{', '.join(map(repr, self.classes_[:5].tolist()))} ..."
+            )
+        return column
+
+    def _build_model(self, generator: torch.Generator) -> MatchingModel:
+        linear = isinstance(self._in_use("encoder"), str) and self._in_use("encoder") == "identity"
+        dim = self.n_features_in_ if linear else self._in_use("dim")
+        encoder = self._feature_encoder(self.n_features_in_, dim, generator)
+        n_targets = len(self.classes_) + bool(self._in_use("background"))
+        table = EmbeddingEncoder(n_targets, dim, std=0.01, generator=generator)
+        return MatchingModel(
+            encoder, table, n_targets=n_targets, has_bias=True, precision=self._precision()
+        )
+
+    def _pair(self, workers: Workers | None = None) -> PairMatching:
+        n_targets = len(self.classes_) + bool(self._in_use("background"))
+        normalize: Literal["both", "targets"] = (
+            "both" if self._in_use("normalize") == "both" else "targets"
+        )
+        return PairMatching(
+            FullCandidates(n_targets),
+            normalize,
+            with_probabilities=True,
+            over_workers=None if workers is None else workers.logsumexp,
+        )

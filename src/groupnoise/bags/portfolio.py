@@ -1,0 +1,148 @@
+"""Settings worth trying on labelled bags, from what is known before any training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from groupnoise.bags.members import BagProblem, MemberSettings
+from groupnoise.core.arrays import BoolArray
+from groupnoise.core.groups import Groups
+from groupnoise.decisions.portfolio import Option
+
+FEW_BAGS = 40
+"""Fewer bags than this cannot tell many settings apart, so that fewer are tried."""
+SPARSE = 0.5
+DECAYS = {"identity": (0.1, 0.03, 0.3, 0.003), "mlp": (0.01, 0.001)}
+CLASS_DECAYS = {"identity": (0.01, 0.1, 0.001), "mlp": (0.001, 0.01)}
+"""Weight decays, the first one tried first: of one positive class, and of several classes."""
+RATES = {"identity": 0.1, "mlp": 0.02}
+EPOCHS = {"identity": 120, "mlp": 100}
+DROPOUTS = {"identity": 0.0, "mlp": 0.5}
+CLASS_DROPOUT = 0.2
+
+
+def facts_of(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, Any]:
+    """Return what is known of bags before any training.
+
+    Parameters
+    ----------
+    bags : Groups
+        The instances.
+    labels : bool ndarray of shape (n_bags, n_classes)
+        The labels of each bag.
+    negative : object
+        The negative label, or None.
+
+    Returns
+    -------
+    dict
+        Name to number or text.
+    """
+    counts = labels.sum(axis=1)
+    some = bags.objects[:: max(1, len(bags.objects) // 5_000)]
+    return {
+        "bags": len(bags),
+        "instances": bags.n_objects,
+        "features": int(bags.objects.shape[1]),
+        "classes": int(labels.shape[1]),
+        "instances per bag": round(float(np.mean(bags.sizes)), 2),
+        "labels per bag": round(float(counts.mean()), 2),
+        "zeros among the features": round(float((some == 0).mean()), 3),
+        "negative label": "none" if negative is None else str(negative),
+    }
+
+
+def portfolio(problem: BagProblem, facts: Mapping[str, Any]) -> list[Option]:
+    """Return the settings worth trying at their first weight decay, the safest first.
+
+    Parameters
+    ----------
+    problem : BagProblem
+        The bags.
+    facts : mapping
+        What :func:`facts_of` returned.
+
+    Returns
+    -------
+    list of Option
+        Each with all parameters that are decided.
+    """
+    sparse = facts["zeros among the features"] > SPARSE
+    scalings = ("rms", "standard", "l2") if sparse else ("standard", "power", "rms")
+    few = facts["bags"] < FEW_BAGS
+    found = []
+    if problem.has_negative and problem.n_named == 1:
+        likelihoods = ("noisy_or", "max", "soft_max", "inherited", "odds", "average")
+        for likelihood in likelihoods[: 4 if few else None]:
+            found += [
+                _settings(problem, likelihood, each) for each in scalings[: 2 if few else None]
+            ]
+        for likelihood in () if few else ("max", "soft_max", "noisy_or"):
+            found += [_settings(problem, likelihood, each, "mlp") for each in scalings[:2]]
+    else:
+        grounds = (False,) if problem.has_negative else (True, False)
+        for background in grounds:
+            rules = ("noisy_or", "label_set", "matching", "soft_max", "max")
+            for likelihood in rules[: 3 if few else None]:
+                for scaling in scalings[: 1 if few else 2]:
+                    found.append(_settings(problem, likelihood, scaling, background=background))
+            for likelihood in () if few else ("matching", "noisy_or", "label_set"):
+                for scaling in scalings[:2]:
+                    found.append(
+                        _settings(problem, likelihood, scaling, "mlp", background=background)
+                    )
+        found += [_settings(problem, "inherited", each) for each in scalings[:2]]
+    return [as_option(each) for each in found]
+
+
+def _settings(
+    problem: BagProblem,
+    likelihood: str,
+    scaling: str,
+    encoder: str = "identity",
+    *,
+    background: bool = False,
+) -> MemberSettings:
+    one = problem.n_named == 1
+    decays = (DECAYS if one else CLASS_DECAYS)[encoder]
+    dropout = DROPOUTS[encoder]
+    return MemberSettings(
+        likelihood=likelihood,
+        scaling=scaling,
+        encoder=encoder,
+        background=background,
+        weight_decay=decays[0],
+        learning_rate=RATES[encoder],
+        max_epochs=EPOCHS[encoder],
+        dropout=dropout if one or not dropout else CLASS_DROPOUT,
+    )
+
+
+def as_option(settings: MemberSettings) -> Option:
+    """Return settings under a name; strong decay and no hidden layer count as simple."""
+    name = f"{settings.likelihood}, {settings.encoder}, {settings.scaling}"
+    if settings.background:
+        name += ", background"
+    return Option(
+        f"{name}, decay {settings.weight_decay:g}",
+        vars(settings),
+        complexity=float(settings.encoder == "mlp") - min(settings.weight_decay, 1.0),
+    )
+
+
+def family(parameters: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what members share that differ in their weight decay alone."""
+    return tuple(sorted((k, v) for k, v in parameters.items() if k != "weight_decay"))
+
+
+def refined(option: Option, problem: BagProblem, explicit: Mapping[str, Any]) -> list[Option]:
+    """Return an option with each weight decay of its kind, or alone where the decay was given."""
+    if "weight_decay" in explicit:
+        return [option]
+    settings = MemberSettings(**option.parameters)
+    decays = (DECAYS if problem.n_named == 1 else CLASS_DECAYS)[settings.encoder]
+    return [as_option(replace(settings, weight_decay=decay)) for decay in decays]

@@ -1,0 +1,284 @@
+"""Quantifiers: how many objects of a group must match a target that it has, or has not.
+
+A present target needs *some* object, an absent one *no* object at all. What a group's objects say
+of a target thus becomes two log probabilities, that the target is present and that it is absent.
+Groups are segments of a flat array, so that nothing is padded; any number of axes (the models of
+a search, the targets) may follow the objects.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from groupnoise.core.checks import check_choice
+from groupnoise.exceptions import DataError
+
+QUANTIFIERS = ("noisy_or", "max", "soft_max", "odds", "average")
+SOFT_MAX_STRENGTH = 2.5
+"""Of the soft maximum of Settles, Craven and Ray (2008): 0 is the mean, large values the max."""
+MAX_SET_SIZE = 8
+"""Targets of one group whose exact likelihood is computed: the work doubles with each."""
+_TINY = 1e-30
+
+
+class Presence(NamedTuple):
+    """Log probabilities that a target is absent from a group, and that it is present.
+
+    Attributes
+    ----------
+    log_absent, log_present : Tensor of shape (n_groups, ...)
+        Axes after the groups are those of the objects.
+    """
+
+    log_absent: Tensor
+    log_present: Tensor
+
+    @property
+    def log_odds(self) -> Tensor:
+        """The logit of presence."""
+        return self.log_present - self.log_absent
+
+
+class Segments:
+    """Groups as consecutive runs of a flat array of objects.
+
+    Parameters
+    ----------
+    sizes : int64 Tensor of shape (n_groups,)
+        Objects of each group, at least one.
+    """
+
+    def __init__(self, sizes: Tensor) -> None:
+        if len(sizes) and int(sizes.min()) < 1:
+            raise DataError("every group needs at least one object.")
+        self.sizes = sizes
+        self.group = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def total(self, values: Tensor) -> Tensor:
+        """Return the sum over each group, shape (n_groups, ...)."""
+        return values.new_zeros((len(self), *values.shape[1:])).index_add_(0, self.group, values)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean over each group, shape (n_groups, ...)."""
+        return self.total(values) / self._sizes_like(values)
+
+    def largest(self, values: Tensor) -> Tensor:
+        """Return the maximum of each group, shape (n_groups, ...)."""
+        index = self.group.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
+        start = values.new_full((len(self), *values.shape[1:]), -torch.inf)
+        return start.scatter_reduce_(0, index, values, "amax")
+
+    def logsumexp(self, values: Tensor) -> Tensor:
+        """Return the log of the summed exponentials of each group, shape (n_groups, ...)."""
+        peak = self.largest(values.detach())
+        peak = torch.where(peak.isfinite(), peak, torch.zeros_like(peak))
+        return peak + self.total((values - peak[self.group]).exp()).log()
+
+    def log_mean_exp(self, values: Tensor) -> Tensor:
+        """Return the log of the mean exponential of each group, shape (n_groups, ...)."""
+        return self.logsumexp(values) - self._sizes_like(values).log()
+
+    def _sizes_like(self, values: Tensor) -> Tensor:
+        return self.sizes.to(values.dtype).view(-1, *[1] * (values.dim() - 1))
+
+
+def log1mexp(values: Tensor) -> Tensor:
+    """Return log(1 - exp(-x)) of positive x, exact where x is small and where it is large.
+
+    Parameters
+    ----------
+    values : Tensor
+        Positive numbers; those below 1e-30 count as 1e-30.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape, at most zero.
+    """
+    # Each branch sees only arguments it is sound for: a NaN in the gradient of the branch not
+    # taken would spoil the one that is.
+    small, large = values.clamp(_TINY, math.log(2.0)), values.clamp(min=math.log(2.0))
+    return torch.where(
+        values < math.log(2.0), torch.log(-torch.expm1(-small)), torch.log1p(-torch.exp(-large))
+    )
+
+
+def log_complement(log_probabilities: Tensor) -> Tensor:
+    """Return log(1 - p) from log p.
+
+    Parameters
+    ----------
+    log_probabilities : Tensor
+        At most zero; a probability of one counts as the largest number below one.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+    """
+    eps = torch.finfo(log_probabilities.dtype).eps
+    return log1mexp((-log_probabilities).clamp(min=eps / 2))
+
+
+def presence(quantifier: str, log_match: Tensor, log_other: Tensor, segments: Segments) -> Presence:
+    r"""Return how likely each target is absent from and present in each group.
+
+    With :math:`p_i` the probability that object i matches the target,
+
+    ========== ==========================================================================
+    noisy_or   present with :math:`1 - \prod_i (1 - p_i)`: at least one matches, else none
+    max        present with :math:`\max_i p_i`: the best object decides, on both sides
+    soft_max   present with :math:`\sum_i p_i e^{a p_i} / \sum_i e^{a p_i}`, a = 2.5 (MILR)
+    odds       odds :math:`\frac1n \sum_i p_i / (1 - p_i)`: exactly one object matches
+    average    log odds :math:`\frac1n \sum_i \log p_i / (1 - p_i)`: all objects vote
+    ========== ==========================================================================
+
+    Parameters
+    ----------
+    quantifier : {"noisy_or", "max", "soft_max", "odds", "average"}
+        The rule.
+    log_match, log_other : Tensor of shape (n_objects, ...)
+        log p and log(1 - p) of each object, groups one after the other.
+    segments : Segments
+        Where the groups are.
+
+    Returns
+    -------
+    Presence
+        Two tensors of shape (n_groups, ...).
+    """
+    check_choice("quantifier", quantifier, QUANTIFIERS)
+    if quantifier == "noisy_or":
+        log_absent = segments.total(log_other)
+        log_present = log1mexp(-log_absent)
+        if bool((log_absent > -_TINY).any()):
+            # Where all p are next to nothing their sum is the probability of any.
+            faint = segments.logsumexp(log_match)
+            log_present = torch.where(log_absent > -_TINY, faint, log_present)
+        return Presence(log_absent, log_present)
+    if quantifier == "max":
+        # log(1 - p) falls where log p rises, so that both come from the same object.
+        return Presence(-segments.largest(-log_other), segments.largest(log_match))
+    if quantifier == "soft_max":
+        matched = log_match.exp()
+        raised = (SOFT_MAX_STRENGTH * matched).exp()
+        total = segments.total(raised)
+        tiny = torch.finfo(log_match.dtype).tiny
+        log_present = (segments.total(raised * matched) / total).clamp(min=tiny).log()
+        missed = segments.total(raised * log_other.exp()) / total
+        return Presence(missed.clamp(min=tiny).log(), log_present)
+    log_odds = log_match - log_other
+    pooled = segments.log_mean_exp(log_odds) if quantifier == "odds" else segments.mean(log_odds)
+    return Presence(F.logsigmoid(-pooled), F.logsigmoid(pooled))
+
+
+def log_label_likelihood(found: Presence, labels: Tensor) -> Tensor:
+    """Return the log likelihood of the labels of each group, targets taken as independent.
+
+    Parameters
+    ----------
+    found : Presence
+        Of tensors (n_groups, ..., n_targets).
+    labels : bool Tensor that broadcasts to the same shape
+        Which targets each group has.
+
+    Returns
+    -------
+    Tensor of shape (n_groups, ...)
+    """
+    return torch.where(labels, found.log_present, found.log_absent).sum(-1)
+
+
+def log_set_likelihood(
+    log_probabilities: Tensor, labels: Tensor, segments: Segments, n_free: int = 0
+) -> Tensor:
+    r"""Return the exact log likelihood of the *set* of targets of each group.
+
+    Every object has one target, of the group's set Y or free (background); every target of Y
+    occurs. That is the sum over all assignments :math:`z` with these properties of
+    :math:`\prod_i p_{z_i}(x_i)`, computed by inclusion and exclusion over the subsets of Y, each
+    a product over objects. Groups of more than `MAX_SET_SIZE` targets are asked for each target
+    alone (noisy-or), given that no object lies outside the set.
+
+    Parameters
+    ----------
+    log_probabilities : Tensor of shape (n_objects, ..., n_targets)
+        log P(target | object); the last `n_free` targets are free.
+    labels : bool Tensor of shape (n_groups, n_targets - n_free)
+        The set of each group, not empty unless `n_free` is positive.
+    segments : Segments
+        Where the groups are.
+    n_free : int, default=0
+        Targets that any object may have and no group is asked for.
+
+    Returns
+    -------
+    Tensor of shape (n_groups, ...)
+    """
+    n_named = log_probabilities.shape[-1] - n_free
+    free = labels.new_ones((len(labels), n_free))
+    inside = torch.cat([labels, free], dim=1)[segments.group]
+    inside = inside.view(len(inside), *[1] * (log_probabilities.dim() - 2), -1)
+    log_mass = log_probabilities.masked_fill(~inside, -torch.inf).logsumexp(-1)
+    # Given the set, each object has one of its targets: q sums to one over them.
+    log_q = log_probabilities - log_mass.unsqueeze(-1)
+    total = segments.total(log_mass)
+    set_size = labels.sum(1)
+    occur = total.new_zeros(total.shape)
+    for size in sorted({*set_size.tolist()} - {0}):
+        rows = (set_size == size).nonzero().flatten()
+        part = _log_all_occur if size <= MAX_SET_SIZE else _log_each_occurs
+        found = part(log_q[..., :n_named], labels, segments, rows, size)
+        occur = occur.index_copy(0, rows, found)
+    return total + occur
+
+
+def _members(
+    log_q: Tensor, labels: Tensor, segments: Segments, rows: Tensor, size: int
+) -> tuple[Tensor, Segments]:
+    """Return log q of the targets each of some groups has, (n_objects, ..., size)."""
+    chosen = torch.isin(segments.group, rows)
+    group = segments.group[chosen]
+    column = labels[rows].nonzero()[:, 1].view(len(rows), size)
+    place = torch.searchsorted(rows, group)
+    index = column[place].view(len(group), *[1] * (log_q.dim() - 2), size)
+    picked = log_q[chosen].gather(-1, index.expand(*log_q[chosen].shape[:-1], size))
+    return picked, Segments(segments.sizes[rows])
+
+
+def _log_each_occurs(
+    log_q: Tensor, labels: Tensor, segments: Segments, rows: Tensor, size: int
+) -> Tensor:
+    picked, part = _members(log_q, labels, segments, rows, size)
+    return presence("noisy_or", picked, log_complement(picked), part).log_present.sum(-1)
+
+
+def _log_all_occur(
+    log_q: Tensor, labels: Tensor, segments: Segments, rows: Tensor, size: int
+) -> Tensor:
+    """Return log P(every target of the set occurs | all objects are inside)."""
+    if size == 1:
+        return _log_each_occurs(log_q, labels, segments, rows, size)
+    picked, part = _members(log_q, labels, segments, rows, size)
+    q = picked.exp()
+    # P(all occur) = sum over subsets S of (-1)^|S| P(no object has a target of S).
+    missing = []
+    for subset in range(1, 1 << size):
+        columns = [k for k in range(size) if subset >> k & 1]
+        outside = (1.0 - q[..., columns].sum(-1)).clamp(min=_TINY).log()
+        sign = -1.0 if len(columns) % 2 else 1.0
+        missing.append(sign * part.total(outside).exp())
+    exact = 1.0 + torch.stack(missing).sum(0)
+    # Terms of alternating sign cancel where the probability is small; there each target is
+    # asked for alone, which is within rounding of nothing else that could be computed.
+    rough = presence("noisy_or", picked, log_complement(picked), part).log_present.sum(-1)
+    sound = exact > math.sqrt(torch.finfo(q.dtype).eps)
+    return torch.where(sound, exact.clamp(min=_TINY).log(), rough)

@@ -1,0 +1,187 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.metrics import roc_auc_score
+
+from groupnoise import MaxMatchingMILClassifier
+from groupnoise.bags.baselines import MILRClassifier
+from groupnoise.core import Groups
+from groupnoise.exceptions import ParameterError
+
+
+def nines(rate, n_bags, *, size=12, seed=0):
+    """Bags of digits; positive ones hold nines, and each row says whether it is one."""
+    generator = np.random.default_rng(seed)
+    digits = load_digits()
+    nine, others = (np.flatnonzero(each) for each in (digits.target == 9, digits.target != 9))
+    rows, truth, labels = [], [], []
+    for bag in range(n_bags):
+        n_positive = max(1, round(rate * size)) if bag % 2 else 0
+        drawn = np.concatenate(
+            [generator.choice(nine, n_positive), generator.choice(others, size - n_positive)]
+        )
+        rows.append(digits.data[drawn] / 16.0)
+        truth.append(np.arange(size) < n_positive)
+        labels.append(bag % 2)
+    bags = Groups(np.concatenate(rows), np.arange(n_bags + 1) * size)
+    return bags, np.array(labels), np.concatenate(truth)
+
+
+def words(n_bags, *, n_words=120, seed=0):
+    """Bags of texts as word frequencies, most of them zero; positive ones hold one of a topic."""
+    generator = np.random.default_rng(seed)
+    topics = generator.dirichlet(np.full(n_words, 0.05), size=8)
+    rows, truth, labels = [], [], []
+    for bag in range(n_bags):
+        topic = generator.integers(1, 8, size=20)
+        if bag % 2:
+            topic[generator.integers(20)] = 0
+        counts = np.stack([generator.multinomial(15, topics[each]) for each in topic])
+        rows.append(counts / np.linalg.norm(counts, axis=1, keepdims=True))
+        truth.append(topic == 0)
+        labels.append("positive" if bag % 2 else "negative")
+    bags = Groups(np.concatenate(rows), np.arange(n_bags + 1) * 20)
+    return bags, np.array(labels), np.concatenate(truth)
+
+
+def scaled(bags):
+    spread = bags.objects.std(axis=0) + 1e-9
+    return Groups((bags.objects - bags.objects.mean(axis=0)) / spread, bags.offsets)
+
+
+@pytest.mark.parametrize("rate", [0.08, 0.6])
+def test_a_plain_fit_finds_the_positive_instances_at_any_witness_rate(rate):
+    bags, labels, _ = nines(rate, 38)
+    new, new_labels, truth = nines(rate, 38, seed=1)
+    model = MaxMatchingMILClassifier(random_state=0).fit(bags, labels)
+    found = roc_auc_score(truth, model.predict_proba(new.objects)[:, 1])
+    milr = MILRClassifier(random_state=0).fit(scaled(bags), labels)
+    theirs = roc_auc_score(truth, milr.predict_proba(scaled(new).objects)[:, 1])
+    assert found > max(0.9, theirs - 0.02)
+    assert np.mean(model.predict_bags(new) == new_labels) > 0.6
+    assert model.negative_label_ == 0
+
+
+def test_a_plain_fit_is_right_on_sparse_texts(tmp_path):
+    bags, labels, _ = words(38)
+    new, new_labels, truth = words(38, seed=0)
+    model = MaxMatchingMILClassifier(random_state=0).fit(bags, labels)
+    assert roc_auc_score(truth, model.predict_proba(new.objects)[:, 1]) > 0.97
+    assert np.mean(model.predict_bags(new) == new_labels) > 0.9
+    proba = model.bag_proba(new)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-6)
+    model.save(tmp_path / "model")
+    again = MaxMatchingMILClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(
+        again.predict_proba(new.objects), model.predict_proba(new.objects)
+    )
+    np.testing.assert_array_equal(again.bag_proba(new), proba)
+    np.testing.assert_array_equal(again.predict_bags(new), model.predict_bags(new))
+    assert again.negative_label_ == "negative"
+    assert again.decisions_.summary() == model.decisions_.summary()
+    selected = model.select(new, labels)
+    assert np.mean(truth[new.offsets[1:-1:2] + selected.chosen[1::2]]) > 0.9
+    repeated = MaxMatchingMILClassifier(ensemble=model.decisions_.members, random_state=0)
+    np.testing.assert_allclose(
+        repeated.fit(bags, labels).predict_proba(new.objects),
+        model.predict_proba(new.objects),
+        atol=0.01,
+    )
+
+
+def small(seed=0, n_bags=24):
+    generator = np.random.default_rng(seed)
+    labels = np.arange(n_bags) % 2
+    rows = generator.normal(size=(n_bags, 4, 3))
+    rows[labels == 1, 0, 0] += 4.0
+    return rows, labels
+
+
+def test_the_same_seed_decides_the_same():
+    bags, labels = small()
+    one, two = (MaxMatchingMILClassifier(random_state=3).fit(bags, labels) for _ in range(2))
+    np.testing.assert_array_equal(one.predict_proba(bags[0]), two.predict_proba(bags[0]))
+    assert one.decisions_.taken == two.decisions_.taken
+
+
+def test_explicit_values_are_respected():
+    bags, labels = small()
+    model = MaxMatchingMILClassifier(
+        scaling="power", likelihood="max", encoder="identity", weight_decay=0.05, random_state=0
+    ).fit(bags, labels)
+    (_, parameters), *others = model.decisions_.members
+    assert not others
+    assert (parameters["scaling"], parameters["likelihood"]) == ("power", "max")
+    assert parameters["weight_decay"] == 0.05
+
+
+def test_parameters_of_the_training_loop_ask_for_it():
+    bags, labels = small()
+    model = MaxMatchingMILClassifier(max_epochs=2, random_state=0).fit(bags, labels)
+    plain = MaxMatchingMILClassifier.plain(max_epochs=2, random_state=0).fit(bags, labels)
+    np.testing.assert_array_equal(model.predict_proba(bags[0]), plain.predict_proba(bags[0]))
+    assert len(model.history_) == 2
+    assert "max_epochs was given" in model.decisions_.reasons[0]
+    with pytest.raises(ParameterError, match="leave one of the two out"):
+        MaxMatchingMILClassifier(max_epochs=2, likelihood="noisy_or").fit(bags, labels)
+
+
+@pytest.mark.parametrize(
+    ("names", "negative"),
+    [((0, 1), 0), ((-1, 1), -1), (("no", "yes"), "no"), (("case", "control"), "control")],
+)
+def test_negative_labels_are_recognised_by_name(names, negative):
+    bags, labels = small()
+    if names == ("case", "control"):
+        labels = 1 - labels
+    model = MaxMatchingMILClassifier(random_state=0).fit(bags, np.array(names)[labels])
+    assert model.negative_label_ == negative
+    assert any("recognised as the negative label" in each for each in model.decisions_.reasons)
+
+
+def test_of_two_classes_without_telling_names_held_out_bags_tell_the_negative_one():
+    bags, labels = small(n_bags=38)
+    model = MaxMatchingMILClassifier(random_state=0).fit(bags, np.array(["owl", "fox"])[labels])
+    assert model.negative_label_ == "owl"
+
+
+def test_a_negative_label_that_is_not_there_is_refused():
+    bags, labels = small()
+    with pytest.raises(ParameterError, match="negative_label 'blue' is none of the labels"):
+        MaxMatchingMILClassifier(negative_label="blue").fit(bags, labels)
+    with pytest.raises(ParameterError, match="budget"):
+        MaxMatchingMILClassifier(budget=0).fit(bags, labels)
+
+
+def test_a_handful_of_bags_gets_the_stated_default_and_a_warning():
+    bags, labels = small(n_bags=6)
+    with pytest.warns(UserWarning, match="too few to hold any out"):
+        model = MaxMatchingMILClassifier(random_state=0).fit(bags, labels)
+    assert model.decisions_.trials == ()
+    assert set(model.predict(bags[0])) <= {0, 1}
+
+
+def test_noise_is_called_noise():
+    generator = np.random.default_rng(0)
+    bags, labels = generator.normal(size=(40, 3, 2)), np.arange(40) % 2
+    with pytest.warns(UserWarning, match="no better than by the frequencies"):
+        MaxMatchingMILClassifier(random_state=0).fit(bags, labels)
+
+
+def test_bags_with_several_labels_and_background_are_decided_too():
+    generator = np.random.default_rng(0)
+    centres = 4.0 * np.eye(4)
+    sets = [sorted(generator.choice(3, size=1 + bag % 2, replace=False)) for bag in range(38)]
+    bags, truth = [], []
+    for labels in sets:
+        kinds = [*labels, 3, 3, 3]
+        bags.append(centres[kinds] + 0.5 * generator.normal(size=(len(kinds), 4)))
+        truth += kinds
+    seen = []
+    model = MaxMatchingMILClassifier(random_state=0, on_epoch=seen.append).fit(bags, sets)
+    rows = np.concatenate(bags)
+    known = np.array(truth) < 3
+    assert np.mean(model.predict(rows[known]) == np.array(truth)[known]) > 0.95
+    assert model.background_proba(rows[~known]).mean() > 0.8
+    assert all(parameters["background"] for _, parameters in model.decisions_.members)
+    assert seen[-1]["epoch"] == len(seen)
