@@ -231,6 +231,11 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
             One label per bag; call once per label for bags with several.
         groups : array-like of shape (n_rows,), optional
             The bag of each flat row.
+
+        Returns
+        -------
+        ObjectScores
+            One row per bag and per instance.
         """
         objective = self._objective()
         batches = list(self._batches(bags, groups))
@@ -283,6 +288,11 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
             A label per instance; for bags, as in :meth:`fit`.
         sample_weight : array-like of shape (n_rows,) or (n_bags,), optional
             How much each counts.
+
+        Returns
+        -------
+        float
+            The share of right answers.
         """
         if not holds_bags(X):
             return float(super().score(X, y, sample_weight))
