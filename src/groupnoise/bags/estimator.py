@@ -87,17 +87,37 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         absent-class term never counts it as absent.
     absent_strength : float, default="auto"
         Strength of the absent-class term; needs bags that list all their labels.
-    selection, temperature, top_k : default="auto", "auto", 2
-        How a bag's score comes from its instances; see
-        :func:`groupnoise.core.make_selection`.
-    weighting, weighting_strength, similarity, similarity_scale : default="sigmoid", "auto", \
-            "neg_kl", 1.0
+    selection : str or Selection, default="auto"
+        How a bag's score comes from its instances; see :func:`groupnoise.core.make_selection`.
+    temperature : float or (float, float), default="auto"
+        Of "tempered" selection, or where it starts and ends.
+    top_k : int, default=2
+        Instances that "top_k" selection averages.
+    weighting : {"sigmoid", "contrastive"}, Weighting or None, default="sigmoid"
         Group weighting; see :func:`groupnoise.core.make_weighting`.
+    weighting_strength : float, default="auto"
+        Lambda: multiplies the log weights.
+    similarity : {"neg_kl", "dot"} or Similarity, default="neg_kl"
+        What the weighting compares instances by.
+    similarity_scale : float, default=1.0
+        Multiplies similarities.
     class_weight : "balanced", mapping of label to weight, or None, default=None
         How much the bags of each class count, in the training loop.
-    max_epochs, batch_size, learning_rate, weight_decay, schedule, patience, keep : \
-            default="auto", 32, "auto", "auto", "cosine", None, "last"
-        See :class:`groupnoise.training.TrainingPlan`.
+    max_epochs : int, default="auto"
+        Passes of the training loop over the bags.
+    batch_size : int, default=32
+        Groups per step of the training loop.
+    learning_rate : float, default="auto"
+        Step size of the training loop.
+    weight_decay : float, default="auto"
+        Of the search, half of it times the squared weights is added to the mean loss; of the
+        training loop, decoupled from the gradient.
+    schedule : {"cosine", "linear", "constant"}, default="cosine"
+        How the step size falls in the training loop.
+    patience : int, optional
+        Epochs without a better validation after which the training loop ends.
+    keep : {"last", "best"}, default="last"
+        Which epoch of the training loop is kept.
     n_members : int, default="auto"
         Number of models of the training loop, from different initial weights. Their
         probabilities are averaged. An encoder of your own takes one member.
