@@ -14,6 +14,8 @@ from click_journeys import asked_histories, read_answers, serving, shop_historie
 from groupnoise import Groups, MaxMatchingRecommender, load_model
 from groupnoise.clicks import rank_targets
 from groupnoise.clicks.baselines import CooccurrenceRecommender, ItemCFRecommender
+from groupnoise.core import Dot
+from groupnoise.exceptions import ParameterError
 from groupnoise.recall import RecallOptions, open_artifact
 
 TINY = {
@@ -90,9 +92,11 @@ CASES = [
 ] + TOGETHER
 
 
+PARAMETERS = set(inspect.signature(MaxMatchingRecommender).parameters)
+
+
 def test_every_option_of_the_recommender_takes_the_journey():
-    parameters = set(inspect.signature(MaxMatchingRecommender).parameters)
-    assert parameters == set(OPTIONS) | NOT_ABOUT_ANSWERS
+    assert set(OPTIONS) | NOT_ABOUT_ANSWERS == PARAMETERS
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +165,28 @@ def test_an_answer_does_not_depend_on_who_else_asks(case):
         alone, score = model.recommend([history], top=8)
         np.testing.assert_array_equal(alone[0], together[row])
         np.testing.assert_allclose(score[0], scores[row], rtol=1e-4, atol=1e-4)
+
+
+class Halved:
+    """A weighting of one's own: every click is trusted half, and no file can hold that."""
+
+    similarity = Dot()
+
+    def __call__(self, features, mask, products=None):
+        return features.new_full(mask.shape, 0.5).log().masked_fill(~mask, 0.0)
+
+
+def test_what_an_artifact_cannot_honour_is_refused_when_it_is_exported(tmp_path):
+    settings = {**TINY, "normalization": "click"} if "normalization" in PARAMETERS else TINY
+    model = MaxMatchingRecommender(**settings, weighting=Halved()).fit(shop_histories())
+    plain = MaxMatchingRecommender(**settings, weighting=None).fit(shop_histories())
+    ids, scores = model.recommend(asked_histories(), top=5)
+    expected, plain_scores = plain.recommend(asked_histories(), top=5)
+    np.testing.assert_array_equal(ids, expected)  # trust that is the same for all changes no order
+    np.testing.assert_allclose(scores, plain_scores + np.log(0.5), rtol=1e-4)
+    with pytest.raises(ParameterError, match=r"cannot hold the weighting .*Halved.* which is code"):
+        model.export(tmp_path / "artifact")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("scope", ["group", "last"])

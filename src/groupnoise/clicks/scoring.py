@@ -208,8 +208,9 @@ class ScoringRule:
             If the weighting is code, which no file holds.
         """
         if callable(self.weighting):
+            name = getattr(self.weighting, "__qualname__", type(self.weighting).__name__)
             raise ParameterError(
-                f"a file cannot hold the weighting {self.weighting!r}, which is code; train with "
+                f"a file cannot hold the weighting {name}, which is code; train with "
                 'weighting="sigmoid", "contrastive" or None, and similarity="dot" or "neg_kl".'
             )
         record = asdict(self)
