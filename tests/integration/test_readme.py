@@ -40,22 +40,6 @@ def test_python_shown_in_the_docs_runs(page, block, tmp_path, monkeypatch):
     exec(compile(block, page, "exec"), {"__name__": "docs"})
 
 
-def test_commands_of_the_readme_run_one_after_the_other(tmp_path):
-    text = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"```\n(groupnoise .*?)```", text, re.DOTALL)
-    assert blocks
-    for line in "".join(blocks).splitlines():
-        words = shlex.split(line, comments=True)
-        finished = subprocess.run(
-            [sys.executable, "-m", *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert finished.returncode == 0, f"{line}\n{finished.stderr}"
-
-
 def test_every_command_of_the_docs_has_the_options_it_is_shown_with():
     shown = [
         line

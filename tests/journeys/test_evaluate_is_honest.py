@@ -113,6 +113,15 @@ def test_some_new_items_lower_the_score_by_as_much(command, tmp_path):
     assert mixed["full HIT@10"] <= len(ends) / 2 / len(ends)
 
 
+def test_histories_are_scored_beside_popularity(command, tmp_path):
+    path, _ = FILES["rs", "csv"](tmp_path)
+    words = ["-p", "max_epochs=20", "-p", "dim=8"]
+    command("fit", path.name, "--setting", "rs", "-o", "model", "-q", *words)
+    judged = judge(command, path, "rs", "--on", "all")
+    assert judged["full NDCG@10"] > judged["popularity"]["full NDCG@10"] > 0
+    assert "popularity" in command("evaluate", "model", path.name, "--setting", "rs").out
+
+
 def test_bags_are_scored_by_bag_and_instance_beside_the_majority(command, tmp_path):
     path, _ = FILES["mil", "csv"](tmp_path)
     file = [path.name, "--setting", "mil"]

@@ -105,10 +105,10 @@ def _about_groups(
 
 def _show(result: Evaluation) -> None:
     if result.majority:
-        typer.echo(f"{'':<28}{'model':>8}{'majority':>10}")
+        typer.echo(f"{'':<28}{'model':>8}{result.beside:>12}")
     for name, value in result.metrics.items():
         beside = result.majority.get(name)
-        typer.echo(f"{name:<28}{value:>8.4f}" + ("" if beside is None else f"{beside:>10.4f}"))
+        typer.echo(f"{name:<28}{value:>8.4f}" + ("" if beside is None else f"{beside:>12.4f}"))
     if not result.per_class:
         return
     figures = list(dict.fromkeys(name for found in result.per_class.values() for name in found))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.clicks.ranking import rank_targets
-from groupnoise.core.arrays import IntArray
+from groupnoise.clicks.ranking import Scorer, rank_targets
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.metrics import hit_at_k, ndcg_at_k
 from groupnoise.exceptions import DataError
@@ -21,7 +21,7 @@ N_NEGATIVES = 100
 def evaluate_histories(
     fitted: Any, dataset: ClickDataset, rows: IntArray | None = None, *, seed: int = 0
 ) -> Evaluation:
-    """Rank the last click of each history, by what was clicked before it.
+    """Rank the last click of each history, by what was clicked before it, beside popularity.
 
     The target is cut off before anything is looked up in the catalogue of the model. A target that
     the model does not know is a miss; so is one whose history holds nothing that the model knows.
@@ -64,14 +64,31 @@ def evaluate_histories(
         tests = Groups(indexed.items[kept], offsets, targets[scored])
     protocols = ("full",) if tests is None else protocols_for(tests, fitted.n_items_)
     share = len(scored) / len(cut)
+    popular: dict[str, float] = {}
+    scorers: tuple[tuple[Scorer, dict[str, float]], ...]
+    scorers = ((fitted, metrics), (_Popularity(fitted.popularity_), popular))
     for protocol in protocols:
-        hit = ndcg = 0.0
-        if tests is not None:
-            ranks = rank_targets(fitted, tests, fitted.n_items_, protocol, random_state=seed)
-            hit, ndcg = hit_at_k(*ranks), ndcg_at_k(*ranks)
-        metrics[f"{protocol} HIT@10"] = share * hit
-        metrics[f"{protocol} NDCG@10"] = share * ndcg
-    return Evaluation(metrics, counts, notes=_notes(counts))
+        for scorer, figures in scorers:
+            hit = ndcg = 0.0
+            if tests is not None:
+                ranks = rank_targets(scorer, tests, fitted.n_items_, protocol, random_state=seed)
+                hit, ndcg = hit_at_k(*ranks), ndcg_at_k(*ranks)
+            figures[f"{protocol} HIT@10"] = share * hit
+            figures[f"{protocol} NDCG@10"] = share * ndcg
+    return Evaluation(metrics, counts, popular, notes=_notes(counts), beside="popularity")
+
+
+class _Popularity:
+    """Who gives every history the same items: those clicked most often in training."""
+
+    def __init__(self, popularity: FloatArray) -> None:
+        self.popularity = popularity
+
+    def scores(self, histories: Groups, items: IntArray | None = None) -> FloatArray:
+        """Return how often each item was clicked, whatever the history."""
+        if items is not None:
+            return self.popularity[items]
+        return np.broadcast_to(self.popularity, (len(histories), len(self.popularity)))
 
 
 def _notes(counts: dict[str, int]) -> tuple[str, ...]:

@@ -45,13 +45,16 @@ class Evaluation:
     metrics : dict of str to float
         Figures of merit by name.
     majority : dict of str to float
-        The same figures of who always answers the most frequent class; empty where there is none.
+        The same figures of who always answers the most frequent class, or items by how often they
+        were clicked; empty where there is none.
     per_class : dict of str to dict
         Figures of single classes.
     counts : dict of str to int
         What the figures rest on: groups, objects, targets that the model does not know.
     notes : tuple of str
         Sentences that a reader of the figures must know.
+    beside : str
+        Who `majority` is: "majority" or "popularity".
     """
 
     metrics: dict[str, float]
@@ -59,6 +62,7 @@ class Evaluation:
     majority: dict[str, float] = field(default_factory=dict)
     per_class: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    beside: str = "majority"
 
 
 @dataclass(frozen=True)
@@ -449,7 +453,7 @@ def as_record(evaluation: Evaluation) -> Mapping[str, Any]:
     """Return an evaluation as plain values, ready for JSON: figures first, by their names."""
     record: dict[str, Any] = {**evaluation.metrics, **evaluation.counts}
     if evaluation.majority:
-        record["majority"] = evaluation.majority
+        record[evaluation.beside] = evaluation.majority
     if evaluation.per_class:
         record["per_class"] = evaluation.per_class
     if evaluation.notes:
