@@ -278,3 +278,57 @@ def set_likelihood(probabilities, labels, n_free):
             chance = chance * row[target]
         result = result + chance
     return result
+
+
+def dawid_skene_by_loops(votes, n_steps, smoothing):
+    """Expectation maximisation of annotators' confusions, one vote and one label at a time."""
+    n_rows, n_classes, n_people = votes.n_rows, votes.n_classes, len(votes.annotator_names)
+    start = [
+        [0.7 if said == true else 0.3 / (n_classes - 1) for said in range(n_classes)]
+        for true in range(n_classes)
+    ]
+    confusion = [start for _ in range(n_people)]
+    belief = [[1.0 / n_classes for _ in range(n_classes)] for _ in range(n_rows)]
+    triples = list(zip(votes.rows.tolist(), votes.annotators.tolist(), votes.weights, strict=True))
+    for row, _, weights in triples:
+        for label in range(n_classes):
+            belief[row][label] += weights[label]
+    belief = [[value / sum(row) for value in row] for row in belief]
+    for _ in range(n_steps):
+        counts = [
+            [[0.0 for _ in range(n_classes)] for _ in range(n_classes)] for _ in range(n_people)
+        ]
+        for row, who, weights in triples:
+            for true in range(n_classes):
+                said = [weights[label] * confusion[who][true][label] for label in range(n_classes)]
+                for label in range(n_classes):
+                    counts[who][true][label] += belief[row][true] * said[label] / sum(said)
+        updated = []
+        for who in range(n_people):
+            matrix = []
+            for true in range(n_classes):
+                shared = [
+                    sum(counts[other][true][label] for other in range(n_people))
+                    + smoothing * start[true][label]
+                    for label in range(n_classes)
+                ]
+                smoothed = [
+                    counts[who][true][label] + smoothing * shared[label] / sum(shared)
+                    for label in range(n_classes)
+                ]
+                matrix.append([value / sum(smoothed) for value in smoothed])
+            updated.append(matrix)
+        confusion = updated
+        voted = sorted(set(votes.rows.tolist()))
+        prior = [
+            (sum(belief[row][label] for row in voted) + 1.0) / (len(voted) + n_classes)
+            for label in range(n_classes)
+        ]
+        belief = [list(prior) for _ in range(n_rows)]
+        for row, who, weights in triples:
+            for true in range(n_classes):
+                belief[row][true] *= sum(
+                    weights[label] * confusion[who][true][label] for label in range(n_classes)
+                )
+        belief = [[value / sum(row) for value in row] for row in belief]
+    return belief, confusion

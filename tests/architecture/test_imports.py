@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "clicks": {"core", "io", "decisions", "training", "audit", "recall"},
     "recall": {"core", "io", "clicks"},
     "audit": {"core", "io", "pages", *ROOMS},
+    "votes": {"core", "io", "training", "candidates"},
     "reproduce": FOLDERS - {"cli"},
     "cli": FOLDERS,
 }
@@ -39,7 +40,7 @@ TOP_LEVEL_MAY_IMPORT = {
 SWITCHBOARDS = {"io/models.py": ROOMS, "io/named.py": ROOMS, "io/setting.py": ROOMS}
 """Files that know all settings: whichever model or data set a name or a folder turns out to be."""
 
-WITHOUT_TORCH = {"io", "pages", "recall", "audit", "reproduce", "cli"}
+WITHOUT_TORCH = {"io", "pages", "recall", "audit", "votes", "reproduce", "cli"}
 """Folders that import torch, if at all, inside a function."""
 
 KNOWN_BREACHES: frozenset[tuple[str, str]] = frozenset(

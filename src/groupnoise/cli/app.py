@@ -25,6 +25,7 @@ from groupnoise.cli.methods import methods
 from groupnoise.cli.predict import predict
 from groupnoise.cli.recall import recall
 from groupnoise.cli.reproduce import reproduce
+from groupnoise.cli.resolve import resolve
 from groupnoise.cli.serve import serve
 from groupnoise.core.threads import configure_threads
 from groupnoise.exceptions import GroupNoiseError
@@ -64,6 +65,7 @@ COMMANDS = (
     evaluate,
     compare,
     audit,
+    resolve,
     reproduce,
     info,
     methods,

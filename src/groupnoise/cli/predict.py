@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
     from groupnoise.core.arrays import IntArray
 
-FORMATS = (".csv", ".jsonl", ".parquet")
 RENAMED = "input_"
 """Put before a column of the input that is called as one of the answers."""
 
@@ -29,7 +26,9 @@ def predict(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", help="File to write: .csv, .jsonl or .parquet; with --to, a folder."
+            "--output",
+            "-o",
+            help="File: .csv, .jsonl, .parquet, .xlsx; with --to, a folder.",
         ),
     ],
     options: DataOptions,
@@ -49,13 +48,13 @@ def predict(
     Ids of the rows are written beside the answers.
     """
     from groupnoise.cli.sources import find_model_and_data
+    from groupnoise.io.answer_files import check_format, write_columns
     from groupnoise.io.files import check_not_own_input, check_writable_file
 
     if to is not None:
         _write_per_bag(model, data, options, output, to, keep)
         return
-    if output.suffix not in FORMATS:
-        raise ParameterError(f"--output must end in {', '.join(FORMATS)}; got {output.name!r}.")
+    check_format(output)
     check_not_own_input(output, data)
     check_writable_file(output)
     fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
@@ -127,29 +126,3 @@ def _beside(
         key = name if name not in answers else f"{RENAMED}{name}"
         merged[key] = [cells[row] for row in rows.tolist()]
     return merged
-
-
-def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
-    """Write a table in the form its suffix names, atomically."""
-    from groupnoise.io.files import atomic_path
-
-    with atomic_path(path) as temporary:
-        if path.suffix == ".parquet":
-            import polars
-
-            frame = polars.DataFrame(columns, strict=False)
-            frame.write_parquet(temporary)
-            return
-        rows = zip(*columns.values(), strict=True)
-        if path.suffix == ".jsonl":
-            lines = (json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
-            temporary.write_text("".join(lines), encoding="utf-8")
-            return
-        with temporary.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(columns)
-            writer.writerows([_text(cell) for cell in row] for row in rows)
-
-
-def _text(cell: Any) -> Any:
-    return json.dumps(cell) if isinstance(cell, (list, dict)) else cell

@@ -1,0 +1,126 @@
+"""`groupnoise resolve`: votes or candidate labels in, one label per row out, in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from groupnoise.cli.options import Word
+
+if TYPE_CHECKING:
+    from groupnoise.votes.resolution import Resolution
+
+VOTES = "Where the votes are"
+EVIDENCE = "What rows are compared by"
+
+Annotators = Annotated[
+    Word, typer.Option(help="Columns of the annotators, such as 'ann_*'.", rich_help_panel=VOTES)
+]
+Candidates = Annotated[
+    Word,
+    typer.Option(
+        help="Column of candidate labels, or a pattern of 0/1 columns.", rich_help_panel=VOTES
+    ),
+]
+VotesFile = Annotated[
+    Optional[str],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+    typer.Option("--votes", help="Second table: one vote per line.", rich_help_panel=VOTES),
+]
+Row = Annotated[Word, typer.Option(help="One vote per line: row ids.", rich_help_panel=VOTES)]
+Annotator = Annotated[Word, typer.Option(help="One vote per line: who.", rich_help_panel=VOTES)]
+Label = Annotated[
+    Word,
+    typer.Option(help="One vote per line: what was said; or a question.", rich_help_panel=VOTES),
+]
+Confidence = Annotated[
+    Word, typer.Option(help="One vote per line: how surely, 0 to 1.", rich_help_panel=VOTES)
+]
+Labels = Annotated[
+    Word, typer.Option(help="All labels there are, joined by commas.", rich_help_panel=VOTES)
+]
+LabelSeparator = Annotated[
+    Word, typer.Option(help="What joins several labels in a cell.", rich_help_panel=VOTES)
+]
+Features = Annotated[
+    Word, typer.Option(help="Numeric columns, as a list or 'f*'.", rich_help_panel=EVIDENCE)
+]
+Text = Annotated[Word, typer.Option(help="Column of text.", rich_help_panel=EVIDENCE)]
+Embedding = Annotated[
+    Word, typer.Option(help="A .npy file of one vector per row.", rich_help_panel=EVIDENCE)
+]
+
+
+def resolve(
+    data: Annotated[str, typer.Argument(help="Table, or JSON of Label Studio or Argilla.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Write .csv, .jsonl, .parquet or .xlsx.")
+    ],
+    annotators: Annotators = None,
+    candidates: Candidates = None,
+    votes: VotesFile = None,
+    row: Row = None,
+    annotator: Annotator = None,
+    label: Label = None,
+    confidence: Confidence = None,
+    labels: Labels = None,
+    label_separator: LabelSeparator = None,
+    features: Features = None,
+    text: Text = None,
+    embedding: Embedding = None,
+    sort: Annotated[bool, typer.Option("--sort", help="Rows to look at first come first.")] = False,
+    reliability: Annotated[
+        Optional[Path],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        typer.Option(help="Write each annotator's confusion with intervals here, as JSON."),
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Parts, each answered by the others.")] = 5,
+    rounds: Annotated[int, typer.Option(help="Times votes and features judge each other.")] = 2,
+    members: Annotated[int, typer.Option(help="Classifiers that are averaged.")] = 1,
+    seed: Annotated[int, typer.Option(help="Decides all randomness.")] = 0,
+) -> None:
+    """Give every row one label with a probability, and say which rows to look at first.
+
+    Every column of DATA is kept. Labels are out of fold: no row judges itself.
+    """
+    from groupnoise.io.answer_files import check_format
+    from groupnoise.io.files import check_not_own_input, check_writable_file, write_json
+    from groupnoise.votes.resolution import resolve as run
+
+    check_format(output)
+    for path in (output, reliability):
+        if path is not None:
+            check_not_own_input(path, data)
+            check_writable_file(path)
+    found = run(
+        data, annotators=annotators, candidates=candidates, votes=votes, row=row,
+        annotator=annotator, label=label, confidence=confidence,
+        labels=None if labels is None else [each.strip() for each in labels.split(",")],
+        label_separator=label_separator, features=features, text=text, embedding=embedding,
+        n_folds=folds, n_rounds=rounds, n_members=members, random_state=seed,
+        report=lambda sentence: typer.echo(f"note: {sentence}", err=True),
+    )  # fmt: skip
+    found.save(output, sort=sort)
+    if reliability is not None and found.reliability is not None:
+        write_json(reliability, found.reliability.as_records())
+    _print_summary(found)
+    typer.echo(f"{found.votes.n_rows} rows written to {output}")
+
+
+def _print_summary(found: Resolution) -> None:
+    """Say who can be trusted, and how many rows may be wrong."""
+    import numpy as np
+
+    if found.reliability is not None:
+        known = found.reliability
+        for who, name in enumerate(known.annotator_names):
+            typer.echo(
+                f"{name}: right in {known.accuracy[who]:.0%} "
+                f"({known.accuracy_low[who]:.0%} to {known.accuracy_high[who]:.0%}) of "
+                f"{known.n_votes[who]} votes"
+            )
+    if np.isfinite(found.alpha):
+        typer.echo(f"agreement: Krippendorff's alpha {found.alpha:.3f}")
+    sure = np.array([cell for cell in found.columns["probability"] if cell is not None])
+    if len(sure):
+        typer.echo(f"expected to be wrong: {(1 - sure).sum():.0f} of {len(sure)} labels")

@@ -1,0 +1,215 @@
+"""Votes: who said which labels of which row, and how surely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.exceptions import DataError
+
+Said = str | int | Iterable[Any] | Mapping[Any, float] | None
+"""One vote: a label, several labels, weights by label, or nothing."""
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Votes of annotators on rows, each a distribution over labels.
+
+    A vote for one label puts all its weight there; a vote for several labels means "one of
+    these"; weights by label say how surely. Who said nothing about a row has no vote there.
+
+    Attributes
+    ----------
+    rows : int64 ndarray of shape (n_votes,)
+        The row each vote is about.
+    annotators : int64 ndarray of shape (n_votes,)
+        Who gave it, as a position in `annotator_names`.
+    weights : ndarray of shape (n_votes, n_classes)
+        Weight of each label in a vote; sums to one.
+    n_rows : int
+        Number of rows, those without votes included.
+    class_names : list of str
+        The labels.
+    annotator_names : list of str
+        The annotators.
+    """
+
+    rows: IntArray
+    annotators: IntArray
+    weights: FloatArray
+    n_rows: int
+    class_names: list[str]
+    annotator_names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of labels."""
+        return len(self.class_names)
+
+    @property
+    def counts(self) -> IntArray:
+        """Votes of each row, shape (n_rows,)."""
+        return np.bincount(self.rows, minlength=self.n_rows).astype(np.int64)
+
+    def totals(self) -> FloatArray:
+        """Return the votes for each label of each row, shape (n_rows, n_classes).
+
+        Returns
+        -------
+        totals : ndarray of shape (n_rows, n_classes)
+            Sums of weights.
+        """
+        totals = np.zeros((self.n_rows, self.n_classes))
+        np.add.at(totals, self.rows, self.weights)
+        return totals
+
+    def candidates(self) -> BoolArray:
+        """Return which labels anybody named for a row, shape (n_rows, n_classes).
+
+        Returns
+        -------
+        candidates : bool ndarray of shape (n_rows, n_classes)
+            True where a label was named.
+        """
+        return self.totals() > 0
+
+    def shares(self) -> FloatArray:
+        """Return the share of the votes for each label, 0 in rows without votes.
+
+        Returns
+        -------
+        shares : ndarray of shape (n_rows, n_classes)
+            Rows with votes sum to one.
+        """
+        counts = self.counts
+        return self.totals() / np.maximum(counts, 1)[:, None]
+
+    @classmethod
+    def from_entries(
+        cls,
+        entries: Iterable[tuple[int, str, Said, float | None]],
+        n_rows: int,
+        *,
+        class_names: Sequence[str] | None = None,
+        annotator_names: Sequence[str] | None = None,
+        place: Any = None,
+    ) -> Votes:
+        """Return the votes of entries (row, annotator, what was said, confidence or None).
+
+        Parameters
+        ----------
+        entries : iterable of tuple
+            What was said is a label, several labels, weights by label, or None for nothing. A
+            confidence c in [0, 1] spreads 1 - c over all labels.
+        n_rows : int
+            Number of rows.
+        class_names : sequence of str, optional
+            All labels there are; by default those that were said, sorted.
+        annotator_names : sequence of str, optional
+            All annotators; by default in the order of their first vote.
+        place : callable, optional
+            Given a row, says where it stands, for an error message.
+
+        Returns
+        -------
+        votes : Votes
+            A vote said twice alike counts once; twice differently is refused.
+        """
+        where = place or (lambda row: f"row {row}")
+        said: dict[tuple[int, str], dict[str, float]] = {}
+        for row, annotator, vote, confidence in entries:
+            if not 0 <= row < n_rows:
+                raise DataError(f"a vote of {annotator!r} is about row {row} of {n_rows} rows.")
+            weights = labels_of(vote, where(row), annotator)
+            if not weights:
+                continue
+            if confidence is not None:
+                if not 0.0 <= confidence <= 1.0:
+                    raise DataError(
+                        f"{where(row)}: the confidence of {annotator!r} is {confidence:g}; it "
+                        "must lie between 0 and 1."
+                    )
+                weights = {label: weight * confidence for label, weight in weights.items()}
+                weights[_ANY] = 1.0 - confidence
+            before = said.setdefault((row, annotator), weights)
+            if before != weights:
+                raise DataError(
+                    f"{where(row)}: {annotator!r} voted twice, for {_listed(before)} and for "
+                    f"{_listed(weights)}; keep one of the two votes."
+                )
+        names = list(class_names) if class_names is not None else _sorted_labels(said.values())
+        position = {name: number for number, name in enumerate(names)}
+        people = list(dict.fromkeys([*(annotator_names or ()), *(who for _, who in said)]))
+        number_of = {name: number for number, name in enumerate(people)}
+        matrix = np.zeros((len(said), len(names)))
+        for vote_number, ((row, annotator), weights) in enumerate(said.items()):
+            for label, weight in weights.items():
+                if label is _ANY:
+                    matrix[vote_number] += weight / len(names)
+                    continue
+                if label not in position:
+                    raise DataError(
+                        f"{where(row)}: {annotator!r} voted for {label!r}, which is not one of "
+                        f"the {len(names)} labels; correct it or add it to the list."
+                    )
+                matrix[vote_number, position[label]] += weight
+        return cls(
+            np.array([row for row, _ in said], dtype=np.int64),
+            np.array([number_of[who] for _, who in said], dtype=np.int64),
+            matrix,
+            n_rows,
+            names,
+            people,
+        )
+
+
+_ANY: Any = type("AnyLabel", (), {"__repr__": lambda self: "any label"})()
+"""Stands for all labels at once: the doubt that a confidence leaves."""
+
+
+def labels_of(vote: Said, where: str, annotator: str) -> dict[str, float]:
+    """Return the weight of each label in a vote, summing to one; empty where nothing was said."""
+    if vote is None or (isinstance(vote, float) and np.isnan(vote)):
+        return {}
+    if isinstance(vote, Mapping):
+        weights = {as_label(label): float(weight) for label, weight in vote.items()}
+        if any(not np.isfinite(weight) or weight < 0 for weight in weights.values()):
+            raise DataError(f"{where}: a weight of {annotator!r} is no number of 0 or more.")
+        weights = {label: weight for label, weight in weights.items() if weight > 0}
+    elif isinstance(vote, str) or not isinstance(vote, Iterable):
+        label = as_label(vote)
+        weights = {label: 1.0} if label else {}
+    else:
+        weights = {as_label(label): 1.0 for label in vote if as_label(label)}
+    total = sum(weights.values())
+    return {label: weight / total for label, weight in weights.items()}
+
+
+def as_label(value: Any) -> str:
+    """Return a label as text; whole numbers without a decimal point."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def _sorted_labels(votes: Iterable[Mapping[str, float]]) -> list[str]:
+    named = {label for weights in votes for label in weights if label is not _ANY}
+    if not named:
+        raise DataError("there is no vote at all, so there is nothing to learn from.")
+    is_number = all(_is_whole(label) for label in named)
+    return sorted(named, key=int if is_number else str)
+
+
+def _is_whole(label: str) -> bool:
+    return label.lstrip("-").isdecimal()
+
+
+def _listed(weights: Mapping[str, float]) -> str:
+    return ", ".join(repr(label) for label in weights)

@@ -1,0 +1,229 @@
+"""What votes and features say together: annotators and a classifier judge each other in turn.
+
+Every probability of the classifier about a row comes from a model that did not see the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.votes.ballots import Votes
+from groupnoise.votes.dawid_skene import (
+    MIN_PROBABILITY,
+    DawidSkene,
+    posterior,
+    softmax,
+    vote_likelihoods,
+)
+
+TEMPERATURES = np.geomspace(0.25, 8.0, 16)
+SHARES = np.linspace(0.0, 1.0, 11)
+MIN_WEIGHT = 1e-3
+"""Least weight of a named label in training: a vote is evidence, never a proof."""
+MIN_ROWS = 20
+"""Rows with votes below which no classifier is trained: a fold would hold next to nothing."""
+
+Fit = Callable[[FloatArray, Any, FloatArray], Any]
+"""Trains on rows, candidates (0/1) and their weights, and returns what has `predict_proba`."""
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed of the true labels.
+
+    Attributes
+    ----------
+    probabilities : ndarray of shape (n_rows, n_classes)
+        P(label | votes, features), calibrated on votes that were held out.
+    predicted : ndarray of shape (n_rows, n_classes), optional
+        P(label | features) from models that did not see the row; None without features.
+    model : DawidSkene, optional
+        The annotators; None where candidates are taken to hold the truth.
+    feature_share : float
+        How far features are trusted besides the frequency of the labels, chosen by the votes.
+    temperature : float
+        What log probabilities were divided by.
+    """
+
+    probabilities: FloatArray
+    predicted: FloatArray | None
+    model: DawidSkene | None
+    feature_share: float
+    temperature: float
+
+
+def believe(
+    votes: Votes,
+    features: FloatArray | None,
+    *,
+    is_candidates: bool = False,
+    n_folds: int = 5,
+    n_rounds: int = 2,
+    fit: Fit | None = None,
+    seed: int = 0,
+) -> Belief:
+    """Weigh votes and features against each other.
+
+    Parameters
+    ----------
+    votes : Votes
+        Who said what.
+    features : ndarray of shape (n_rows, n_features), optional
+        The rows; without them votes stand alone.
+    is_candidates : bool, default=False
+        Whether each row's votes are a set that is taken to hold the truth.
+    n_folds : int, default=5
+        Parts of the rows; each is answered by a model trained on the others.
+    n_rounds : int, default=2
+        How often annotators and classifier are learned from each other.
+    fit : callable, optional
+        Trains the classifier; by default Max-Matching.
+    seed : int, default=0
+        Decides folds and initial weights.
+
+    Returns
+    -------
+    belief : Belief
+        Probabilities of every row, those without votes included where there are features.
+    """
+    model = None if is_candidates else DawidSkene().fit(votes)
+    belief = votes.shares() if model is None else model.probabilities_
+    predicted, share = None, 0.0
+    n_voted = int((votes.counts > 0).sum())
+    if features is not None and n_voted >= MIN_ROWS and votes.n_classes > 1:
+        for round_number in range(n_rounds):
+            raw = out_of_fold(
+                votes, features, belief, n_folds, fit or max_matching(seed), seed + round_number
+            )
+            frequency = belief[votes.counts > 0].mean(axis=0)
+            likelihood = log_vote_likelihood(votes, model)
+            predicted, share = tempered(raw, likelihood, frequency, votes.counts > 0)
+            if model is not None:
+                model = DawidSkene().fit(votes, prior=predicted)
+                belief = model.probabilities_
+            else:
+                belief = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + likelihood)
+    if model is None:
+        return Belief(belief, predicted, None, share, 1.0)
+    prior = model.class_prior_ if predicted is None else predicted
+    log_prior = np.log(np.maximum(prior, MIN_PROBABILITY))
+    temperature = held_out_temperature(votes, model.confusion_, log_prior)
+    belief = posterior(votes, model.confusion_, log_prior)
+    cooled = softmax(np.log(np.maximum(belief, MIN_PROBABILITY)) / temperature)
+    # Nobody's votes were held out from a row without votes: the classifier speaks alone.
+    cooled[votes.counts == 0] = belief[votes.counts == 0]
+    return Belief(cooled, predicted, model, share, temperature)
+
+
+def out_of_fold(
+    votes: Votes, features: FloatArray, belief: FloatArray, n_folds: int, fit: Fit, seed: int
+) -> FloatArray:
+    """Return P(label | features) of every row from models that did not see it."""
+    from groupnoise.candidates.label_issues import cross_fit
+
+    is_voted = votes.counts > 0
+    named = votes.candidates()
+    weights = np.where(named, np.maximum(belief, MIN_WEIGHT), 0.0)
+
+    def predict(training: IntArray, held: IntArray) -> FloatArray:
+        rows = training[is_voted[training]]
+        present = named[rows].any(axis=0)
+        fitted = fit(features[rows], named[rows][:, present], weights[rows][:, present])
+        answers = np.full((len(held), votes.n_classes), MIN_PROBABILITY)
+        answers[:, present] = fitted.predict_proba(features[held])
+        return answers
+
+    best = np.where(is_voted, belief.argmax(axis=1), votes.n_classes)
+    generator = np.random.default_rng(seed)
+    return cross_fit(predict, best, votes.n_classes, n_folds, generator)
+
+
+def max_matching(seed: int, **parameters: Any) -> Fit:
+    """Return what trains a Max-Matching classifier on weighted candidates."""
+
+    def fit(rows: FloatArray, named: Any, weights: FloatArray) -> Any:
+        from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier as Classifier
+
+        make = getattr(Classifier, "fixed", Classifier)
+        return make(random_state=seed, **parameters).fit(rows, named, candidate_weights=weights)
+
+    return fit
+
+
+def log_vote_likelihood(votes: Votes, model: DawidSkene | None) -> FloatArray:
+    """Return log P(votes of a row | label) up to a constant, shape (n_rows, n_classes)."""
+    if model is None:
+        shares = votes.shares()
+        shares[votes.counts == 0] = 1.0
+        return np.log(np.maximum(shares, MIN_PROBABILITY**2))
+    total = np.zeros((votes.n_rows, votes.n_classes))
+    np.add.at(total, votes.rows, np.log(vote_likelihoods(votes, model.confusion_)))
+    return total
+
+
+def tempered(
+    predicted: FloatArray, log_likelihood: FloatArray, frequency: FloatArray, is_voted: Any
+) -> tuple[FloatArray, float]:
+    """Return predictions as sure, and as far from the mere frequencies, as the votes bear out.
+
+    No true label is needed: votes on a row were not seen by the model that predicts it, so their
+    likelihood under the prediction judges it.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n_rows, n_classes)
+        P(label | row) out of fold.
+    log_likelihood : ndarray of shape (n_rows, n_classes)
+        log P(votes of the row | label).
+    frequency : ndarray of shape (n_classes,)
+        How frequent each label is.
+    is_voted : bool ndarray of shape (n_rows,)
+        Which rows have votes.
+
+    Returns
+    -------
+    tempered : ndarray of shape (n_rows, n_classes)
+        The probabilities.
+    share : float
+        How much of them comes from the features.
+    """
+    logs = np.log(np.maximum(predicted, MIN_PROBABILITY))
+    scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))[is_voted]
+    by_frequency = scaled @ frequency
+    best = (-np.inf, 1.0, 0.0)
+    for temperature in TEMPERATURES:
+        by_features = (softmax(logs[is_voted] / temperature) * scaled).sum(axis=1)
+        for share in SHARES:
+            mixed = share * by_features + (1.0 - share) * by_frequency
+            score = float(np.log(np.maximum(mixed, MIN_PROBABILITY)).sum())
+            best = max(best, (score, float(temperature), float(share)))
+    _, temperature, share = best
+    return share * softmax(logs / temperature) + (1.0 - share) * frequency, share
+
+
+def held_out_temperature(votes: Votes, confusion: FloatArray, log_prior: FloatArray) -> float:
+    """Return the temperature at which all other evidence best foretells each single vote.
+
+    Annotators err together on hard rows, which their model does not know; so the product of their
+    votes is too sure of itself. Rows with one vote are foretold by their features.
+    """
+    log_likelihoods = np.log(vote_likelihoods(votes, confusion))
+    total = np.broadcast_to(log_prior, (votes.n_rows, votes.n_classes)).copy()
+    np.add.at(total, votes.rows, log_likelihoods)
+    others = total[votes.rows] - log_likelihoods
+    is_paired = votes.counts[votes.rows] > 1
+    if not is_paired.any():
+        return 1.0
+    others, likelihoods = others[is_paired], np.exp(log_likelihoods[is_paired])
+    # Never below one: the confusions were learned from these votes too, which flatters them.
+    choices = [1.0, *TEMPERATURES[TEMPERATURES > 1.0]]
+    scores = [
+        np.log(np.maximum((softmax(others / t) * likelihoods).sum(axis=1), MIN_PROBABILITY)).mean()
+        for t in choices
+    ]
+    return float(choices[int(np.argmax(scores))])

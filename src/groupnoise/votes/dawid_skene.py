@@ -1,0 +1,266 @@
+"""Dawid and Skene's model: the reliability of annotators and the true labels, each from the other.
+
+An annotator who sees a row of class k says l with probability confusion[k, l]. Votes for several
+labels are coarse votes: their likelihood is the sum over the labels that were named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.checks import check_count, check_positive
+from groupnoise.exceptions import DataError
+from groupnoise.votes.ballots import Votes
+
+MIN_PROBABILITY = 1e-12
+SHARED_ACCURACY = 0.7
+"""Accuracy of an annotator before any vote was seen."""
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """What is known of each annotator.
+
+    Attributes
+    ----------
+    annotator_names, class_names : list of str
+        Who, and the labels.
+    n_votes : int64 ndarray of shape (n_annotators,)
+        Votes of each.
+    confusion : ndarray of shape (n_annotators, n_classes, n_classes)
+        P(said | true); rows of each matrix sum to one.
+    confusion_low, confusion_high : ndarray of the same shape
+        Ends of the interval of each entry: Beta, the marginal of the Dirichlet posterior.
+    accuracy, accuracy_low, accuracy_high : ndarray of shape (n_annotators,)
+        P(said = true) over the classes as frequent as they are, and its interval.
+    level : float
+        Probability that an interval holds.
+    """
+
+    annotator_names: list[str]
+    class_names: list[str]
+    n_votes: IntArray
+    confusion: FloatArray
+    confusion_low: FloatArray
+    confusion_high: FloatArray
+    accuracy: FloatArray
+    accuracy_low: FloatArray
+    accuracy_high: FloatArray
+    level: float
+
+    def as_records(self) -> list[dict[str, object]]:
+        """Return one plain dictionary per annotator, ready for JSON.
+
+        Returns
+        -------
+        records : list of dict
+            Name, votes, accuracy, confusion, and the ends of the intervals.
+        """
+        return [
+            {
+                "annotator": name,
+                "votes": int(self.n_votes[who]),
+                "accuracy": float(self.accuracy[who]),
+                "accuracy_interval": [
+                    float(self.accuracy_low[who]), float(self.accuracy_high[who])
+                ],
+                "labels": self.class_names,
+                "confusion": self.confusion[who].tolist(),
+                "confusion_low": self.confusion_low[who].tolist(),
+                "confusion_high": self.confusion_high[who].tolist(),
+            }
+            for who, name in enumerate(self.annotator_names)
+        ]  # fmt: skip
+
+
+class DawidSkene:
+    """Estimate true labels and the confusion of each annotator from votes alone.
+
+    Expectation maximisation in the log domain. Confusions are smoothed towards the confusion that
+    all annotators share, so that one with few votes is judged as the others are.
+
+    Parameters
+    ----------
+    smoothing : float, default=4.0
+        Votes per class that the shared confusion is worth.
+    max_iterations : int, default=100
+        Steps of expectation maximisation at most.
+    tolerance : float, default=1e-5
+        Largest change of a label's probability that counts as none.
+
+    Attributes
+    ----------
+    probabilities_ : ndarray of shape (n_rows, n_classes)
+        P(true label | votes).
+    confusion_ : ndarray of shape (n_annotators, n_classes, n_classes)
+        P(said | true).
+    class_prior_ : ndarray of shape (n_classes,)
+        How frequent each label is.
+    n_iterations_ : int
+        Steps taken.
+
+    Examples
+    --------
+    >>> entries = [(0, "a", "cat", None), (0, "b", "cat", None), (1, "a", "dog", None)]
+    >>> votes = Votes.from_entries(entries, n_rows=2)
+    >>> DawidSkene().fit(votes).probabilities_.argmax(axis=1).tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self, *, smoothing: float = 4.0, max_iterations: int = 100, tolerance: float = 1e-5
+    ) -> None:
+        self.smoothing = smoothing
+        self.max_iterations = max_iterations
+        self.tolerance = tolerance
+
+    def fit(self, votes: Votes, *, prior: ArrayLike | None = None) -> DawidSkene:
+        """Learn from votes.
+
+        Parameters
+        ----------
+        votes : Votes
+            Who said what.
+        prior : array-like of shape (n_rows, n_classes), optional
+            P(label | row) before the votes, from a classifier that did not see the row's votes;
+            by default the same for all rows, and learned.
+
+        Returns
+        -------
+        model : DawidSkene
+            This object.
+        """
+        check_positive("smoothing", self.smoothing)
+        check_count("max_iterations", self.max_iterations)
+        check_positive("tolerance", self.tolerance)
+        if not len(votes):
+            raise DataError("there is no vote at all, so there is nothing to learn from.")
+        fixed = None if prior is None else _checked_prior(prior, votes)
+        shape = (len(votes.annotator_names), votes.n_classes, votes.n_classes)
+        # The majority is the start: labels keep their meaning that way.
+        belief = votes.totals() + (1.0 if fixed is None else fixed) / votes.n_classes
+        belief /= belief.sum(axis=1, keepdims=True)
+        confusion = np.broadcast_to(_shared_start(votes.n_classes), shape)
+        for step in range(1, self.max_iterations + 1):
+            self.n_iterations_ = step
+            confusion = self._confusion(votes, belief, confusion)
+            self.class_prior_ = (belief[votes.counts > 0].sum(axis=0) + 1.0) / (
+                (votes.counts > 0).sum() + votes.n_classes
+            )
+            log_prior = np.log(self.class_prior_ if fixed is None else fixed)
+            updated = posterior(votes, confusion, log_prior)
+            change = float(np.abs(updated - belief).max())
+            belief = updated
+            if change < self.tolerance:
+                break
+        self.probabilities_ = belief
+        self.confusion_ = confusion
+        return self
+
+    def _confusion(self, votes: Votes, belief: FloatArray, before: FloatArray) -> FloatArray:
+        """Return the smoothed confusions under what is believed of the rows."""
+        counts = expected_counts(votes, belief, before)
+        start = _shared_start(votes.n_classes)
+        shared = counts.sum(axis=0) + self.smoothing * start
+        shared /= shared.sum(axis=1, keepdims=True)
+        self._prior_counts = self.smoothing * shared
+        self._counts = counts
+        smoothed = counts + self._prior_counts
+        return np.asarray(smoothed / smoothed.sum(axis=2, keepdims=True))
+
+    def reliability(self, votes: Votes, *, level: float = 0.95) -> Reliability:
+        """Return the confusion and the accuracy of each annotator with intervals.
+
+        Parameters
+        ----------
+        votes : Votes
+            The votes that `fit` learned from.
+        level : float, default=0.95
+            Probability that an interval holds the value, given the true labels believed.
+
+        Returns
+        -------
+        reliability : Reliability
+            One confusion per annotator.
+        """
+        from scipy.stats import beta
+
+        tails = (0.5 - level / 2, 0.5 + level / 2)
+        hits = self._counts + self._prior_counts
+        misses = hits.sum(axis=2, keepdims=True) - hits
+        low, high = (beta.ppf(tail, hits, np.maximum(misses, MIN_PROBABILITY)) for tail in tails)
+        right = np.einsum("k,akk->a", self.class_prior_, self.confusion_)
+        n_effective = hits.sum(axis=(1, 2))
+        ends = [beta.ppf(tail, right * n_effective, (1 - right) * n_effective) for tail in tails]
+        return Reliability(
+            votes.annotator_names,
+            votes.class_names,
+            np.bincount(votes.annotators, minlength=len(votes.annotator_names)).astype(np.int64),
+            self.confusion_,
+            low,
+            high,
+            right,
+            ends[0],
+            ends[1],
+            level,
+        )
+
+
+def vote_likelihoods(votes: Votes, confusion: FloatArray) -> FloatArray:
+    """Return P(vote | true label) of every vote, shape (n_votes, n_classes)."""
+    likelihoods = np.empty((len(votes), votes.n_classes))
+    for annotator in range(len(votes.annotator_names)):
+        mine = votes.annotators == annotator
+        likelihoods[mine] = votes.weights[mine] @ confusion[annotator].T
+    return np.maximum(likelihoods, MIN_PROBABILITY)
+
+
+def expected_counts(votes: Votes, belief: FloatArray, confusion: FloatArray) -> FloatArray:
+    """Return how often each annotator is expected to have said l of k, (n_annotators, K, K).
+
+    A vote for several labels is shared out over them as the confusion so far makes likely.
+    """
+    counts = np.zeros((len(votes.annotator_names), votes.n_classes, votes.n_classes))
+    likelihoods = vote_likelihoods(votes, confusion)
+    ratios = belief[votes.rows] / likelihoods
+    for annotator in range(len(counts)):
+        mine = votes.annotators == annotator
+        counts[annotator] = confusion[annotator] * (ratios[mine].T @ votes.weights[mine])
+    return counts
+
+
+def posterior(votes: Votes, confusion: FloatArray, log_prior: FloatArray) -> FloatArray:
+    """Return P(true label | votes), shape (n_rows, n_classes)."""
+    logits = np.broadcast_to(log_prior, (votes.n_rows, votes.n_classes)).copy()
+    np.add.at(logits, votes.rows, np.log(vote_likelihoods(votes, confusion)))
+    return softmax(logits)
+
+
+def softmax(logits: FloatArray) -> FloatArray:
+    """Return probabilities that are proportional to exp(logits) in each row."""
+    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
+
+
+def _shared_start(n_classes: int) -> FloatArray:
+    """Return the confusion of an annotator of whom nothing is known."""
+    if n_classes == 1:
+        return np.ones((1, 1))
+    others = (1.0 - SHARED_ACCURACY) / (n_classes - 1)
+    start = np.full((n_classes, n_classes), others)
+    np.fill_diagonal(start, SHARED_ACCURACY)
+    return start
+
+
+def _checked_prior(prior: ArrayLike, votes: Votes) -> FloatArray:
+    values = np.asarray(prior, dtype=np.float64)
+    if values.shape != (votes.n_rows, votes.n_classes):
+        raise DataError(
+            f"prior has shape {values.shape}; {(votes.n_rows, votes.n_classes)} is needed."
+        )
+    values = np.maximum(values, MIN_PROBABILITY)
+    return np.asarray(values / values.sum(axis=1, keepdims=True))

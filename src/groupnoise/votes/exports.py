@@ -1,0 +1,170 @@
+"""Exports of annotation tools: Label Studio and Argilla, in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from groupnoise.exceptions import DataError
+from groupnoise.io.files import read_json
+from groupnoise.votes.ballots import Said
+
+Entry = tuple[int, str, Said, float | None]
+Vote = tuple[str, str, Said, float | None]
+"""Question, annotator, what was said, confidence."""
+
+
+def read_export(source: Any, question: str | None) -> tuple[pl.DataFrame, list[Entry], str] | None:
+    """Return rows and votes of an export, and the tool's name; None if `source` is none.
+
+    Parameters
+    ----------
+    source : str, Path or list of dict
+        A `.json` file, or its content.
+    question : str, optional
+        The question whose answers are the votes; needed where several were asked.
+
+    Returns
+    -------
+    export : tuple or None
+        The rows as a frame, (row, annotator, said, confidence) of each vote, and the tool.
+    """
+    records = source if isinstance(source, list) else None
+    if isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".json":
+        records = _open(Path(source))
+    if records is None:
+        return None
+    name = str(source) if isinstance(source, (str, Path)) else "the list"
+    if not records or not all(isinstance(record, Mapping) for record in records):
+        raise DataError(f"{name} holds no list of tasks; export it as JSON from the tool.")
+    if any("annotations" in record for record in records):
+        tool = "Label Studio"
+    elif any("responses" in record and "fields" in record for record in records):
+        tool = "Argilla"
+    else:
+        raise DataError(
+            f"{name} is no export of Label Studio (tasks with `annotations`) or Argilla (records "
+            "with `fields` and `responses`); write other tables as CSV or JSON lines."
+        )
+    votes_of, cells_of = TOOLS[tool]
+    votes = []
+    for row, record in enumerate(records):
+        try:
+            votes += [(row, *vote) for vote in votes_of(record)]
+        except (AttributeError, TypeError):
+            raise DataError(
+                f"{name}, task {row}: its answers are not laid out as {tool} does it; export the "
+                "project again."
+            ) from None
+    asked = list(dict.fromkeys(vote[1] for vote in votes))
+    if question is None and len(asked) > 1:
+        raise DataError(
+            f"{name} holds answers to several questions ({', '.join(asked)}); name one with "
+            "`label` (--label)."
+        )
+    if question is not None and question not in asked:
+        raise DataError(
+            f"{name} holds no answer to {question!r}; it has {', '.join(asked) or 'none'}."
+        )
+    entries = [
+        (row, who, said, sure)
+        for row, about, who, said, sure in votes
+        if question is None or about == question
+    ]
+    frame = pl.DataFrame([cells_of(record) for record in records], infer_schema_length=None)
+    return frame, entries, tool
+
+
+def _open(path: Path) -> list[Any]:
+    try:
+        content = read_json(path)
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} is not valid JSON ({error}).") from None
+    if isinstance(content, dict) and isinstance(content.get("records"), list):
+        content = content["records"]
+    if not isinstance(content, list):
+        raise DataError(f"{path} holds no list of tasks; export it as JSON from the tool.")
+    return content
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    """Return the cells of a row, text and numbers alone."""
+    cells = record if isinstance(record, Mapping) else {}
+    return {str(k): v for k, v in cells.items() if isinstance(v, (str, int, float)) or v is None}
+
+
+def _label_studio_cells(task: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": str(task.get("id", "")), **_plain(task.get("data"))}
+
+
+def _label_studio_votes(task: Mapping[str, Any]) -> Iterator[Vote]:
+    for annotation in task.get("annotations") or []:
+        if not annotation.get("was_cancelled"):
+            who = annotation.get("completed_by", "?")
+            if isinstance(who, Mapping):
+                who = who.get("email") or who.get("id", "?")
+            yield from _label_studio_results(annotation, str(who), None)
+    for guess in task.get("predictions") or []:
+        if isinstance(guess, Mapping):
+            who = str(guess.get("model_version") or "model")
+            yield from _label_studio_results(guess, who, _sure(guess.get("score")))
+
+
+def _sure(score: Any) -> float | None:
+    """Return a score that is a probability; others are on a scale nobody knows."""
+    return float(score) if isinstance(score, (int, float)) and 0 <= score <= 1 else None
+
+
+def _label_studio_results(answer: Any, who: str, sure: float | None) -> Iterator[Vote]:
+    for result in answer.get("result") or []:
+        value = result.get("value") or {}
+        said = value.get("choices") or value.get("labels") or value.get("rating")
+        if said is None and value.get("taxonomy"):
+            said = [" / ".join(map(str, path)) for path in value["taxonomy"]]
+        if said is not None:
+            yield str(result.get("from_name", "label")), who, said, sure
+
+
+def _argilla_cells(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": str(record.get("id", "")),
+        **_plain(record.get("fields")),
+        **_plain(record.get("metadata")),
+    }
+
+
+def _argilla_votes(record: Mapping[str, Any]) -> Iterator[Vote]:
+    responses = record.get("responses") or {}
+    if isinstance(responses, Mapping):  # by question, since version 2
+        for question, answers in responses.items():
+            for answer in answers or []:
+                if answer.get("status", "submitted") != "discarded":
+                    yield str(question), str(answer.get("user_id", "?")), answer.get("value"), None
+    else:  # by user, until version 1
+        for answer in responses:
+            if answer.get("status", "submitted") != "discarded":
+                for question, value in (answer.get("values") or {}).items():
+                    yield str(question), str(answer.get("user_id", "?")), value.get("value"), None
+    yield from _argilla_suggestions(record.get("suggestions") or {})
+
+
+def _argilla_suggestions(suggestions: Any) -> Iterator[Vote]:
+    listed: Sequence[tuple[Any, Any]]
+    if isinstance(suggestions, Mapping):
+        listed = list(suggestions.items())
+    else:
+        listed = [(each.get("question_name", "label"), each) for each in suggestions]
+    for question, guess in listed:
+        who = str(guess.get("agent") or "model")
+        yield str(question), who, guess.get("value"), _sure(guess.get("score"))
+
+
+TOOLS: dict[str, tuple[Callable[[Any], Iterator[Vote]], Callable[[Any], dict[str, Any]]]] = {
+    "Label Studio": (_label_studio_votes, _label_studio_cells),
+    "Argilla": (_argilla_votes, _argilla_cells),
+}

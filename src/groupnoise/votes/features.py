@@ -1,0 +1,145 @@
+"""What a classifier sees of each row: numeric columns, an embedding, or words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from groupnoise.core.arrays import FloatArray
+from groupnoise.core.checks import check_features
+from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io.columns import match_columns
+from groupnoise.io.feature_columns import features_of_table, is_id_name
+from groupnoise.io.sources import Report
+from groupnoise.io.tables import Table
+
+MAX_WORDS = 20_000
+"""Words and pairs of words that count at most, the most frequent ones."""
+TEXT_DIM = 100
+"""Directions that TF-IDF vectors are reduced to."""
+MIN_TEXT_WORDS = 3.0
+"""Mean number of words from which on a column is guessed to be text."""
+
+
+def row_features(
+    table: Table,
+    *,
+    features: str | Sequence[str] | None,
+    text: str | None,
+    embedding: Any,
+    taken: Collection[str],
+    report: Report,
+) -> FloatArray | None:
+    """Return one vector per row, or None where the table has nothing to learn from.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    features : str or list of str, optional
+        Numeric columns.
+    text : str, optional
+        A column of text, or several joined by commas; read by TF-IDF.
+    embedding : str, Path or array-like, optional
+        One vector per row: a `.npy` file or an array.
+    taken : collection of str
+        Columns that hold votes.
+    report : callable
+        Told of each guess.
+
+    Returns
+    -------
+    matrix : ndarray of shape (n_rows, n_features), or None
+        All that was named side by side; by default the numeric columns, else a column of text.
+    """
+    parts = []
+    if embedding is not None:
+        parts.append(_embedding(embedding, len(table)))
+    if features is not None:
+        parts.append(features_of_table(table, features, taken, report, None)[0])
+    if text is not None:
+        names = match_columns("text", text.split(","), table.frame.columns, table.origin)
+        parts.append(text_vectors(_texts(table, names), seed=0))
+    if parts:
+        return np.concatenate(parts, axis=1)
+    try:
+        return features_of_table(table, None, taken, report, None)[0]
+    except DataError:
+        pass  # no numeric column: text may do
+    names = _guess_text(table, taken)
+    if not names:
+        report("found no features and no text: labels come from the votes alone")
+        return None
+    report(f"took column {names[0]!r} as text")
+    return text_vectors(_texts(table, names), seed=0)
+
+
+def _guess_text(table: Table, taken: Collection[str]) -> list[str]:
+    """Return the column with the most words, if it has a few per row."""
+    n_words = {
+        name: cells.str.count_matches(r"\S+").fill_null(0).sum() / len(cells)
+        for name, cells in zip(table.frame.columns, table.frame, strict=True)
+        if cells.dtype == pl.String and name not in taken and not is_id_name(name)
+    }
+    most = max(n_words, key=lambda name: n_words[name], default=None)
+    return [most] if most is not None and n_words[most] >= MIN_TEXT_WORDS else []
+
+
+def _texts(table: Table, names: Sequence[str]) -> list[str]:
+    columns = [table.frame[name].cast(pl.String).fill_null("").to_list() for name in names]
+    return ["\n".join(cells) for cells in zip(*columns, strict=True)]
+
+
+def text_vectors(texts: Sequence[str], *, seed: int) -> FloatArray:
+    """Return TF-IDF of words and pairs of words, reduced to `TEXT_DIM` directions.
+
+    Labels play no part in it, so a row may be among those that it was learned from.
+    """
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.preprocessing import normalize
+
+    reader = TfidfVectorizer(
+        sublinear_tf=True,
+        ngram_range=(1, 2),
+        min_df=2 if len(texts) >= 50 else 1,
+        max_features=MAX_WORDS,
+        token_pattern=r"(?u)\b\w+\b",
+    )
+    try:
+        counts = reader.fit_transform(texts)
+    except ValueError:
+        raise DataError(
+            "the text holds no word that stands in two rows, so rows cannot be compared; give an "
+            "embedding (--embedding FILE.npy) or features."
+        ) from None
+    n_directions = min(TEXT_DIM, counts.shape[1] - 1, len(texts) - 1)
+    if n_directions < 2:
+        return np.asarray(counts.toarray())
+    reduced = TruncatedSVD(n_directions, random_state=seed).fit_transform(counts)
+    return np.asarray(normalize(reduced))
+
+
+def _embedding(source: Any, n_rows: int) -> FloatArray:
+    name = "embedding"
+    if isinstance(source, (str, Path)):
+        name = str(source)
+        if Path(source).suffix != ".npy":
+            raise ParameterError(f"an embedding is a .npy file of one vector per row; got {name}.")
+        try:
+            source = np.load(source, allow_pickle=False)
+        except FileNotFoundError:
+            raise DataError(f"{name} does not exist.") from None
+        except (OSError, ValueError) as error:
+            raise DataError(f"{name} cannot be read as an array ({error}).") from None
+    matrix = check_features(name, source)
+    if len(matrix) != n_rows:
+        raise DataError(
+            f"{name} holds {len(matrix)} vectors for {n_rows} rows; one per row is needed, in the "
+            "order of the rows."
+        )
+    return matrix

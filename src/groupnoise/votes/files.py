@@ -1,0 +1,359 @@
+"""Votes from tables: a column per annotator, one vote per line, or candidate labels."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
+from groupnoise.io.columns import match_columns
+from groupnoise.io.memberships import read_memberships
+from groupnoise.io.sources import Report, say_nothing
+from groupnoise.io.tables import Table, read_table
+from groupnoise.votes.ballots import Said, Votes, as_label
+from groupnoise.votes.exports import read_export
+
+ANNOTATOR_PREFIXES = ("annotator_", "ann_", "rater_", "vote_", "voter_", "coder_", "labeler_",
+                      "labeller_", "worker_", "llm_", "judge_")  # fmt: skip
+INDICATOR_PREFIXES = ("candidate_", "candidate:", "cand_")
+LONG_NAMES = {
+    "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
+                  "labeler", "labeller", "voter", "judge"),
+    "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "example", "example_id",
+            "id", "document", "doc_id"),
+    "label": ("label", "vote", "answer", "class", "category", "choice"),
+    "confidence": ("confidence", "certainty"),
+}  # fmt: skip
+CANDIDATE_NAMES = ("candidates", "candidate_labels", "labels", "label_set")
+SEPARATORS = ("|", ";")
+"""What is guessed to join several labels in a cell; commas and blanks stand inside labels too."""
+
+Entry = tuple[int, str, Said, float | None]
+
+
+@dataclass(frozen=True)
+class VotedRows:
+    """Rows and the votes on them.
+
+    Attributes
+    ----------
+    table : Table
+        One row per row that is voted on.
+    votes : Votes
+        The votes.
+    is_candidates : bool
+        Whether the votes are sets of candidate labels that are taken to hold the truth.
+    columns : tuple of str
+        The columns of `table` that hold votes.
+    """
+
+    table: Table
+    votes: Votes
+    is_candidates: bool
+    columns: tuple[str, ...]
+
+
+def read_votes(
+    source: Any,
+    *,
+    annotators: str | Sequence[str] | None = None,
+    candidates: str | Sequence[str] | None = None,
+    votes: Any = None,
+    row: str | None = None,
+    annotator: str | None = None,
+    label: str | None = None,
+    confidence: str | None = None,
+    labels: Sequence[str] | None = None,
+    label_separator: str | None = None,
+    report: Report | None = None,
+    **table_options: Any,
+) -> VotedRows:
+    """Read rows and the votes on them.
+
+    Parameters
+    ----------
+    source : str, Path, frame or list of dict
+        A table as `read_table` reads it, or a `.json` export of Label Studio or Argilla.
+    annotators : str or list of str, optional
+        The columns of the annotators, by names or patterns such as `ann_*`; an empty cell is no
+        vote. By default columns that share a prefix such as `annotator_` or `ann_`.
+    candidates : str or list of str, optional
+        A column of candidate labels, or a pattern of 0/1 columns, taken to hold the truth.
+    votes : str, Path or frame, optional
+        A second table with one vote per line; `source` then holds the rows alone.
+    row, annotator, label, confidence : str, optional
+        The columns of a table with one vote per line; guessed by their names. In an export,
+        `label` names the question.
+    labels : sequence of str, optional
+        All labels there are; a vote for another is refused. By default those that were said.
+    label_separator : str, optional
+        What joins several labels in a cell; by default "|" or ";" where cells hold it.
+    report : callable, optional
+        Told of each guess, one sentence at a time.
+    **table_options
+        Passed to `read_table`.
+
+    Returns
+    -------
+    voted : VotedRows
+        Rows in the order of the source.
+    """
+    tell = report or say_nothing
+    export = read_export(source, label)
+    if export is not None:
+        frame, entries, kind = export
+        tell(f"took the file as an export of {kind}")
+        table = Table(frame, "export", str(source)[:80], lambda at: f"{kind} task {at}")
+        return _voted(table, entries, labels, ())
+    table = read_table(source, report=tell, **table_options)
+    columns = table.frame.columns
+    if votes is not None:
+        entries = list(_from_second_table(table, votes, row, annotator, label, confidence,
+                                          label_separator, tell))  # fmt: skip
+        return _voted(table, entries, labels, ())
+    if annotators is None and candidates is None:
+        annotator = annotator or _named(columns, LONG_NAMES["annotator"])
+        if annotator is not None:
+            return _from_long(table, row, annotator, label, confidence, labels, label_separator,
+                              tell)  # fmt: skip
+        annotators = _guess_annotators(columns, tell)
+    if annotators is not None:
+        named = match_columns("annotators", annotators, columns, table.origin)
+        reader = _cell_reader([table.frame[name] for name in named], label_separator, tell)
+        entries = [
+            (at, name, said, None)
+            for name in named
+            for at, said in enumerate(reader(table.frame[name]))
+        ]
+        return _voted(table, entries, labels, named)
+    return _from_candidates(table, candidates, labels, label_separator, tell)
+
+
+def _voted(
+    table: Table, entries: Sequence[Entry], labels: Sequence[str] | None, columns: Sequence[str]
+) -> VotedRows:
+    people = list(dict.fromkeys(who for _, who, _, _ in entries))
+    votes = Votes.from_entries(
+        entries, len(table), class_names=labels, annotator_names=people, place=table.place
+    )
+    return VotedRows(table, votes, False, tuple(columns))
+
+
+def _from_candidates(
+    table: Table,
+    candidates: str | Sequence[str] | None,
+    labels: Sequence[str] | None,
+    separator: str | None,
+    report: Report,
+) -> VotedRows:
+    columns = table.frame.columns
+    if candidates is None:
+        found = [name for name in columns if name.lower().startswith(INDICATOR_PREFIXES)]
+        candidates = found if len(found) > 1 else _named(columns, CANDIDATE_NAMES)
+        if candidates is None:
+            raise MissingColumnError(
+                f"{table.origin} has neither annotators nor candidates; name the columns of the "
+                "votes with `annotators` (--annotators 'ann_*'), or one column of candidate "
+                f"labels with `candidates` (--candidates); it has {', '.join(columns[:12])}.",
+                "annotators",
+            )
+        named_as = candidates if isinstance(candidates, str) else f"{len(candidates)} columns"
+        report(f"took {named_as!r} as the candidate labels")
+    named = match_columns("candidates", candidates, columns, table.origin)
+    if len(named) > 1:
+        member, names = read_memberships(table, named, separator=separator, report=report)
+        entries: list[Entry] = [
+            (at, "candidates", [names[k] for k in np.flatnonzero(member[at])], None)
+            for at in range(len(table))
+        ]
+        labels = labels or names
+    else:
+        wide = (*SEPARATORS, ",")
+        reader = _cell_reader([table.frame[named[0]]], separator, report, wide)
+        said = reader(table.frame[named[0]])
+        entries = [(at, "candidates", cell, None) for at, cell in enumerate(said)]
+    return replace(_voted(table, entries, labels, named), is_candidates=True)
+
+
+def _from_long(
+    table: Table,
+    row: str | None,
+    annotator: str,
+    label: str | None,
+    confidence: str | None,
+    labels: Sequence[str] | None,
+    separator: str | None,
+    report: Report,
+) -> VotedRows:
+    """Gather a table of one vote per line; columns that differ inside a row are left out."""
+    parts = _long_columns(table, row, annotator, label, confidence, report)
+    frame = table.frame
+    ids = frame[parts["row"]].cast(pl.String).fill_null("")
+    first: dict[str, int] = {}
+    for line, name in enumerate(ids):
+        if not name:
+            raise DataError(f"{table.place(line)}: the cell of {parts['row']!r} is empty.")
+        first.setdefault(name, line)
+    number = {name: at for at, name in enumerate(first)}
+    entries = list(_long_entries(table, parts, separator, number.__getitem__, report))
+    lines = np.array(list(first.values()), dtype=np.int64)
+    rows = table.take(lines)
+    by_row = frame.group_by(parts["row"]).n_unique()
+    kept = [
+        name
+        for name in frame.columns
+        if name == parts["row"] or (name not in parts.values() and bool((by_row[name] == 1).all()))
+    ]
+    return _voted(replace(rows, frame=rows.frame.select(kept)), entries, labels, ())
+
+
+def _from_second_table(
+    table: Table,
+    source: Any,
+    row: str | None,
+    annotator: str | None,
+    label: str | None,
+    confidence: str | None,
+    separator: str | None,
+    report: Report,
+) -> Iterator[Entry]:
+    votes = read_table(source, report=report)
+    parts = _long_columns(votes, row, annotator, label, confidence, report)
+    key = parts["row"]
+    if key not in table.frame.columns:
+        raise MissingColumnError(
+            f"{table.origin} has no column {key!r}, by which {votes.origin} names its rows; "
+            "name the column that both have with `row` (--row).",
+            "row",
+        )
+    ids = table.frame[key].cast(pl.String).to_list()
+    number = {name: at for at, name in enumerate(ids)}
+    if len(number) < len(ids):
+        raise DataError(f"{table.origin}: column {key!r} names two rows alike; make ids unique.")
+
+    def find(name: str) -> int:
+        return number.get(name, -1)
+
+    yield from _long_entries(votes, parts, separator, find, report)
+
+
+def _long_entries(
+    table: Table,
+    parts: dict[str, str],
+    separator: str | None,
+    number: Callable[[str], int],
+    report: Report,
+) -> Iterator[Entry]:
+    frame = table.frame
+    ids = frame[parts["row"]].cast(pl.String).to_list()
+    people = frame[parts["annotator"]].cast(pl.String).fill_null("").to_list()
+    said = _cell_reader([frame[parts["label"]]], separator, report)(frame[parts["label"]])
+    sure: list[Any] = [None] * len(ids)
+    if "confidence" in parts:
+        sure = frame[parts["confidence"]].cast(pl.Float64, strict=False).to_list()
+    for line, name in enumerate(ids):
+        at = number(name)
+        if at < 0:
+            raise DataError(
+                f"{table.place(line)}: a vote on row {name!r}, which is not among the rows; "
+                "correct the id or drop the vote."
+            )
+        yield at, people[line] or "?", said[line], sure[line]
+
+
+def _long_columns(
+    table: Table,
+    row: str | None,
+    annotator: str | None,
+    label: str | None,
+    confidence: str | None,
+    report: Report,
+) -> dict[str, str]:
+    given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
+    columns = table.frame.columns
+    parts: dict[str, str] = {}
+    for part, name in given.items():
+        if name is not None:
+            parts[part] = match_columns(part, name, columns, table.origin)[0]
+            continue
+        free = [column for column in columns if column not in parts.values()]
+        found = _named(free, LONG_NAMES[part])
+        if found is not None:
+            parts[part] = found
+            report(f"took column {found!r} as the {part} of a vote")
+        elif part != "confidence":
+            raise MissingColumnError(
+                f"{table.origin} has no column that looks like the {part} of a vote; name it with "
+                f"`{part}` (--{part}); it has {', '.join(columns[:12])}.",
+                part,
+            )
+    return parts
+
+
+def _guess_annotators(columns: Sequence[str], report: Report) -> list[str] | None:
+    for prefix in ANNOTATOR_PREFIXES:
+        found = [name for name in columns if name.lower().startswith(prefix)]
+        if len(found) > 1:
+            report(f"took the {len(found)} columns {prefix}* as annotators")
+            return found
+    return None
+
+
+def _named(columns: Sequence[str], names: Sequence[str]) -> str | None:
+    lower = {name.strip().lower(): name for name in reversed(columns)}
+    return next((lower[name] for name in names if name in lower), None)
+
+
+def _cell_reader(
+    cells: Sequence[pl.Series],
+    separator: str | None,
+    report: Report,
+    guesses: Sequence[str] = SEPARATORS,
+) -> Callable[[pl.Series], list[Said]]:
+    """Return what reads a column of votes, once the separator of labels is known."""
+    texts = [each for each in cells if each.dtype == pl.String]
+    if separator is None:
+        for guess in guesses:
+            plain = [each.filter(~each.str.contains(r"^\s*[\[{(]")) for each in texts]
+            if any(bool(each.str.contains(guess, literal=True).any()) for each in plain):
+                report(f"split the labels of a cell at {guess!r}")
+                separator = guess
+                break
+    if separator == "":
+        raise ParameterError("label_separator must not be empty.")
+
+    def read(column: pl.Series) -> list[Said]:
+        return [parse_vote(cell, separator) for cell in column.to_list()]
+
+    return read
+
+
+def parse_vote(cell: Any, separator: str | None = None) -> Said:
+    """Return what a cell says: a label, several, weights by label, or None for nothing.
+
+    >>> parse_vote('{"a": 0.7, "b": 0.3}'), parse_vote("['a', 'b']"), parse_vote("a; b", ";")
+    ({'a': 0.7, 'b': 0.3}, ['a', 'b'], ['a', 'b'])
+    """
+    if isinstance(cell, dict):  # of a struct column, where labels not named are null
+        return {label: weight for label, weight in cell.items() if weight}
+    if not isinstance(cell, str):
+        return None if cell is None else (cell if isinstance(cell, (list, tuple)) else
+                                          as_label(cell))  # fmt: skip
+    text = cell.strip()
+    if text[:1] in ("[", "{", "("):
+        for parse in (json.loads, ast.literal_eval):  # neither runs code
+            try:
+                value = parse(text)
+            except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+                continue
+            if isinstance(value, (list, tuple, set, dict)):
+                return list(value) if isinstance(value, set) else value
+    if separator is not None and separator in text:
+        return [part.strip() for part in text.split(separator) if part.strip()]
+    return text or None

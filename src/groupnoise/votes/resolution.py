@@ -1,0 +1,337 @@
+"""resolve: votes or candidate labels in, one label per row out, with an order to look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.checks import check_count
+from groupnoise.io.sources import Guesses, Report
+from groupnoise.votes.agreement import krippendorff_alpha
+from groupnoise.votes.ballots import Votes
+from groupnoise.votes.crowd import Belief, Fit, believe, max_matching
+from groupnoise.votes.dawid_skene import Reliability
+from groupnoise.votes.features import row_features
+from groupnoise.votes.files import VotedRows, read_votes
+
+ANSWERS = ("label", "probability", "second", "margin", "agreement", "why", "look")
+"""The columns that `resolve` adds."""
+RENAMED = "input_"
+"""Put before a column of the input that is called as one of the answers."""
+STUCK_VOTES = 10
+"""Votes from which on somebody who only ever said one label is pointed out."""
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """One label per row, how sure it is, and which rows to look at first.
+
+    Attributes
+    ----------
+    rows : polars.DataFrame
+        The input.
+    columns : dict of str to list
+        The answers: label, probability, second choice, margin, agreement, why, look.
+    votes : Votes
+        What was said.
+    probabilities : ndarray of shape (n_rows, n_classes)
+        P(label | all evidence); `votes.class_names` are its columns. NaN in rows about which
+        there is no evidence.
+    belief : Belief
+        The parts: annotators, classifier out of fold, temperature.
+    reliability : Reliability, optional
+        Each annotator's confusion with intervals; None for candidate labels.
+    alpha : float
+        Krippendorff's alpha; NaN where no row has two votes.
+    notes : list of str
+        Guesses that were made, and what a reader of the answers must know.
+    """
+
+    rows: Any
+    columns: dict[str, list[Any]]
+    votes: Votes
+    probabilities: FloatArray
+    belief: Belief
+    reliability: Reliability | None
+    alpha: float
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def candidate_weights(self) -> FloatArray:
+        """P(label) at every label that was named, 0 elsewhere, for `fit(candidate_weights=)`."""
+        named = self.votes.candidates()
+        return np.asarray(np.where(named, np.maximum(self.probabilities, 1e-3), 0.0))
+
+    @property
+    def order(self) -> IntArray:
+        """Rows in the order to look at them, shape (n_rows,)."""
+        return np.argsort(np.asarray(self.columns["look"]), kind="stable")
+
+    def to_columns(self, *, sort: bool = False) -> dict[str, list[Any]]:
+        """Return every column of the input, then the answers.
+
+        Parameters
+        ----------
+        sort : bool, default=False
+            Whether rows come in the order to look at them instead of that of the input.
+
+        Returns
+        -------
+        columns : dict of str to list
+            An input column called as an answer is renamed to begin with `input_`.
+        """
+        merged = {
+            (f"{RENAMED}{name}" if name in self.columns else name): self.rows[name].to_list()
+            for name in self.rows.columns
+        }
+        merged |= self.columns
+        if not sort:
+            return merged
+        order = self.order.tolist()
+        return {name: [cells[row] for row in order] for name, cells in merged.items()}
+
+    def to_frame(self, *, sort: bool = False) -> Any:
+        """Return the input and the answers as a polars frame.
+
+        Parameters
+        ----------
+        sort : bool, default=False
+            Whether rows come in the order to look at them.
+
+        Returns
+        -------
+        frame : polars.DataFrame
+            Use `.to_pandas()` for pandas.
+        """
+        import polars as pl
+
+        return pl.DataFrame(self.to_columns(sort=sort), strict=False)
+
+    def save(self, path: str | Path, *, sort: bool = False) -> None:
+        """Write input and answers as .csv, .jsonl, .parquet or .xlsx.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; its suffix says the format.
+        sort : bool, default=False
+            Whether rows come in the order to look at them.
+        """
+        from groupnoise.io.answer_files import write_columns
+
+        write_columns(Path(path), self.to_columns(sort=sort))
+
+
+def resolve(
+    source: Any,
+    *,
+    annotators: str | Sequence[str] | None = None,
+    candidates: str | Sequence[str] | None = None,
+    votes: Any = None,
+    row: str | None = None,
+    annotator: str | None = None,
+    label: str | None = None,
+    confidence: str | None = None,
+    labels: Sequence[str] | None = None,
+    label_separator: str | None = None,
+    features: str | Sequence[str] | None = None,
+    text: str | None = None,
+    embedding: Any = None,
+    n_folds: int = 5,
+    n_rounds: int = 2,
+    n_members: int = 1,
+    fit: Fit | None = None,
+    random_state: int = 0,
+    report: Report | None = None,
+    **table_options: Any,
+) -> Resolution:
+    """Give every row one label from what annotators said and from what similar rows are.
+
+    The reliability of annotators and a classifier are learned from each other. What the classifier
+    says of a row comes from a model that did not see it, so no row judges itself.
+
+    Parameters
+    ----------
+    source : str, Path, frame or list of dict
+        Rows with votes or candidate labels: a table, or an export of Label Studio or Argilla.
+    annotators : str or list of str, optional
+        Columns of the annotators, by names or patterns such as `ann_*`.
+    candidates : str or list of str, optional
+        A column of candidate labels, or a pattern of 0/1 columns, taken to hold the truth.
+    votes : str, Path or frame, optional
+        A second table with one vote per line.
+    row, annotator, label, confidence : str, optional
+        Columns of a table with one vote per line.
+    labels : sequence of str, optional
+        All labels there are; by default those that were said.
+    label_separator : str, optional
+        What joins several labels in a cell.
+    features : str or list of str, optional
+        Numeric columns to learn from; by default all that are neither ids nor row numbers.
+    text : str, optional
+        A column of text, read by TF-IDF; by default the column with the most words where there
+        are no numeric ones.
+    embedding : str, Path or array-like, optional
+        One vector per row: a `.npy` file or an array.
+    n_folds : int, default=5
+        Parts of the rows; each is answered by a model trained on the others.
+    n_rounds : int, default=2
+        How often annotators and classifier are learned from each other.
+    n_members : int, default=1
+        Classifiers that are averaged in each fold.
+    fit : callable, optional
+        Trains another classifier: `fit(X, candidates, weights)` returns what has `predict_proba`.
+    random_state : int, default=0
+        Decides folds and initial weights.
+    report : callable, optional
+        Told of each guess, one sentence at a time.
+    **table_options
+        Passed to `read_table`.
+
+    Returns
+    -------
+    resolution : Resolution
+        Labels, probabilities, and the order to look at rows.
+    """
+    check_count("n_folds", n_folds, least=2)
+    check_count("n_rounds", n_rounds)
+    check_count("n_members", n_members)
+    notes = Guesses(report)
+    voted = read_votes(
+        source, annotators=annotators, candidates=candidates, votes=votes, row=row,
+        annotator=annotator, label=label, confidence=confidence, labels=labels,
+        label_separator=label_separator, report=notes, **table_options,
+    )  # fmt: skip
+    for sentence in what_stands_out(voted):
+        notes(sentence)
+    matrix = row_features(
+        voted.table, features=features, text=text, embedding=embedding,
+        taken=_not_features(voted), report=notes,
+    )  # fmt: skip
+    belief = believe(
+        voted.votes,
+        matrix,
+        is_candidates=voted.is_candidates,
+        n_folds=n_folds,
+        n_rounds=n_rounds,
+        fit=fit or max_matching(random_state, n_members=n_members),
+        seed=random_state,
+    )
+    return resolution_of(voted, belief, notes.sentences)
+
+
+def resolution_of(voted: VotedRows, belief: Belief, notes: Sequence[str] = ()) -> Resolution:
+    """Return the answers about rows of which something is believed."""
+    votes = voted.votes
+    probabilities = belief.probabilities.copy()
+    is_known = (votes.counts > 0) | (belief.predicted is not None)
+    reliability = None if belief.model is None else belief.model.reliability(votes)
+    columns = _answers(voted, belief, probabilities, is_known)
+    probabilities[~is_known] = np.nan
+    return Resolution(
+        voted.table.frame,
+        columns,
+        votes,
+        probabilities,
+        belief,
+        reliability,
+        krippendorff_alpha(votes),
+        list(notes),
+    )
+
+
+def _not_features(voted: VotedRows) -> set[str]:
+    """Return columns that hold votes, or the truth, which no model may see."""
+    names = voted.table.frame.columns
+    return {*voted.columns, *(name for name in names if name.lower() in ("truth", "true_label"))}
+
+
+def what_stands_out(voted: VotedRows) -> list[str]:
+    """Say what a person should know of the votes before trusting anything learned from them."""
+    votes, said = voted.votes, []
+    shares = votes.shares()
+    is_voted = votes.counts > 0
+    if not is_voted.all():
+        first = int(np.flatnonzero(~is_voted)[0])
+        said.append(
+            f"{int((~is_voted).sum())} rows have no vote, the first at {voted.table.place(first)}; "
+            "they are answered from their features alone where there are any, and marked"
+        )
+    if voted.is_candidates:
+        if (votes.candidates().sum(axis=1) <= 1).all():
+            said.append("every row has one candidate: nothing to resolve")
+        return said
+    if ((shares > 0).sum(axis=1) <= 1).all() and (votes.counts > 1).any():
+        said.append("all rows are unanimous: nothing to resolve; look for labels that are wrong "
+                    "all the same with `groupnoise audit`")  # fmt: skip
+    for number, name in enumerate(votes.annotator_names):
+        mine = votes.weights[votes.annotators == number]
+        if len(mine) >= STUCK_VOTES and (mine == mine[0]).all() and votes.n_classes > 1:
+            always = votes.class_names[int(mine[0].argmax())]
+            said.append(
+                f"annotator {name!r} said {always!r} in all of {len(mine)} votes, which tells "
+                "nothing about the rows"
+            )
+    return said
+
+
+def _answers(
+    voted: VotedRows, belief: Belief, probabilities: FloatArray, is_known: Any
+) -> dict[str, list[Any]]:
+    votes, names = voted.votes, voted.votes.class_names
+    ranking = np.argsort(-probabilities, axis=1, kind="stable")
+    rows = np.arange(votes.n_rows)
+    best = ranking[:, 0]
+    second = ranking[:, 1] if votes.n_classes > 1 else best
+    top, next_best = probabilities[rows, best], probabilities[rows, second]
+    # What nothing is known about comes first, then the least sure.
+    order = np.lexsort((top - next_best, np.where(is_known, top, -1.0)))
+    look = np.empty(votes.n_rows, dtype=np.int64)
+    look[order] = np.arange(1, votes.n_rows + 1)
+    shares = votes.shares()
+    why = _reasons(voted, belief)
+    known = is_known.tolist()
+    has_second = votes.n_classes > 1
+
+    def where_known(cells: Sequence[Any]) -> list[Any]:
+        return [cell if known[row] else None for row, cell in enumerate(cells)]
+
+    return {
+        "label": where_known([names[k] for k in best]),
+        "probability": where_known(np.round(top, 6).tolist()),
+        "second": where_known([names[k] if has_second else None for k in second]),
+        "margin": where_known(np.round(top - next_best if has_second else top, 6).tolist()),
+        "agreement": [
+            round(float(shares[row, best[row]]), 6) if votes.counts[row] else None for row in rows
+        ],
+        "why": why,
+        "look": look.tolist(),
+    }
+
+
+def _reasons(voted: VotedRows, belief: Belief) -> list[str]:
+    """Say of each row who named which label, and what rows like it are."""
+    votes = voted.votes
+    by_row: list[dict[str, list[str]]] = [{} for _ in range(votes.n_rows)]
+    for row, who, weights in zip(votes.rows, votes.annotators, votes.weights, strict=True):
+        named = [votes.class_names[k] for k in np.flatnonzero(weights >= weights.max() / 2)]
+        by_row[row].setdefault(" or ".join(named), []).append(votes.annotator_names[who])
+    reasons = []
+    for row, said in enumerate(by_row):
+        parts = [
+            label if voted.is_candidates else f"{label}: {', '.join(people)}"
+            for label, people in sorted(said.items(), key=lambda each: -len(each[1]))
+        ]
+        if not parts:
+            parts.append("no vote")
+        if belief.predicted is not None:
+            likely = int(belief.predicted[row].argmax())
+            share = float(belief.predicted[row, likely])
+            parts.append(f"rows like it: {votes.class_names[likely]} ({share:.2f})")
+        reasons.append("; ".join(parts))
+    return reasons

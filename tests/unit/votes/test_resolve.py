@@ -1,0 +1,304 @@
+"""One label per row from votes, candidates, text and exports."""
+
+import csv
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from groupnoise.exceptions import DataError, MissingColumnError
+from groupnoise.votes import read_votes, resolve
+from groupnoise.votes.files import parse_vote
+
+ANSWERS = ["label", "probability", "second", "margin", "agreement", "why", "look"]
+
+
+def nearest_mean(rows, named, weights):
+    """A classifier that is learned at once: the weighted mean of each class."""
+    share = weights / weights.sum(axis=1, keepdims=True)
+    means = (share.T @ rows) / np.maximum(share.sum(axis=0)[:, None], 1e-9)
+
+    class Means:
+        def predict_proba(self, held):
+            distances = ((held[:, None, :] - means[None]) ** 2).sum(axis=2)
+            likely = np.exp(-(distances - distances.min(axis=1, keepdims=True)))
+            return likely / likely.sum(axis=1, keepdims=True)
+
+    return Means()
+
+
+def voted_frame(n_rows=240, skills=(0.9, 0.65, 0.6), seed=0):
+    generator = np.random.default_rng(seed)
+    truth = generator.integers(3, size=n_rows)
+    words = np.array(["cat", "dog", "eel"])
+    frame = {"row_id": np.arange(n_rows) + 7000}
+    centres = np.array([[3.0, 0], [0, 3.0], [-3.0, -3.0]])
+    points = centres[truth] + generator.normal(size=(n_rows, 2))
+    frame |= {"x": points[:, 0], "y": points[:, 1]}
+    for who, skill in enumerate(skills):
+        wrong = (truth + generator.integers(1, 3, size=n_rows)) % 3
+        said = words[np.where(generator.random(n_rows) < skill, truth, wrong)].astype(object)
+        said[generator.random(n_rows) < 0.3] = None
+        frame[f"ann_{who}"] = said
+    return pd.DataFrame(frame), words[truth]
+
+
+def accuracy(resolution, truth):
+    return np.mean(np.array(resolution.columns["label"]) == truth)
+
+
+def test_votes_and_features_beat_the_majority_and_votes_alone():
+    frame, truth = voted_frame()
+    both = resolve(frame, annotators="ann_*", fit=nearest_mean)
+    alone = resolve(frame.drop(columns=["x", "y"]), annotators="ann_*")
+    majority = np.array(both.votes.class_names)[both.votes.totals().argmax(axis=1)]
+    assert accuracy(both, truth) > max(accuracy(alone, truth), np.mean(majority == truth)) + 0.1
+    assert accuracy(both, truth) > 0.93
+    assert both.belief.predicted is not None
+    assert alone.belief.predicted is None
+
+
+def test_max_matching_is_the_classifier_of_its_own_accord():
+    frame, truth = voted_frame(n_rows=90)
+    found = resolve(frame, n_rounds=1, n_folds=2)
+    assert "took the 3 columns ann_* as annotators" in found.notes
+    assert accuracy(found, truth) > 0.85
+
+
+def test_probabilities_are_about_as_often_right_as_they_say():
+    frame, truth = voted_frame(n_rows=600)
+    found = resolve(frame, fit=nearest_mean)
+    assert np.mean(found.columns["probability"]) == pytest.approx(accuracy(found, truth), abs=0.04)
+
+
+def test_the_first_to_look_at_are_wrong_more_often():
+    frame, truth = voted_frame(n_rows=600, skills=(0.7, 0.6))
+    found = resolve(frame, fit=nearest_mean)
+    is_wrong = np.array(found.columns["label"]) != truth
+    first = found.order[:60]
+    assert is_wrong[first].mean() > 3 * is_wrong.mean()
+    assert sorted(found.columns["look"]) == list(range(1, 601))
+
+
+def test_every_input_column_is_kept_and_called_names_are_renamed():
+    frame, _ = voted_frame(n_rows=30)
+    frame["label"] = "mine"
+    columns = resolve(frame, annotators="ann_*", fit=nearest_mean).to_columns(sort=True)
+    kept = ["row_id", "x", "y", "ann_0", "ann_1", "ann_2", "input_label"]
+    assert list(columns) == [*kept, *ANSWERS]
+    assert columns["look"] == list(range(1, 31))
+    assert set(columns["input_label"]) == {"mine"}
+
+
+def test_rows_without_votes_are_predicted_and_marked():
+    frame, truth = voted_frame()
+    frame.loc[:9, ["ann_0", "ann_1", "ann_2"]] = None
+    found = resolve(frame, fit=nearest_mean)
+    assert np.mean(np.array(found.columns["label"][:10]) == truth[:10]) > 0.7
+    assert all(why.startswith("no vote; rows like it") for why in found.columns["why"][:10])
+    assert found.columns["agreement"][:10] == [None] * 10
+    assert any("rows have no vote, the first at row 0" in note for note in found.notes)
+
+
+def test_a_row_about_which_nothing_is_known_has_no_label_and_comes_first():
+    frame = pd.DataFrame({"ann_1": ["x", "y", None, "x"], "ann_2": ["x", "y", None, "y"]})
+    found = resolve(frame)
+    assert found.columns["label"][2] is None
+    assert found.columns["look"][2] == 1
+    assert "found no features and no text: labels come from the votes alone" in found.notes
+
+
+def test_unanimous_rows_and_an_annotator_of_one_label_are_pointed_out():
+    frame = pd.DataFrame({"ann_1": ["x"] * 12 + ["y"] * 3, "ann_2": ["x"] * 12 + ["y"] * 3})
+    assert any("nothing to resolve" in note for note in resolve(frame).notes)
+    frame["ann_2"] = "x"
+    said = resolve(frame).notes
+    assert any("annotator 'ann_2' said 'x' in all of 15 votes" in note for note in said)
+
+
+def test_candidate_columns_become_one_label_each():
+    frame, truth = voted_frame()
+    generator = np.random.default_rng(1)
+    others = generator.choice(["cat", "dog", "eel"], size=len(truth))
+    frame = frame[["row_id", "x", "y"]].assign(
+        candidates=[json.dumps(sorted({a, b})) for a, b in zip(truth, others, strict=True)]
+    )
+    found = resolve(frame, fit=nearest_mean)
+    assert accuracy(found, truth) > 0.9
+    named = found.votes.candidates()
+    chosen = [found.votes.class_names.index(label) for label in found.columns["label"]]
+    assert named[np.arange(len(named)), chosen].all()
+    assert found.reliability is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("a", "a"),
+        ('["a", "b"]', ["a", "b"]),
+        ("{'a': 1, 'b': 3}", {"a": 1, "b": 3}),
+        ("a and b", ["a", "b"]),
+        ("[not closed", "[not closed"),
+        ("  ", None),
+        (None, None),
+        (3.0, "3"),
+    ],
+)
+def test_a_cell_holds_a_label_several_or_weights(cell, said):
+    assert parse_vote(cell, " and ") == said
+
+
+def test_one_vote_per_line_becomes_one_row_per_row():
+    lines = pd.DataFrame(
+        {
+            "task_id": ["t1", "t1", "t2", "t2"],
+            "annotator": ["ann", "bob", "ann", "bob"],
+            "label": ["x", "x", "y", "x"],
+            "confidence": [0.9, 1.0, 0.8, 0.5],
+            "text": ["one", "one", "two", "two"],
+        }
+    )
+    voted = read_votes(lines)
+    assert voted.table.frame.columns == ["task_id", "text"]
+    assert voted.votes.annotator_names == ["ann", "bob"]
+    np.testing.assert_allclose(voted.votes.weights[0], [0.95, 0.05])
+
+
+def test_votes_of_a_second_table_find_their_rows_by_id():
+    rows = pd.DataFrame({"doc_id": ["a", "b", "c"], "size": [1.0, 2.5, 3.1]})
+    votes = pd.DataFrame({"doc_id": ["c", "a"], "rater": ["r", "r"], "label": ["x", "y"]})
+    voted = read_votes(rows, votes=votes)
+    assert voted.votes.counts.tolist() == [1, 0, 1]
+    votes.loc[0, "doc_id"] = "zz"
+    with pytest.raises(DataError, match="a vote on row 'zz', which is not among the rows"):
+        read_votes(rows, votes=votes)
+
+
+LABEL_STUDIO = [
+    {
+        "id": 5,
+        "data": {"text": "fine work"},
+        "annotations": [
+            {
+                "completed_by": {"id": 1, "email": "ann@x"},
+                "result": [{"from_name": "tone", "value": {"choices": ["good"]}}],
+            },
+            {"completed_by": 2, "was_cancelled": True, "result": []},
+        ],
+        "predictions": [
+            {
+                "model_version": "llm",
+                "score": 0.8,
+                "result": [{"from_name": "tone", "value": {"choices": ["good", "bad"]}}],
+            }
+        ],
+    },
+    {"id": 6, "data": {"text": "poor work"}, "annotations": []},
+]
+ARGILLA = [
+    {
+        "id": "r1",
+        "fields": {"text": "fine work"},
+        "responses": {"tone": [{"value": "good", "user_id": "u1"}]},
+        "suggestions": {"tone": {"value": "bad", "score": 0.7, "agent": "llm"}},
+    }
+]
+OLDER_ARGILLA = [
+    {
+        "id": "r1",
+        "fields": {"text": "fine work"},
+        "responses": [{"user_id": "u1", "values": {"tone": {"value": "good"}}}],
+        "suggestions": [{"question_name": "tone", "value": "bad", "score": 0.7, "agent": "llm"}],
+    }
+]
+
+
+@pytest.mark.parametrize("records", [LABEL_STUDIO, ARGILLA, OLDER_ARGILLA])
+def test_exports_of_annotation_tools_are_read(records, tmp_path):
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(records))
+    voted = read_votes(path)
+    assert voted.votes.class_names == ["bad", "good"]
+    assert voted.votes.annotator_names[-1] == "llm"
+    assert voted.table.frame["text"][0] == "fine work"
+    with pytest.raises(DataError, match="no answer to 'size'; it has tone"):
+        read_votes(path, label="size")
+
+
+def test_other_json_is_refused_in_one_sentence(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('[{"a": 1}]')
+    with pytest.raises(DataError, match="no export of Label Studio"):
+        read_votes(path)
+    path.write_text('[{"annotations": [3]}]')
+    with pytest.raises(DataError, match="task 0: its answers are not laid out as Label Studio"):
+        read_votes(path)
+
+
+def test_text_without_an_embedding_works():
+    generator = np.random.default_rng(0)
+    words = {
+        "sport": ["goal", "match", "team", "ball"],
+        "money": ["bank", "price", "share", "market"],
+    }
+    truth = generator.choice(list(words), size=120)
+    frame = pd.DataFrame({
+        "text": [" ".join(generator.choice([*words[t], "the", "a"], size=8)) for t in truth],
+        "ann_1": [t if generator.random() < 0.7 else "sport" for t in truth],
+        "ann_2": [t if generator.random() < 0.7 else "money" for t in truth],
+    })  # fmt: skip
+    found = resolve(frame, fit=nearest_mean)
+    assert "took column 'text' as text" in found.notes
+    assert accuracy(found, truth) > 0.95
+
+
+def test_embeddings_need_one_vector_per_row(tmp_path):
+    frame, truth = voted_frame()
+    np.save(tmp_path / "e.npy", frame[["x", "y"]].to_numpy())
+    found = resolve(frame[["ann_0", "ann_1"]], embedding=tmp_path / "e.npy", fit=nearest_mean)
+    assert accuracy(found, truth) > 0.9
+    with pytest.raises(DataError, match="holds 3 vectors for 240 rows"):
+        resolve(frame, embedding=np.zeros((3, 2)))
+
+
+def test_a_label_outside_the_list_is_named_with_its_row():
+    frame = pd.DataFrame({"ann_1": ["x", "y"], "ann_2": ["x", "q"]})
+    with pytest.raises(DataError, match="row 1: 'ann_2' voted for 'q', which is not one of the 2"):
+        resolve(frame, labels=["x", "y"])
+
+
+def test_a_table_without_votes_says_what_to_name():
+    with pytest.raises(MissingColumnError, match="--annotators 'ann_\\*'"):
+        resolve(pd.DataFrame({"a": [1.0, 2.0]}))
+
+
+def test_the_command_writes_every_format_and_keeps_rows_in_order(groupnoise, tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    frame, _ = voted_frame(n_rows=12)
+    frame["note"] = "=1+1"
+    frame.to_csv(tmp_path / "votes.csv", index=False)
+    words = ("resolve", "votes.csv", "--annotators", "ann_*", "--features", "x,y")
+    for name in ("out.csv", "out.jsonl", "out.parquet", "out.xlsx"):
+        code, said, err = groupnoise(*words, "-o", name, "--reliability", "who.json")
+        assert code == 0, err
+    assert "12 rows written" in said
+    assert "Krippendorff's alpha" in said
+    with open(tmp_path / "out.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["row_id"] for row in rows] == [str(7000 + n) for n in range(12)]
+    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])["label"]
+    assert pd.read_parquet(tmp_path / "out.parquet").columns[-1] == "look"
+    sheet = openpyxl.load_workbook(tmp_path / "out.xlsx").active
+    cells = {cell.value: sheet.cell(2, cell.column) for cell in sheet[1]}
+    assert (cells["note"].value, cells["note"].data_type) == ("=1+1", "s")
+    assert len(json.loads((tmp_path / "who.json").read_text())) == 3
+
+
+def test_the_command_refuses_bad_input_in_one_sentence(groupnoise, tmp_path):
+    (tmp_path / "votes.csv").write_text("id,ann_1,ann_2\n1,x,y\n2,x,zz\n")
+    code, _, err = groupnoise("resolve", "votes.csv", "-o", "o.csv", "--labels", "x,y")
+    assert code == 2
+    assert "votes.csv, line 3: 'ann_2' voted for 'zz'" in err
+    assert groupnoise("resolve", "votes.csv", "-o", "o.pdf")[0] == 2
+    assert groupnoise("resolve", "votes.csv", "-o", "votes.csv")[0] == 2
