@@ -8,34 +8,37 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from groupnoise.clicks.evidence import (
-    Evidence,
-    EvidenceModel,
-    EvidencePlan,
-    joined,
-    train_evidence,
+from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
+from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
+from groupnoise.clicks.held_out import (
+    GAIN_CUT,
+    MAX_SCORES,
+    MIN_HELD_OUT,
+    evidence_gains,
+    evidence_scores,
+    gains,
+    gains_by_block,
+    hold_out_last,
 )
 from groupnoise.clicks.history_windows import sliding_windows
 from groupnoise.clicks.linear_evidence import LinearEvidence, following, together
 from groupnoise.clicks.spectral import spectral_start
-from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback
+from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.halving import successive_halving
 from groupnoise.decisions.portfolio import Option, narrow
 from groupnoise.decisions.record import Decisions
 
-MAX_HELD_OUT = 2000
-MIN_HELD_OUT = 20
-GAIN_CUT = 20
 CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"
 SPECTRAL_WINDOW = 5
 SPECTRAL_RATE = 0.3
 RIDGES = (30.0, 100.0, 300.0, 1000.0)
 RATES = (0.0, 0.05, 0.3)
-LINEAR_WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+LINEAR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""In units that give linear and learned scores the same standard deviation."""
+MIN_LEAD = 0.5
+"""Standard errors by which linear evidence must be ahead to be added."""
 DENSE_CLICKS_PER_ITEM = 50
-MAX_SCORES = 1 << 25
-"""Held-out scores kept at once, for each part of the evidence."""
 MIN_HISTORY, MAX_HISTORY = 20, 200
 LARGE_LOG = 300_000
 """Targets beyond which a batch is larger, passes are fewer and options are tried on a sample."""
@@ -60,98 +63,6 @@ class Decided(NamedTuple):
     evidence: Evidence
     decisions: Decisions
     records: list[dict[str, Any]]
-
-
-class HeldOut(NamedTuple):
-    """Histories of which some have lost their last click.
-
-    Attributes
-    ----------
-    training : Groups
-        All histories, less the held-out clicks.
-    asked : Groups
-        The histories that lost one, with it as target.
-    """
-
-    training: Groups
-    asked: Groups
-
-
-def hold_out_last(
-    histories: Groups, generator: np.random.Generator, max_users: int = MAX_HELD_OUT
-) -> HeldOut | None:
-    """Hold out the last click of some histories of at least three.
-
-    Parameters
-    ----------
-    histories : Groups
-        Item indices in time order.
-    generator : numpy Generator
-        Decides whose clicks are held out.
-    max_users : int, default=2000
-        The most clicks to hold out.
-
-    Returns
-    -------
-    HeldOut or None
-        None where fewer than 20 histories have three clicks.
-    """
-    eligible = np.flatnonzero(histories.sizes >= 3)
-    if len(eligible) < MIN_HELD_OUT:
-        return None
-    rows = np.sort(generator.permutation(eligible)[:max_users])
-    last = histories.offsets[rows + 1] - 1
-    sizes = histories.sizes
-    sizes[rows] -= 1
-    objects = np.asarray(histories.objects)
-    training = Groups(np.delete(objects, last), np.concatenate([[0], np.cumsum(sizes)]))
-    asked = training.subset(rows)
-    return HeldOut(training, Groups(asked.objects, asked.offsets, objects[last]))
-
-
-def gains(scores: FloatArray, asked: Groups) -> FloatArray:
-    """Return the discounted gain of each target among the items its history does not hold.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_histories, n_items)
-        Overwritten.
-    asked : Groups
-        The histories, with targets.
-
-    Returns
-    -------
-    ndarray of shape (n_histories,)
-        1 / log2(1 + rank) down to rank 20, 0 below; of equal scores half are ahead.
-    """
-    rows = np.arange(len(asked))
-    targets = np.asarray(asked.targets)
-    wanted = scores[rows, targets].copy()
-    scores[asked.group_of_object, asked.objects] = -np.inf
-    scores[rows, targets] = -np.inf
-    ahead = (scores > wanted[:, None]).sum(axis=1) + 0.5 * (scores == wanted[:, None]).sum(axis=1)
-    return np.where(ahead < GAIN_CUT, 1.0 / np.log2(ahead + 2.0), 0.0)
-
-
-def evidence_scores(evidence: Evidence, histories: Groups) -> FloatArray:
-    """Return the added evidence for every item after each history, before the softmax.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        What is added.
-    histories : Groups
-        Item indices in time order.
-
-    Returns
-    -------
-    float32 ndarray of shape (n_histories, n_items)
-    """
-    clicks = np.asarray(histories.objects, dtype=np.int64)
-    mixture = evidence.rule().mixture(
-        lambda items: evidence.objects[items], clicks, histories.offsets
-    )
-    return np.asarray(mixture.queries @ evidence.targets.T + evidence.bias)
 
 
 def portfolio(histories: Groups, n_items: int) -> list[Option]:
@@ -329,14 +240,16 @@ def choose_linear(
         assert found is not None
         alone[name], ridge, rate, own = found
         unit = spread / max(float(own.std()), 1e-12)
-        linear[name] = (0.0, ridge, rate)
-        taken = 0.0
-        for weight in LINEAR_WEIGHTS[1:]:
-            gained = gains(scores + weight * unit * own, asked)
-            if gained.mean() > best.mean():
-                best, taken = gained, weight * unit
+        tried = {
+            weight * unit: gains(scores + weight * unit * own, asked) for weight in LINEAR_WEIGHTS
+        }
+        taken = max(tried, key=lambda weight: float(tried[weight].mean()))
+        lead = tried[taken] - best
+        if lead.mean() <= MIN_LEAD * lead.std() / np.sqrt(len(lead)):
+            taken = 0.0
+        else:
+            best, scores = tried[taken], scores + taken * own
         linear[name] = (float(taken), ridge, rate)
-        scores = scores + taken * own
     return linear, best, alone
 
 
@@ -409,7 +322,7 @@ def decide_evidence(
                 share=float(share),
                 on_epoch=_named(on_epoch, option.name),
             )
-            return _gains_of(models[option.name], held.asked)
+            return evidence_gains(models[option.name], held.asked)
 
         search = successive_halving(
             options,
@@ -419,9 +332,9 @@ def decide_evidence(
         )
         chosen, trials, seconds = search.ranking[0], tuple(search.trials), search.seconds
         counts = np.bincount(held.training.objects, minlength=n_items).astype(np.float32)
-        popular = _blockwise(lambda part: np.tile(counts, (len(part), 1)), held.asked, n_items)
+        popular = gains_by_block(lambda part: np.tile(counts, (len(part), 1)), held.asked, n_items)
         baselines["popularity"] = float(popular.mean())
-        gain = _gains_of(models[chosen.name], held.asked)
+        gain = evidence_gains(models[chosen.name], held.asked)
         if linear == "auto":
             regressions = learner.linear(held.training)
             settled, gain, alone = choose_linear(models[chosen.name], regressions, held.asked)
@@ -476,16 +389,3 @@ def _sampled(histories: Groups, generator: np.random.Generator) -> Groups:
 def _named(on_epoch: ProgressCallback | None, name: str) -> ProgressCallback | None:
     """Return a callback that says which trial an epoch belongs to."""
     return None if on_epoch is None else lambda record: on_epoch({**record, "trial": name})
-
-
-def _gains_of(evidence: Evidence, asked: Groups) -> FloatArray:
-    return _blockwise(lambda part: evidence_scores(evidence, part), asked, len(evidence.bias))
-
-
-def _blockwise(scores_of: Any, asked: Groups, n_items: int) -> FloatArray:
-    step = max(1, MAX_SCORES // n_items)
-    parts: list[IntArray | FloatArray] = [
-        gains(scores_of(asked[start : start + step]), asked[start : start + step])
-        for start in range(0, len(asked), step)
-    ]
-    return np.concatenate(parts)

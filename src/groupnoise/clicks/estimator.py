@@ -6,37 +6,20 @@ import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from groupnoise.clicks.automatic import Linear, decide_evidence
-from groupnoise.clicks.catalogue import Catalogue, IndexedHistories, ItemHistories
+from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.evidence import Evidence
-from groupnoise.clicks.history_scores import (
-    ItemSlices,
-    ItemVectors,
-    LogitSlices,
-    among_all_clicks,
-    evidence_of_clicks,
-    item_slices,
-    objective_of_answers,
-    queries_of,
-    rule_of,
-    score_catalogue,
-    score_items,
-)
 from groupnoise.clicks.history_windows import large_enough, sliding_windows
-from groupnoise.clicks.recommender import ItemToItemRecommender
-from groupnoise.clicks.scoring import NORMALIZATIONS, Mixture, ScoringRule
+from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
 from groupnoise.clicks.spectral import start_among_neighbours
-from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback, RandomState
-from groupnoise.core.batching import batch_rows, collate
+from groupnoise.clicks.table_recommender import TableRecommender
+from groupnoise.core.arrays import ProgressCallback, RandomState
 from groupnoise.core.candidates import (
     CandidateSource,
     FullCandidates,
@@ -54,13 +37,12 @@ from groupnoise.decisions.budget import is_auto, parse_budget
 from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Decisions
 from groupnoise.decisions.trade_off import WindowTrials
-from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.exceptions import ParameterError
 from groupnoise.training.checkpoints import Checkpoints
-from groupnoise.training.estimator import MatchingEstimator, ObjectScores, Validate, object_scores
+from groupnoise.training.estimator import Validate
 from groupnoise.training.plan import History
 from groupnoise.training.workers import OneWorker, Workers
 
-EVALUATION_BATCH = 512
 DECISION_SECONDS = 900.0
 """What a budget of "auto" allows; the portfolio of a usual log takes a fraction of it."""
 
@@ -114,11 +96,8 @@ DECIDED = (
 )
 """Parameters that are decided on held-out clicks where they are "auto"."""
 
-SCORES_AT_ONCE = 1 << 25
-"""Scores, or entries of candidate vectors, held at a time: 128 MB."""
 
-
-class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
+class MaxMatchingRecommender(TableRecommender):
     """Recommend next items after learning from click histories.
 
     Objects are clicked items, the target is the next one; f and g are vectors per item, h = f and
@@ -233,8 +212,6 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
     >>> ids.tolist()
     [['jam']]
     """
-
-    _learned = "model_"
 
     def __init__(
         self,
@@ -473,31 +450,6 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             warnings.warn(sentence, UserWarning, stacklevel=3)
         return self
 
-    def _hold(self, evidence: Evidence) -> None:
-        """Keep evidence as tables and a rule, as every reader of a model expects them."""
-        model = self._build_tables(evidence.objects.shape[1])
-        model.load_state_dict(
-            {
-                "object_encoder.weight": torch.from_numpy(evidence.objects),
-                "target_encoder.weight": torch.from_numpy(evidence.targets),
-                "bias": torch.from_numpy(evidence.bias[:, None]),
-            }
-        )
-        self.model_, self.rule_ = model.eval(), evidence.rule()
-
-    def _build_tables(self, width: int) -> MatchingModel:
-        """Return the untrained tables of added evidence."""
-        generator = torch.Generator().manual_seed(0)
-        return item_model(
-            self.n_items_,
-            width,
-            shared=False,
-            has_bias=True,
-            std=1.0,
-            generator=generator,
-            sparse=False,
-        )
-
     def _merge_members(self) -> None:
         """Keep the members as one model, so that whatever reads a model need not know of them."""
         members = self._models()
@@ -559,178 +511,6 @@ class MaxMatchingRecommender(MatchingEstimator, ItemToItemRecommender):
             return SampledCandidates(self.n_items_, n_negatives, corrected=self.corrected)
         shares = torch.from_numpy(self.popularity_ / self.popularity_.sum())
         return InBatchCandidates(shares if self.corrected else None)
-
-    def _rows_at_once(self, n_candidates: int | None) -> int:
-        # The more histories together, the more clicks they share.
-        width = self.n_items_ if n_candidates is None else n_candidates * self._width()
-        return max(1, SCORES_AT_ONCE // width)
-
-    def _width(self) -> int:
-        """Return how wide the vectors of the trained tables are."""
-        dim: int = self.model_.object_encoder.weight.shape[1]  # type: ignore[index,assignment]
-        return dim
-
-    def scoring_rule(self) -> ScoringRule:
-        """Return how this model scores items after a history.
-
-        Everything that answers for this model, here or from an exported artifact, goes by it.
-
-        Returns
-        -------
-        ScoringRule
-        """
-        check_is_fitted(self)
-        if hasattr(self, "rule_"):
-            return self.rule_.with_scope(self.scope)
-        return rule_of(
-            self._objective(),
-            scope=self.scope,
-            window_size=self._in_use("window_size"),
-            popularity=self.popularity_,
-        )
-
-    def _score_all(self, histories: Groups) -> FloatArray:
-        scores: FloatArray = score_catalogue(self.model_, self._queries(histories)).numpy()
-        return scores
-
-    def item_slices(self, histories: Groups) -> ItemSlices | LogitSlices | None:
-        """Return what scores all histories for a few items at a time, for ranking at size.
-
-        Parameters
-        ----------
-        histories : Groups of item indices
-            Targets are ignored.
-
-        Returns
-        -------
-        ItemSlices, LogitSlices or None
-            None where only :meth:`scores` will do: an item is unknown, or a probability too small
-            for single precision.
-        """
-        check_is_fitted(self)
-        if self.catalogue_.index(histories).n_unknown.any() or not histories.sizes.all():
-            return None
-        return item_slices(self.model_, self._queries(histories))
-
-    def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
-        wanted = torch.from_numpy(np.maximum(items, 0))
-        scores: FloatArray = score_items(self.model_, self._queries(histories), wanted).numpy()
-        return scores
-
-    def _queries(self, histories: Groups) -> Mixture:
-        return queries_of(self.model_, self.scoring_rule(), histories)
-
-    def _item_similarity(self, indices: IntArray) -> FloatArray:
-        with torch.no_grad():
-            vectors = self.model_.encode_objects(torch.from_numpy(indices))
-            everything = torch.arange(self.n_items_)
-            similarity: FloatArray = self.model_.logits(vectors, everything).numpy()
-        return similarity
-
-    def select(self, histories: ItemHistories | Groups, targets: Any = None) -> ObjectScores:
-        """Return which click matches the next item best, and how all clicks score.
-
-        Parameters
-        ----------
-        histories : sequence of sequences of item ids, or Groups of item indices
-            The clicks; groups may carry their targets. A click that is not in the catalogue keeps
-            its position: it scores -inf, has no responsibility and is never chosen.
-        targets : array-like of shape (n_histories,), optional
-            The next item of each history: an id, or an index for groups without targets.
-
-        Returns
-        -------
-        ObjectScores
-            One row per click, and the position of the click chosen in each history.
-
-        Raises
-        ------
-        DataError
-            If a history holds no click of the catalogue, or a target is not in it.
-        """
-        check_is_fitted(self)
-        asked = histories if isinstance(histories, Groups) else list(histories)
-        indexed = self.catalogue_.index(asked)
-        groups = self._with_targets(asked, indexed, targets)
-        if hasattr(self, "rule_"):
-            found = evidence_of_clicks(self.scoring_rule(), self.item_vectors(), groups)
-            return self._at_all_clicks(found, asked, indexed)
-        objective = objective_of_answers(self._objective(), self.scoring_rule(), self.model_)
-        pair = PairMatching(FullCandidates(self.n_items_))
-        outputs = []
-        with torch.no_grad():
-            for rows in batch_rows(groups.sizes, EVALUATION_BATCH, None):
-                batch = collate(groups, rows)
-                matching = pair(self.model_, batch, torch.Generator())
-                outputs.append((objective(matching), batch.mask))
-        return self._at_all_clicks(object_scores(outputs), asked, indexed)
-
-    def _at_all_clicks(
-        self, found: ObjectScores, asked: Sequence[Any] | Groups, indexed: IndexedHistories
-    ) -> ObjectScores:
-        """Return scores of the known clicks at their positions among all."""
-        if not indexed.n_unknown.any():
-            return found
-        sizes = np.diff(indexed.offsets) + indexed.n_unknown
-        return among_all_clicks(found, self.catalogue_.knows(asked), sizes)
-
-    def _with_targets(
-        self, histories: Sequence[Any] | Groups, indexed: IndexedHistories, targets: Any
-    ) -> Groups:
-        """Return the known clicks of each history with the next item."""
-        if isinstance(histories, Groups):
-            wanted = histories.targets if targets is None else np.asarray(targets)
-        else:
-            wanted = None if targets is None else self.catalogue_.indices_of(targets)
-        if wanted is None:
-            raise DataError("select needs the next item of each history; pass targets.")
-        unknown = np.flatnonzero((wanted < 0) | (wanted >= self.n_items_))
-        if len(unknown):
-            raise DataError(f"the target of history {unknown[0]} is not in the catalogue.")
-        empty = np.flatnonzero(np.diff(indexed.offsets) == 0)
-        if len(empty):
-            raise DataError(f"history {empty[0]} holds no click that is in the catalogue.")
-        return Groups(indexed.items, indexed.offsets, wanted)
-
-    def item_vectors(self) -> ItemVectors:
-        """Return the vectors and biases of all items.
-
-        Returns
-        -------
-        ItemVectors
-        """
-        check_is_fitted(self)
-        ids = torch.arange(self.n_items_)
-        with torch.no_grad():
-            bias = self.model_.target_bias(ids)
-            return ItemVectors(
-                self.model_.encode_objects(ids).numpy(),
-                self.model_.encode_targets(ids).numpy(),
-                np.zeros(self.n_items_, dtype=np.float32) if bias is None else bias.numpy(),
-            )
-
-    def _write_artifact(
-        self, path: Path | str, n_neighbours: int, described: dict[str, Any]
-    ) -> str:
-        from groupnoise.recall.artifact import write_artifact
-
-        vectors = self.item_vectors()
-        return write_artifact(
-            path,
-            ids=self.items_,
-            query_vectors=vectors.query,
-            target_vectors=vectors.target,
-            target_bias=vectors.bias,
-            popularity=self.popularity_,
-            rule=self.scoring_rule(),
-            **described,
-        )
-
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        fitted: dict[str, Any] = {"dim": self._width()}
-        if hasattr(self, "rule_"):
-            fitted["rule"] = self.rule_.as_record()
-        return fitted, {**self.catalogue_.to_arrays(), "popularity": self.popularity_}
 
     def _rebuild(self, fitted: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_parameters()

@@ -7,13 +7,13 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import make_shop, rank_targets
-from groupnoise.clicks.automatic import gains, hold_out_last
 from groupnoise.clicks.baselines import (
     ALSRecommender,
     EASERecommender,
     ItemCFRecommender,
     PopularityRecommender,
 )
+from groupnoise.clicks.held_out import gains, hold_out_last
 from groupnoise.core import ndcg_at_k
 from groupnoise.exceptions import ParameterError
 

@@ -6,11 +6,10 @@ import torch
 
 import reference
 from groupnoise import Groups
-from groupnoise.clicks.evidence import (
-    EvidenceModel,
+from groupnoise.clicks.evidence import EvidenceModel, joined
+from groupnoise.clicks.evidence_training import (
     EvidencePlan,
     batch_loss,
-    joined,
     train_evidence,
     training_sequences,
 )

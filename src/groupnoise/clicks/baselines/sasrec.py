@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from groupnoise.clicks.automatic import hold_out_last
 from groupnoise.clicks.baselines.losses import left_aligned, sampled_softmax_loss
 from groupnoise.clicks.baselines.networks import VectorScoring
+from groupnoise.clicks.held_out import hold_out_last
 from groupnoise.core.arrays import IntArray, ProgressCallback, RandomState, torch_generator
 from groupnoise.core.batching import batch_rows
 from groupnoise.core.checks import check_count

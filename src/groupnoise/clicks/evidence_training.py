@@ -1,0 +1,274 @@
+"""Training of added evidence: every click of a history but the first is a target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from groupnoise.clicks.evidence import EvidenceModel
+from groupnoise.core.arrays import IntArray, ProgressCallback, torch_generator
+from groupnoise.core.checks import check_count, check_dropout, check_positive
+from groupnoise.core.chunked_softmax import log_normalizer
+from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.exceptions import DataError, TrainingError
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidencePlan:
+    """The numbers that decide a training of :class:`EvidenceModel`.
+
+    Parameters
+    ----------
+    max_epochs : int, default=6
+        Passes over the clicks; the step size falls linearly to zero over them.
+    batch_size : int, default=1024
+        Targets per step.
+    learning_rate : float, default=5e-3
+        Adam step size.
+    weight_decay : float, default=1.0
+        Decay of the vectors towards their initial ones: learning_rate * weight_decay of the way
+        each step.
+    dropout : float, default=0.2
+        Chance of a click to be left out of the contexts of a batch.
+    n_negatives : int or None, default=1500
+        Items drawn beside all targets of a batch, whose sum stands for all others; None, or a
+        catalogue hardly larger, takes the exact softmax.
+    """
+
+    max_epochs: int = 6
+    batch_size: int = 1024
+    learning_rate: float = 5e-3
+    weight_decay: float = 1.0
+    dropout: float = 0.2
+    n_negatives: int | None = 1500
+
+    def __post_init__(self) -> None:
+        check_count("max_epochs", self.max_epochs)
+        check_count("batch_size", self.batch_size)
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("weight_decay", self.weight_decay, allow_zero=True)
+        check_dropout(self.dropout)
+        if self.n_negatives is not None:
+            check_count("n_negatives", self.n_negatives)
+
+
+def training_sequences(histories: Groups, length: int) -> Groups:
+    """Cut histories so that every click but the first is the target of one sequence.
+
+    Parameters
+    ----------
+    histories : Groups
+        Item indices in time order.
+    length : int
+        The most targets of a sequence, which then holds one click more.
+
+    Returns
+    -------
+    Groups
+        Sequences of 2 to `length + 1` clicks, cut from the end of each history.
+
+    Raises
+    ------
+    DataError
+        If no history has two clicks.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in training_sequences(Groups.from_lists([[1, 2, 3, 4], [5]]), 2)]
+    [[1, 2], [2, 3, 4]]
+    """
+    n_targets = histories.sizes - 1
+    if not n_targets.any():
+        raise DataError("no history has two clicks; there is no next click to learn from.")
+    n_parts = -(-n_targets // length)
+    rows = np.repeat(np.arange(len(histories)), n_parts)
+    from_end = np.repeat(np.cumsum(n_parts), n_parts) - 1 - np.arange(len(rows))
+    ends = histories.offsets[rows + 1] - length * from_end
+    starts = np.maximum(ends - length - 1, histories.offsets[rows])
+    sizes = ends - starts
+    return Groups(
+        np.asarray(histories.objects)[ragged_rows(starts, sizes)],
+        np.concatenate([[0], np.cumsum(sizes)]),
+    )
+
+
+def train_evidence(
+    model: EvidenceModel,
+    histories: Groups,
+    plan: EvidencePlan,
+    generator: np.random.Generator,
+    *,
+    validate: Callable[[], float] | None = None,
+    on_epoch: ProgressCallback | None = None,
+) -> list[dict[str, Any]]:
+    """Train a model in place on every next click of the histories.
+
+    Parameters
+    ----------
+    model : EvidenceModel
+        What is trained.
+    histories : Groups
+        Item indices in time order.
+    plan : EvidencePlan
+        Epochs, step size, regularisation.
+    generator : numpy Generator
+        Decides the order, the dropped clicks and the negatives.
+    validate : callable, optional
+        Called after each epoch; larger is better, and the best epoch's weights are kept.
+    on_epoch : callable, optional
+        Called with the record of each epoch.
+
+    Returns
+    -------
+    list of dict
+        One record per epoch: epoch, n_epochs, loss, learning_rate, seconds, validation.
+
+    Raises
+    ------
+    TrainingError
+        If the loss is no longer a number.
+    """
+    sequences = training_sequences(histories, model.log_weights.shape[1])
+    noise = torch_generator(generator)
+    tables = list({id(table): table for table in (model.objects, model.targets)}.values())
+    anchors = [table.detach().clone() for table in tables]
+    others = [model.bias, model.log_weights, model.exponent_logits]
+    optimizer = torch.optim.Adam([*tables, *others], lr=plan.learning_rate, betas=(0.9, 0.98))
+    records: list[dict[str, Any]] = []
+    best = -np.inf
+    kept: dict[str, Tensor] = {}
+    for epoch in range(plan.max_epochs):
+        started = time.perf_counter()
+        model.train()
+        batches = list(_batches(sequences.sizes - 1, plan.batch_size, generator))
+        loss_sum, rate = 0.0, plan.learning_rate
+        for step, rows in enumerate(batches):
+            rate = plan.learning_rate * (1 - (epoch + step / len(batches)) / plan.max_epochs)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            clicks = _padded(sequences.subset(rows), fill=model.n_items)
+            loss = batch_loss(model, clicks, plan, noise)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            if plan.weight_decay:
+                with torch.no_grad():
+                    for table, anchor in zip(tables, anchors, strict=True):
+                        table.lerp_(anchor, min(1.0, rate * plan.weight_decay))
+            loss_sum += loss.item()
+        mean = loss_sum / len(batches)
+        if not np.isfinite(mean):
+            raise TrainingError(
+                f"the loss became {mean} in epoch {epoch + 1}; lower learning_rate "
+                f"({plan.learning_rate})."
+            )
+        model.eval()
+        record: dict[str, Any] = {
+            "epoch": epoch + 1,
+            "n_epochs": plan.max_epochs,
+            "loss": mean,
+            "learning_rate": rate,
+            "seconds": time.perf_counter() - started,
+        }
+        if validate is not None:
+            record["validation"] = float(validate())
+            if record["validation"] > best:
+                best = record["validation"]
+                kept = {name: value.clone() for name, value in model.state_dict().items()}
+        records.append(record)
+        if on_epoch is not None:
+            on_epoch(record)
+    if kept:
+        model.load_state_dict(kept)
+    return records
+
+
+def batch_loss(
+    model: EvidenceModel, clicks: Tensor, plan: EvidencePlan, noise: torch.Generator
+) -> Tensor:
+    """Return the mean loss of all next clicks of some sequences.
+
+    Parameters
+    ----------
+    model : EvidenceModel
+        Read; gradients flow to its tables.
+    clicks : int64 Tensor of shape (n, size)
+        Sequences, padded at their ends with `n_items`.
+    plan : EvidencePlan
+        Says how many clicks are dropped and how many negatives are drawn.
+    noise : torch.Generator
+        Decides both.
+
+    Returns
+    -------
+    Tensor of shape ()
+    """
+    before, after = clicks[:, :-1], clicks[:, 1:]
+    mask = after != model.n_items
+    before = before.masked_fill(~mask, 0)
+    dropped = None
+    if model.training and plan.dropout:
+        kept = torch.rand(before.shape, generator=noise) >= plan.dropout
+        dropped = kept / (1 - plan.dropout)
+    contexts = model.contexts(before, mask, dropped)[mask]  # (n_targets, dim)
+    targets = after[mask]
+    logits = (contexts * F.embedding(targets, model.targets)).sum(-1) + model.bias[targets]
+    drawn = _candidates(targets, model.n_items, plan.n_negatives, noise)
+    if drawn is None:
+        level = log_normalizer(contexts, model.targets, model.bias)
+    else:
+        candidates, offset = drawn
+        vectors = F.embedding(candidates, model.targets)
+        level = log_normalizer(contexts, vectors, model.bias[candidates] + offset)
+    return (level - logits).mean()
+
+
+def _candidates(
+    targets: Tensor, n_items: int, n_negatives: int | None, noise: torch.Generator
+) -> tuple[Tensor, Tensor] | None:
+    """Return what stands for the catalogue in a batch, and what is added to its logits.
+
+    The distinct targets stand for themselves, and items drawn at random for all others, each for
+    as many as there are: the expected sum of exponentials is that over the catalogue.
+    """
+    distinct = torch.unique(targets)
+    if n_negatives is None or len(distinct) + n_negatives >= n_items:
+        return None
+    is_target = torch.zeros(n_items, dtype=torch.bool)
+    is_target[distinct] = True
+    drawn = torch.randint(n_items, (n_negatives,), generator=noise)
+    drawn = drawn[~is_target[drawn]]
+    if not len(drawn):
+        return None
+    stands_for = float(np.log((n_items - len(distinct)) / len(drawn)))
+    offset = torch.zeros(len(distinct) + len(drawn))
+    offset[len(distinct) :] = stands_for
+    return torch.cat([distinct, drawn]), offset
+
+
+def _batches(
+    sizes: IntArray, batch_size: int, generator: np.random.Generator
+) -> Iterator[IntArray]:
+    """Yield rows of about `batch_size` targets together, of much the same size, in any order."""
+    noisy = sizes + generator.random(len(sizes)) * np.maximum(3.0, 0.3 * sizes)
+    order = np.argsort(noisy, kind="stable")
+    batch = (np.cumsum(sizes[order]) - 1) // batch_size
+    cuts = np.flatnonzero(np.diff(batch)) + 1
+    parts = np.split(order, cuts)
+    for number in generator.permutation(len(parts)):
+        yield parts[number]
+
+
+def _padded(sequences: Groups, fill: int) -> Tensor:
+    """Return sequences as rows of one table, padded at their ends."""
+    sizes = sequences.sizes
+    table = np.full((len(sequences), int(sizes.max())), fill, dtype=np.int64)
+    table[np.arange(table.shape[1]) < sizes[:, None]] = sequences.objects
+    return torch.from_numpy(table)
