@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,7 +38,8 @@ MIN_RATIO = 0.1
 """Members whose weight is a smaller part of the largest one are left out."""
 LARGE_LOGITS = 400_000
 MEMBERS_OF_LARGE = 3
-N_REFINED = 8
+N_REFINED = 6
+N_DEEP = 2
 CRITERION = "log likelihood of held-out bags and of their labels on single instances"
 
 
@@ -253,31 +255,53 @@ def _search(
     siblings: dict[str, Sequence[Option]] = {}
     report = _reporter(on_progress, 2 * len(options))
     n_first = min(FIRST_FOLDS, search.n_folds)
+    start = time.monotonic()
+
+    def left() -> float | None:
+        return None if budget is None else max(budget - (time.monotonic() - start), 1e-3)
+
+    linear = [each for each in options if each.parameters["encoder"] == "identity"]
     first = successive_halving(
-        options, evaluate, rungs=(n_first,), tie=0.0, budget=budget, on_progress=report
+        linear or options, evaluate, rungs=(n_first,), tie=0.0, budget=budget, on_progress=report
     )
+    ranking, trials = list(first.ranking), list(first.trials)
+    # Hidden layers take long: they are tried where linear members are at their best.
+    deep = [each for each in options if linear and each.parameters["encoder"] != "identity"]
+    best = ranking[0].parameters
+    alike = [
+        each
+        for each in deep
+        if all(each.parameters[name] == best[name] for name in ("scaling", "background"))
+    ]
+    deep = alike or deep
+    if deep:
+        then = successive_halving(
+            deep, evaluate, rungs=(n_first,), tie=0.0, budget=left(), on_progress=report
+        )
+        trials += then.trials
+        # Linear members and networks err in different ways, so that some of each are averaged.
+        ranking = [*ranking[: N_REFINED - N_DEEP], *then.ranking[:N_DEEP]]
     finalists = []
-    for option in first.ranking[:N_REFINED]:
-        alike = refined(option, search.problem, explicit)
-        siblings.update({each.name: alike for each in alike})
-        finalists += alike
-    left = None if budget is None else max(budget - first.seconds, 1e-3)
+    for option in ranking[:N_REFINED]:
+        family_of = refined(option, search.problem, explicit)
+        siblings.update({each.name: family_of for each in family_of})
+        finalists += family_of
     second = successive_halving(
-        finalists, evaluate, rungs=(search.n_folds,), tie=0.0, budget=left, on_progress=report
+        finalists, evaluate, rungs=(search.n_folds,), tie=0.0, budget=left(), on_progress=report
     )
     scores = [search.out_of_fold(option, search.n_folds).scores for option in second.ranking]
     large = search.all_bags.n_objects * (search.labels.shape[1] + 1) > LARGE_LOGITS
     taken = choose_members(second.ranking, scores, MEMBERS_OF_LARGE if large else MAX_MEMBERS)
     known = {option.name for option in options}
     every = [*options, *(option for option in finalists if option.name not in known)]
-    trials = [*first.trials, *(replace(trial, rung=1) for trial in second.trials)]
+    trials += [replace(trial, rung=1) for trial in second.trials]
     why = (
         "Members are averaged by the evidence of held-out bags for each; of one family the "
         "strongest weight decay that is level with the best was kept."
         if len(taken) > 1
         else "Held-out bags speak clearly for one member."
     )
-    return every, trials, first.seconds + second.seconds, taken, why
+    return every, trials, time.monotonic() - start, taken, why
 
 
 def _reporter(on_progress: ProgressCallback | None, n_trials: int) -> ProgressCallback | None:

@@ -59,7 +59,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     likelihood : str, default="auto"
         How instances make up a bag: "noisy_or" (some instance has a present label, none an
         absent one), "max", "soft_max", "odds", "average" (see
-        :func:`groupnoise.core.presence`), "inherited" (all instances have a label of their bag),
+        `groupnoise.core.quantifier`), "inherited" (all instances have a label of their bag),
         "label_set" (exact likelihood of the set of labels) or "matching" (the paper's).
     negative_label : label or None, default="auto"
         The class of bags in which *every* instance is negative. "auto" recognises it by name

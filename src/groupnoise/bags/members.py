@@ -44,7 +44,7 @@ class MemberSettings:
     Parameters
     ----------
     likelihood : str, default="noisy_or"
-        A quantifier of :func:`groupnoise.core.presence`; "inherited" (each instance has a label
+        A quantifier of `groupnoise.core.quantifier`; "inherited" (each instance has a label
         of its bag), "label_set" (exact likelihood of the set of labels) or "matching" (the
         paper's, both normalisations, tempered).
     scaling : {"standard", "l2", "power", "none"}, default="standard"

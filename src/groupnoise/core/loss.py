@@ -12,10 +12,18 @@ from torch import Tensor, nn
 from groupnoise.core.checks import check_choice, check_positive
 from groupnoise.core.objective import GroupObjective, LossOutput, make_selection, make_weighting
 from groupnoise.core.pair_matching import Matching
+from groupnoise.core.quantifier import (
+    QUANTIFIERS,
+    Segments,
+    log_complement,
+    log_label_likelihood,
+    log_set_likelihood,
+    presence,
+)
 from groupnoise.core.selection import Selection
 from groupnoise.core.similarity import Similarity
 from groupnoise.core.weighting import Weighting
-from groupnoise.exceptions import DataError, EmptyGroupError
+from groupnoise.exceptions import DataError, EmptyGroupError, ParameterError
 
 
 class GroupLoss(nn.Module):
@@ -40,6 +48,12 @@ class GroupLoss(nn.Module):
         For "top_k": number of objects averaged over.
     absent_strength : float, default=0.0
         Strength of the absent-class term, which needs `allowed`; 0 (the paper) leaves it out.
+    quantifier : {"noisy_or", "max", "soft_max", "odds", "average", "label_set"} or None, \
+            default=None
+        Instead of the score of its one target, the likelihood of all labels of a group: some
+        object has a present target, none an absent one; or the exact likelihood of the set.
+    negative_target : int, optional
+        With a quantifier, the target that no group is asked for and any object may have.
     reduction : {"mean", "sum", "none"}, default="mean"
         How the losses of the groups are put together.
 
@@ -61,6 +75,8 @@ class GroupLoss(nn.Module):
         temperature: float | Sequence[float] = (1.0, 0.3),
         top_k: int = 2,
         absent_strength: float = 0.0,
+        quantifier: str | None = None,
+        negative_target: int | None = None,
         reduction: Literal["mean", "sum", "none"] = "mean",
     ) -> None:
         super().__init__()
@@ -73,6 +89,11 @@ class GroupLoss(nn.Module):
             weighting_strength,
             absent_strength,
         )
+        if quantifier is not None:
+            check_choice("quantifier", quantifier, (*QUANTIFIERS, "label_set"))
+        elif negative_target is not None:
+            raise ParameterError("negative_target goes with a quantifier; give one.")
+        self.quantifier, self.negative_target = quantifier, negative_target
         self.reduction = reduction
 
     def forward(
@@ -166,7 +187,35 @@ class GroupLoss(nn.Module):
             features = logits
         features = features.masked_fill(~mask.unsqueeze(-1), 0.0)
         matching = Matching(log_pair, mask, features, log_probabilities)
-        return self.objective(matching, allowed=allowed, progress=progress)
+        output = self.objective(matching, allowed=allowed, progress=progress)
+        if self.quantifier is None:
+            return output
+        return output._replace(
+            per_group=self._quantified(log_probabilities, mask, targets, allowed)
+        )
+
+    def _quantified(
+        self, log_probabilities: Tensor, mask: Tensor, targets: Tensor, allowed: Tensor | None
+    ) -> Tensor:
+        """Return the negative log likelihood of the labels of each group."""
+        n_targets = log_probabilities.shape[-1]
+        labels = allowed
+        if labels is None:
+            labels = targets.unsqueeze(1) == torch.arange(n_targets, device=targets.device)
+        named = [target for target in range(n_targets) if target != self.negative_target]
+        free = [] if self.negative_target is None else [self.negative_target]
+        if len(named) + len(free) != n_targets:
+            raise DataError(
+                f"negative_target {self.negative_target} is none of {n_targets} targets."
+            )
+        values, segments = log_probabilities[mask], Segments(mask.sum(-1))
+        if self.quantifier == "label_set":
+            return -log_set_likelihood(
+                values[:, named + free], labels[:, named], segments, len(free)
+            )
+        log_match = values[:, named]
+        found = presence(str(self.quantifier), log_match, log_complement(log_match), segments)
+        return -log_label_likelihood(found, labels[:, named])
 
 
 def _checked(logits: Tensor, targets: Tensor, mask: Tensor | None) -> Tensor:

@@ -51,6 +51,9 @@ METHODS: tuple[MethodEntry, ...] = (
         f"{_OURS}:MaxMatchingMIPLClassifier",
         "this package: several labels of a bag are candidates for one",
     ),
+    MethodEntry(
+        "instance-lr", "mil", f"{_MIL}:InstanceLRClassifier", "logistic regression on bag labels"
+    ),
     MethodEntry("milr", "mil", f"{_MIL}:MILRClassifier", "Ray & Craven, ICML 2005"),
     MethodEntry("mi-net", "mil", f"{_MIL}:MiNetClassifier", "Wang et al., PR 2018"),
     MethodEntry("gicf", "mil", f"{_MIL}:GICFClassifier", "Kotzias et al., KDD 2015"),

@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests import reference
 
+from groupnoise.core import GroupLoss
 from groupnoise.core.quantifier import (
     QUANTIFIERS,
     Segments,
@@ -126,3 +127,30 @@ def test_an_empty_group_and_an_unknown_quantifier_are_refused():
         Segments(torch.tensor([2, 0]))
     with pytest.raises(ParameterError, match="quantifier"):
         presence("some", torch.zeros(1), torch.zeros(1), Segments(torch.tensor([1])))
+
+
+def test_group_loss_takes_a_quantifier_and_a_negative_target():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 3, 3, generator=generator, dtype=torch.float64)
+    mask = torch.tensor([[True, True, True], [True, True, False]])
+    p = logits.softmax(-1)
+    loss = GroupLoss(quantifier="noisy_or", negative_target=0, reduction="none")
+    found = loss(logits, torch.tensor([1, 0]), mask)
+    some = 1 - math.prod(1 - p[0, i, 1].item() for i in range(3))
+    none_of_two = math.prod(1 - p[0, i, 2].item() for i in range(3))
+    negative = math.prod((1 - p[1, i, k].item()) for i in range(2) for k in (1, 2))
+    expected = [-math.log(some * none_of_two), -math.log(negative)]
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
+    allowed = torch.tensor([[True, True, True], [True, False, False]])
+    exact = GroupLoss(quantifier="label_set", negative_target=0, reduction="none")
+    found = exact(logits, torch.tensor([1, 0]), mask, allowed=allowed)
+    rows = p[0][:, [1, 2, 0]].tolist()
+    assert found[0].item() == pytest.approx(-math.log(reference.set_likelihood(rows, [0, 1], 1)))
+    assert found[1].item() == pytest.approx(-math.log(p[1, 0, 0].item() * p[1, 1, 0].item()))
+
+
+def test_group_loss_refuses_a_negative_target_that_says_nothing():
+    with pytest.raises(ParameterError, match="goes with a quantifier"):
+        GroupLoss(negative_target=0)
+    with pytest.raises(DataError, match="none of 3 targets"):
+        GroupLoss(quantifier="max", negative_target=7)(torch.zeros(1, 2, 3), torch.tensor([0]))

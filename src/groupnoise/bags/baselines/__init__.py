@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from groupnoise.bags.baselines.attention import AttentionMILClassifier
     from groupnoise.bags.baselines.gicf import GICFClassifier
     from groupnoise.bags.baselines.imil import IMILClassifier
+    from groupnoise.bags.baselines.instance_lr import InstanceLRClassifier
     from groupnoise.bags.baselines.milr import MILRClassifier
     from groupnoise.bags.baselines.minet import MiNetClassifier
 
@@ -17,6 +18,7 @@ __getattr__, __dir__ = lazy_names(
         "AttentionMILClassifier": "groupnoise.bags.baselines.attention",
         "GICFClassifier": "groupnoise.bags.baselines.gicf",
         "IMILClassifier": "groupnoise.bags.baselines.imil",
+        "InstanceLRClassifier": "groupnoise.bags.baselines.instance_lr",
         "MILRClassifier": "groupnoise.bags.baselines.milr",
         "MiNetClassifier": "groupnoise.bags.baselines.minet",
     },
@@ -26,6 +28,7 @@ __all__ = [
     "AttentionMILClassifier",
     "GICFClassifier",
     "IMILClassifier",
+    "InstanceLRClassifier",
     "MILRClassifier",
     "MiNetClassifier",
 ]
