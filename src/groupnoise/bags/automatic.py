@@ -151,7 +151,8 @@ def decide(
     named = labels if negative is None else np.delete(labels, negative, axis=1)
     search = BagSearch(bags, named, negative is not None, generator)
     facts = facts_of(bags, labels, None if negative is None else classes[negative])
-    options = narrow(portfolio(search.problem, facts), explicit)
+    deep = explicit.get("encoder") == "mlp"
+    options = narrow(portfolio(search.problem, facts, deep=deep), explicit)
     options = [as_option(MemberSettings(**each.parameters)) for each in options]
     trials: list[Trial] = []
     warnings: list[str] = []

@@ -56,7 +56,7 @@ def facts_of(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, Any]:
     }
 
 
-def portfolio(problem: BagProblem, facts: Mapping[str, Any]) -> list[Option]:
+def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = False) -> list[Option]:
     """Return the settings worth trying at their first weight decay, the safest first.
 
     Parameters
@@ -65,6 +65,8 @@ def portfolio(problem: BagProblem, facts: Mapping[str, Any]) -> list[Option]:
         The bags.
     facts : mapping
         What :func:`facts_of` returned.
+    deep : bool, default=False
+        Whether hidden layers are asked for, however few the bags are.
 
     Returns
     -------
@@ -81,7 +83,7 @@ def portfolio(problem: BagProblem, facts: Mapping[str, Any]) -> list[Option]:
             found += [
                 _settings(problem, likelihood, each) for each in scalings[: 2 if few else None]
             ]
-        for likelihood in () if few else ("max", "soft_max", "noisy_or"):
+        for likelihood in () if few and not deep else ("max", "soft_max", "noisy_or"):
             found += [_settings(problem, likelihood, each, "mlp") for each in scalings[:2]]
     else:
         grounds = (False,) if problem.has_negative else (True, False)
@@ -90,7 +92,7 @@ def portfolio(problem: BagProblem, facts: Mapping[str, Any]) -> list[Option]:
             for likelihood in rules[: 3 if few else None]:
                 for scaling in scalings[: 1 if few else 2]:
                     found.append(_settings(problem, likelihood, scaling, background=background))
-            for likelihood in () if few else ("matching", "noisy_or", "label_set"):
+            for likelihood in () if few and not deep else ("matching", "noisy_or", "label_set"):
                 for scaling in scalings[:2]:
                     found.append(
                         _settings(problem, likelihood, scaling, "mlp", background=background)
