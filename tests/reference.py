@@ -277,6 +277,22 @@ def set_likelihood(probabilities, labels, n_free):
         for row, target in zip(probabilities, assignment, strict=True):
             chance = chance * row[target]
         result = result + chance
+
+
+def candidate_information(probabilities, candidates, *, doubt):
+    """log P(S_i | x_i) - log mean_j P(S_i | x_j), with a share of every answer spread evenly."""
+    n_rows, n_classes = probabilities.shape
+    result = []
+    for i in range(n_rows):
+        mass = [
+            sum(
+                (1 - doubt) * probabilities[j, k] + doubt / n_classes
+                for k in range(n_classes)
+                if candidates[i, k]
+            )
+            for j in range(n_rows)
+        ]
+        result.append(math.log(mass[i]) - math.log(sum(mass) / n_rows))
     return result
 
 

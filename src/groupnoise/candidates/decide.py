@@ -1,10 +1,9 @@
-"""What `fit` decides for candidate labels: a portfolio, held-out information, an average."""
+"""What `fit` decides for candidate labels, by the information of held-out rows."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from groupnoise.candidates.model import CandidateModel
+from groupnoise.candidates.parameters import CandidateParameters
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
+from groupnoise.core.checks import check_positive
 from groupnoise.core.prior_weights import spread_over_neighbours
 from groupnoise.decisions.halving import standard_error, successive_halving
-from groupnoise.decisions.portfolio import Option
+from groupnoise.decisions.portfolio import Option, is_plain
 from groupnoise.decisions.record import Decisions
+from groupnoise.exceptions import ParameterError
 
 MIN_ROWS = 40
 """With fewer rows nothing is held out."""
@@ -31,133 +33,11 @@ TRIAL_EPOCHS = 0.25
 """Share of the epochs that a trial gets: on the design sets a second rung with all of them
 changed neither the ranking nor the accuracy of the average."""
 MAX_AVERAGED = 3
-PLANS = ((3_000, (64, 60, 2)), (10_000, (128, 40, 2)), (math.inf, (256, 40, 1)))
-"""(rows up to, (batch size, epochs, members of each setting)): many rows need fewer passes."""
 DOUBT = 0.02
 """Share of every answer that is spread evenly, so that no held-out row can cost without bound."""
 TEMPERATURES = (0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
 SMOOTHINGS = (1.0, 2.0, 4.0)
-MIN_ORDERED = 10
-"""From this number of labels on, whole numbers may be an order such as ages."""
 CRITERION = "information on held-out candidates (log lift over other rows)"
-
-
-def facts_of(rows: NDArray[Any], candidates: BoolArray, classes: NDArray[Any]) -> dict[str, Any]:
-    """Return what is known of the data before any training.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        The features.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        The candidate labels.
-    classes : ndarray of shape (n_classes,)
-        The labels.
-
-    Returns
-    -------
-    dict
-        Name to number or text.
-    """
-    sizes = candidates.sum(axis=1)
-    numbered = classes.dtype.kind in "iu" and len(classes) >= MIN_ORDERED
-    return {
-        "rows": len(rows),
-        "features": rows.shape[1],
-        "classes": len(classes),
-        "candidates per row": round(float(sizes.mean()), 3),
-        "rows with one candidate": round(float((sizes == 1).mean()), 3),
-        "zeros among the features": round(float((rows == 0).mean()), 3),
-        "labels in an order": numbered and _are_neighbours(candidates[:, np.argsort(classes)]),
-    }
-
-
-def _are_neighbours(candidates: BoolArray) -> bool:
-    """Tell whether candidates of a row lie much nearer to each other than by chance."""
-    columns = np.arange(candidates.shape[1])
-    sizes = candidates.sum(axis=1)
-    several = sizes > 1
-    if not several.any():
-        return False
-    some, n = candidates[several], sizes[several]
-    mean = some @ columns / n
-    spread = np.sqrt(np.maximum(some @ columns**2 / n - mean**2, 0.0)).mean()
-    frequency = candidates.mean(axis=0) / candidates.mean(axis=0).sum()
-    centre = frequency @ columns
-    by_chance = np.sqrt(frequency @ (columns - centre) ** 2)
-    return bool(spread < 0.3 * by_chance)
-
-
-def portfolio(facts: Mapping[str, Any]) -> list[Option]:
-    """Return the settings worth trying, the safest first.
-
-    Parameters
-    ----------
-    facts : mapping
-        What :func:`facts_of` returned.
-
-    Returns
-    -------
-    list of Option
-        Complete in all parameters that are decided.
-    """
-    n_rows = facts["rows"]
-    batch_size, max_epochs, n_members = next(plan for limit, plan in PLANS if n_rows <= limit)
-    common = {
-        "encoder": "mlp",
-        "hidden": (300,),
-        "normalize": "both",
-        "temperature": (1.0, 0.3),
-        "weighting_strength": 0.0,
-        "max_epochs": max_epochs,
-        "batch_size": batch_size,
-        "learning_rate": 1e-2,
-        "n_members": n_members,
-        "ordinal_smoothing": 0.0,
-    }
-    sparse = facts["zeros among the features"] > 0.5
-    standard, l2, power = "standard", "l2", "power"
-    weighted = {"weighting_strength": 1.0}
-    table = [
-        (
-            "mlp, standard",
-            {"scaling": standard, "weight_decay": 0.3, **weighted},
-            "a table of features",
-            1.0,
-        ),
-        (
-            "mlp, l2",
-            {"scaling": l2, "weight_decay": 0.3, **weighted},
-            "features of one unit, text",
-            1.0,
-        ),
-        (
-            "mlp, power",
-            {"scaling": power, "weight_decay": 0.3, **weighted},
-            "counts and long tails",
-            1.2,
-        ),
-        ("mlp, standard, free", {"scaling": standard, "weight_decay": 0.0}, "many rows", 1.5),
-        ("mlp, l2, decay", {"scaling": l2, "weight_decay": 1.0}, "few rows, many features", 0.9),
-        ("mlp, standard, decay", {"scaling": standard, "weight_decay": 1.0}, "few rows", 0.9),
-        (
-            "mlp, standard, over labels",
-            {"scaling": standard, "weight_decay": 0.3, "normalize": "objects"},
-            "labels of very unequal frequency",
-            1.0,
-        ),
-        (
-            "linear, standard",
-            {"scaling": standard, "weight_decay": 1.0, "encoder": "linear", "normalize": "objects"},
-            "few rows and a linear truth",
-            0.0,
-        ),
-    ]
-    return [
-        Option(name, {**common, **parameters}, why, complexity)
-        for name, parameters, why, complexity in table
-        if not (sparse and parameters["scaling"] == power)
-    ]
 
 
 def information(probabilities: FloatArray, candidates: BoolArray) -> FloatArray:
@@ -279,7 +159,7 @@ def decide(
     options : list of Option
         What explicit values left of the portfolio.
     facts : mapping
-        What :func:`facts_of` returned.
+        What is known of the data.
     budget : float, optional
         Seconds.
     on_progress : callable, optional
@@ -353,3 +233,49 @@ def _smoothed(trials: HeldOut, options: list[Option]) -> list[Option]:
     return [
         replace(each, parameters={**each.parameters, "ordinal_smoothing": best}) for each in options
     ]
+
+
+def without_search(
+    name: str,
+    parameters: Mapping[str, Any],
+    why: str,
+    facts: Mapping[str, Any] | None = None,
+    *,
+    warn: bool = False,
+) -> Decisions:
+    """Return a record of a setting that was taken untried."""
+    option = Option(name, {k: each for k, each in parameters.items() if is_plain(each)})
+    sentences = (why,)
+    return Decisions(
+        facts=facts or {},
+        options=(option,),
+        trials=(),
+        taken=((name, 1.0),),
+        reasons=() if warn else sentences,
+        warnings=sentences if warn else (),
+    )
+
+
+def given_ensemble(ensemble: Sequence[tuple[float, Mapping[str, Any]]]) -> Decisions:
+    """Return a record of the settings that the parameter `ensemble` gives, after checking it."""
+    known = {each.name for each in fields(CandidateParameters)}
+    options, weights = [], []
+    for number, pair in enumerate(ensemble):
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+        if not is_pair or not isinstance(pair[1], Mapping) or set(pair[1]) - known:
+            raise ParameterError(
+                f"ensemble must be a list of (weight, parameters of this estimator); entry "
+                f"{number} is {pair!r}."
+            )
+        check_positive("a weight of ensemble", pair[0])
+        weights.append(float(pair[0]))
+        options.append(Option(f"setting {number + 1}", pair[1]))
+    if not options:
+        raise ParameterError("ensemble must hold one setting or more; None leaves it to fit.")
+    return Decisions(
+        facts={},
+        options=tuple(options),
+        trials=(),
+        taken=tuple((o.name, w / sum(weights)) for o, w in zip(options, weights, strict=True)),
+        reasons=("The settings were given.",),
+    )

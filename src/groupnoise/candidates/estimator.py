@@ -10,27 +10,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise.candidates.decide import MIN_ROWS, HeldOut, decide, facts_of, portfolio
-from groupnoise.candidates.model import PAPER, CandidateModel, weights_once
+from groupnoise.candidates.averaging import WeightedSettings
+from groupnoise.candidates.decide import (
+    MIN_ROWS,
+    HeldOut,
+    decide,
+    given_ensemble,
+    without_search,
+)
+from groupnoise.candidates.model import CandidateModel, weights_once
+from groupnoise.candidates.parameters import PAPER, CandidateParameters
+from groupnoise.candidates.portfolio import facts_of, portfolio
 from groupnoise.core.arrays import FloatArray, ProgressCallback
-from groupnoise.core.checks import check_features, check_positive
+from groupnoise.core.checks import check_features
 from groupnoise.core.feature_names import remember_columns, rows_to_predict
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
 from groupnoise.core.objective import GroupObjective
 from groupnoise.decisions.budget import AUTO, is_auto, parse_budget
 from groupnoise.decisions.halving import SAVED_AS
-from groupnoise.decisions.portfolio import Option, is_plain, narrow
+from groupnoise.decisions.portfolio import narrow
 from groupnoise.decisions.record import Decisions
-from groupnoise.exceptions import ParameterError, TrainingStopped
+from groupnoise.exceptions import TrainingStopped
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import ObjectScores, Validate
-from groupnoise.training.plan import History
-from groupnoise.training.saved_state import OWN_ENCODER, WEIGHTS, read_parameters, saved_parameters
 from groupnoise.training.saver import training_alone
 from groupnoise.training.workers import OneWorker, Workers
 
@@ -54,7 +60,7 @@ DECIDED = (
 """Parameters that depend on the data and are "auto" by default."""
 TRADE_OFF = {"temperature", "weighting_strength"}
 """Where these alone are "auto" they are chosen on a grid, see `TradeOff`."""
-SETTING = "setting-"
+NOTHING_TAKEN = WeightedSettings()
 MAX_SECONDS = 600.0
 """What the budget "auto" stands for: far more than the search needs at 20 000 rows."""
 
@@ -141,7 +147,7 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
     ----------
     decisions_ : Decisions
         What was tried, what it scored, what was taken and why.
-    settings_ : list of (float, CandidateModel)
+    settings_ : WeightedSettings
         Weight and fitted model of each setting taken; empty where all parameters were explicit.
     classes_ : ndarray of shape (n_classes,)
         The labels.
@@ -253,7 +259,7 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
         MaxMatchingPartialLabelClassifier
             Itself, fitted.
         """
-        self.settings_: list[tuple[float, CandidateModel]] = []
+        self.settings_ = WeightedSettings()
         undecided = {name for name in DECIDED if is_auto(getattr(self, name))}
         if self.ensemble is None and undecided <= TRADE_OFF:
             super().fit(
@@ -278,10 +284,11 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
                 warnings.warn(sentence, UserWarning, stacklevel=2)
             remember_columns(self, [X])
             self.classes_, self.calibration_temperature_ = classes, 1.0
+            fitted: list[tuple[float, CandidateModel]] = []
             for number, (weight, parameters) in enumerate(self.decisions_.members):
                 settings = {**self._given(), **parameters, "random_state": seed + number}
                 model = CandidateModel(**settings)
-                self.settings_.append((weight, model))
+                fitted.append((weight, model))
                 model._fit_rows(
                     rows,
                     indicator,
@@ -293,11 +300,9 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
                 )
             if checkpoint is not None:
                 (checkpoint.folder / SAVED_AS).unlink(missing_ok=True)
-        self._gather_members()
-        self.history_ = History()
-        for number, (_, model) in enumerate(self.settings_):
-            for record in model.history_:
-                self.history_.append({"setting": number + 1, **record})
+        self.settings_ = WeightedSettings(tuple(fitted))
+        self.members_, self.history_ = self.settings_.members(), self.settings_.history()
+        self.model_ = self._models()[0]
         return self
 
     def decided(self) -> Self:
@@ -310,7 +315,7 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
         """
         check_is_fitted(self, "model_")
         copy: Self = clone(self)
-        return copy.set_params(ensemble=self.decisions_.members) if self.settings_ else copy
+        return copy.set_params(ensemble=self.decisions_.members) if self._taken() else copy
 
     def _seed(self) -> int:
         """Return the seed of the first setting; the others count on from it."""
@@ -325,7 +330,7 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
 
     def _given(self) -> dict[str, Any]:
         """Return a value for every parameter of a setting, plain ones where it is "auto"."""
-        given = {each.name: getattr(self, each.name) for each in fields(CandidateModel)}
+        given = {each.name: getattr(self, each.name) for each in fields(CandidateParameters)}
         return {**given, **plain_values(), **self._explicit()}
 
     def _decide(
@@ -364,34 +369,25 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
             resume_folder=None if checkpoint is None else checkpoint.folder,
         )
 
-    def _gather_members(self) -> None:
-        """Put the members of all settings in one list, in the order of the settings."""
-        self.members_ = nn.ModuleList(
-            member for _, model in self.settings_ for member in model.members_
-        )
-        self.model_ = self._models()[0]
+    def _taken(self) -> WeightedSettings:
+        """Return the fitted settings; none before `fit` and where all parameters are explicit."""
+        settings: WeightedSettings = getattr(self, "settings_", NOTHING_TAKEN)
+        return settings
 
     def _in_use(self, name: str) -> Any:
-        settings = getattr(self, "settings_", [])
-        return settings[0][1]._in_use(name) if settings else super()._in_use(name)
+        return self._taken()[0][1]._in_use(name) if self._taken() else super()._in_use(name)
 
     def _objective(self) -> GroupObjective:
-        objectives = [model._objective() for _, model in getattr(self, "settings_", [])]
+        objectives = [model._objective() for _, model in self._taken()]
         return objectives[0] if objectives else super()._objective()
 
     def _log_pair(self, X: ArrayLike, temperature: float | None = None) -> list[Tensor]:
-        if not getattr(self, "settings_", []):
+        if not self._taken():
             return super()._log_pair(X, temperature)
-        rows = rows_to_predict(self, X)
-        return [pair for _, model in self.settings_ for pair in model._log_pair(rows, temperature)]
+        return self._taken().log_pair(rows_to_predict(self, X), temperature)
 
     def _member_weights(self) -> list[float] | None:
-        """Return how much each member counts in the average; None is alike."""
-        return [
-            weight / len(model.members_)
-            for weight, model in getattr(self, "settings_", [])
-            for _ in model.members_
-        ] or None
+        return self._taken().member_weights() or None
 
     def calibrate(self, X: ArrayLike, candidates: Any) -> Self:
         """Make label probabilities honest with rows that were held out from training.
@@ -412,7 +408,7 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
             Itself.
         """
         super().calibrate(X, candidates)
-        for _, model in self.settings_:
+        for _, model in self._taken():
             model.calibration_temperature_ = self.calibration_temperature_
         return self
 
@@ -430,12 +426,9 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
             In the order of `classes_`.
         """
         check_is_fitted(self, "model_")
-        if not self.settings_:
+        if not self._taken():
             return super().predict_log_proba(X)
-        rows = rows_to_predict(self, X)
-        weighted = [np.log(w) + model.predict_log_proba(rows) for w, model in self.settings_]
-        result: FloatArray = logsumexp(weighted, axis=0)
-        return result
+        return self._taken().predict_log_proba(rows_to_predict(self, X))
 
     def select(self, X: ArrayLike, candidates: Any) -> ObjectScores:
         """Return which candidate each row matches, and how all of its candidates score.
@@ -453,105 +446,32 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
             The average over all settings taken.
         """
         check_is_fitted(self, "model_")
-        if not self.settings_:
+        if not self._taken():
             return super().select(X, candidates)
         rows = rows_to_predict(self, X)
         indicator, _ = read_candidates(candidates, self.classes_)
-        weights = [weight for weight, _ in self.settings_]
-        answers = [model.select(rows, indicator) for _, model in self.settings_]
-        scores, log_weight, responsibility = (
-            np.average([getattr(each, name) for each in answers], axis=0, weights=weights)
-            for name in ("scores", "log_weight", "responsibility")
-        )
-        table = np.full(indicator.shape, -np.inf)
-        table[indicator] = scores
-        position = np.cumsum(indicator, axis=1) - 1
-        chosen = np.take_along_axis(position, table.argmax(axis=1)[:, None], axis=1)[:, 0]
-        return ObjectScores(chosen, scores, log_weight, responsibility, answers[0].offsets)
+        check_equal_rows(rows, indicator)
+        return self._taken().select(rows, indicator)
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        if not self.settings_:
+        if not self._taken():
             return super()._fitted_state()
-        arrays: dict[str, NDArray[Any]] = {}
-        settings = []
-        for number, (weight, model) in enumerate(self.settings_):
-            state, more = model._fitted_state()
-            parameters = saved_parameters(model.get_params(deep=False))
-            settings.append({"weight": weight, "parameters": parameters, "fitted": state})
-            arrays.update({f"{SETTING}{number}.{name}": each for name, each in more.items()})
-        return {**self._classifier_state(), "settings": settings}, arrays
+        records, arrays = self._taken().state()
+        return {**self._classifier_state(), "settings": records}, arrays
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self.settings_ = []
         if "settings" not in fitted:
             super()._rebuild(fitted, arrays)
             return
         self._restore_classifier(fitted)
-        for number, saved in enumerate(fitted["settings"]):
-            prefix = f"{SETTING}{number}."
-            own = {
-                name.removeprefix(prefix): each
-                for name, each in arrays.items()
-                if name.startswith((prefix, WEIGHTS))
-            }
-            parameters = read_parameters(saved["parameters"])
-            if parameters["encoder"] == OWN_ENCODER:
-                parameters["encoder"] = self.encoder
-            model = CandidateModel(**parameters)
-            model._rebuild(saved["fitted"], own)
-            self.settings_.append((float(saved["weight"]), model))
-        self._gather_members()
+        self.settings_ = WeightedSettings.from_state(fitted["settings"], arrays, self.encoder)
+        self.members_ = self.settings_.members()
+        self.model_ = self._models()[0]
 
 
 def plain_values() -> dict[str, Any]:
     """Return the plain value of every parameter that is "auto" by default."""
-    return {each.name: each.default for each in fields(CandidateModel) if each.name in DECIDED}
-
-
-def without_search(
-    name: str,
-    parameters: Mapping[str, Any],
-    why: str,
-    facts: Mapping[str, Any] | None = None,
-    *,
-    warn: bool = False,
-) -> Decisions:
-    """Return a record of a setting that was taken untried."""
-    option = Option(name, {k: each for k, each in parameters.items() if is_plain(each)})
-    sentences = (why,)
-    return Decisions(
-        facts=facts or {},
-        options=(option,),
-        trials=(),
-        taken=((name, 1.0),),
-        reasons=() if warn else sentences,
-        warnings=sentences if warn else (),
-    )
-
-
-def given_ensemble(ensemble: Sequence[tuple[float, Mapping[str, Any]]]) -> Decisions:
-    """Return a record of the settings that the parameter `ensemble` gives, after checking it."""
-    known = {each.name for each in fields(CandidateModel)}
-    options, weights = [], []
-    for number, pair in enumerate(ensemble):
-        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
-        if not is_pair or not isinstance(pair[1], Mapping) or set(pair[1]) - known:
-            raise ParameterError(
-                f"ensemble must be a list of (weight, parameters of this estimator); entry "
-                f"{number} is {pair!r}."
-            )
-        check_positive("a weight of ensemble", pair[0])
-        weights.append(float(pair[0]))
-        options.append(Option(f"setting {number + 1}", pair[1]))
-    if not options:
-        raise ParameterError("ensemble must hold one setting or more; None leaves it to fit.")
-    return Decisions(
-        facts={},
-        options=tuple(options),
-        trials=(),
-        taken=tuple((o.name, w / sum(weights)) for o, w in zip(options, weights, strict=True)),
-        reasons=("The settings were given.",),
-    )
+    return {each.name: each.default for each in fields(CandidateParameters) if each.name in DECIDED}
 
 
 def _report(

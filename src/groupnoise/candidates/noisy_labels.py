@@ -18,6 +18,7 @@ from groupnoise.candidates.label_issues import (
     read_single_labels,
 )
 from groupnoise.candidates.model import CandidateModel
+from groupnoise.candidates.parameters import CandidateParameters
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_features
 from groupnoise.core.scaling import Scaler
@@ -246,7 +247,7 @@ class NoisyLabelClassifier(CandidateModel):
 
     def _for_held_out(self, seed: int) -> CandidateModel:
         """Return an unfitted model with these settings, for candidates and their weights."""
-        settings = {each.name: getattr(self, each.name) for each in fields(CandidateModel)}
+        settings = {each.name: getattr(self, each.name) for each in fields(CandidateParameters)}
         settings.update(n_members=1, on_epoch=None, random_state=seed)
         return CandidateModel(**settings)
 

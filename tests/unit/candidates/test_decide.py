@@ -9,12 +9,14 @@ import pytest
 from sklearn.datasets import load_digits, load_wine
 from sklearn.linear_model import LogisticRegression
 
+import reference
 from groupnoise.candidates import (
     MaxMatchingPartialLabelClassifier,
     add_candidates,
 )
 from groupnoise.candidates.baselines import CCClassifier, PRODENClassifier
-from groupnoise.candidates.decide import HeldOut, best_information, facts_of, information, portfolio
+from groupnoise.candidates.decide import HeldOut, best_information, information
+from groupnoise.candidates.portfolio import facts_of, portfolio
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions import Decisions, narrow
 from groupnoise.exceptions import ParameterError, TrainingStopped
@@ -250,13 +252,8 @@ def test_information_is_the_plain_formula():
     proba = generator.dirichlet(np.ones(4), size=6)
     candidates = generator.random((6, 4)) < 0.5
     candidates[:, 0] = True
-    doubted = 0.98 * proba + 0.02 / 4
-    for i, found in enumerate(information(proba, candidates)):
-        own = sum(doubted[i, k] for k in range(4) if candidates[i, k])
-        others = np.mean(
-            [sum(doubted[j, k] for k in range(4) if candidates[i, k]) for j in range(6)]
-        )
-        assert found == pytest.approx(np.log(own) - np.log(others))
+    expected = reference.candidate_information(proba, candidates, doubt=0.02)
+    np.testing.assert_allclose(information(proba, candidates), expected)
 
 
 def test_how_sure_answers_sound_does_not_count():
@@ -295,7 +292,7 @@ def test_the_fixed_preset_searches_for_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = MaxMatchingPartialLabelClassifier.fixed(**QUICK).fit(rows[:20], candidates[:20])
-    assert model.settings_ == []
+    assert not model.settings_
     assert model.decisions_.reasons == ("All parameters were given.",)
 
 

@@ -1,0 +1,136 @@
+"""Facts of rows with candidate labels, and the settings worth trying on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import BoolArray
+from groupnoise.decisions.portfolio import Option
+
+PLANS = ((3_000, (64, 60, 2)), (10_000, (128, 40, 2)), (math.inf, (256, 40, 1)))
+"""(rows up to, (batch size, epochs, members of each setting)): many rows need fewer passes."""
+MIN_ORDERED = 10
+"""From this number of labels on, whole numbers may be an order such as ages."""
+
+
+def facts_of(rows: NDArray[Any], candidates: BoolArray, classes: NDArray[Any]) -> dict[str, Any]:
+    """Return what is known of the data before any training.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        The features.
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        The candidate labels.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+
+    Returns
+    -------
+    dict
+        Name to number or text.
+    """
+    sizes = candidates.sum(axis=1)
+    numbered = classes.dtype.kind in "iu" and len(classes) >= MIN_ORDERED
+    return {
+        "rows": len(rows),
+        "features": rows.shape[1],
+        "classes": len(classes),
+        "candidates per row": round(float(sizes.mean()), 3),
+        "rows with one candidate": round(float((sizes == 1).mean()), 3),
+        "zeros among the features": round(float((rows == 0).mean()), 3),
+        "labels in an order": numbered and _are_neighbours(candidates[:, np.argsort(classes)]),
+    }
+
+
+def _are_neighbours(candidates: BoolArray) -> bool:
+    """Tell whether candidates of a row lie much nearer to each other than by chance."""
+    columns = np.arange(candidates.shape[1])
+    sizes = candidates.sum(axis=1)
+    several = sizes > 1
+    if not several.any():
+        return False
+    some, n = candidates[several], sizes[several]
+    mean = some @ columns / n
+    spread = np.sqrt(np.maximum(some @ columns**2 / n - mean**2, 0.0)).mean()
+    frequency = candidates.mean(axis=0) / candidates.mean(axis=0).sum()
+    centre = frequency @ columns
+    by_chance = np.sqrt(frequency @ (columns - centre) ** 2)
+    return bool(spread < 0.3 * by_chance)
+
+
+def portfolio(facts: Mapping[str, Any]) -> list[Option]:
+    """Return the settings worth trying, the safest first.
+
+    Parameters
+    ----------
+    facts : mapping
+        What :func:`facts_of` returned.
+
+    Returns
+    -------
+    list of Option
+        Complete in all parameters that are decided.
+    """
+    n_rows = facts["rows"]
+    batch_size, max_epochs, n_members = next(plan for limit, plan in PLANS if n_rows <= limit)
+    common = {
+        "encoder": "mlp",
+        "hidden": (300,),
+        "normalize": "both",
+        "temperature": (1.0, 0.3),
+        "weighting_strength": 0.0,
+        "max_epochs": max_epochs,
+        "batch_size": batch_size,
+        "learning_rate": 1e-2,
+        "n_members": n_members,
+        "ordinal_smoothing": 0.0,
+    }
+    sparse = facts["zeros among the features"] > 0.5
+    standard, l2, power = "standard", "l2", "power"
+    weighted = {"weighting_strength": 1.0}
+    table = [
+        (
+            "mlp, standard",
+            {"scaling": standard, "weight_decay": 0.3, **weighted},
+            "a table of features",
+            1.0,
+        ),
+        (
+            "mlp, l2",
+            {"scaling": l2, "weight_decay": 0.3, **weighted},
+            "features of one unit, text",
+            1.0,
+        ),
+        (
+            "mlp, power",
+            {"scaling": power, "weight_decay": 0.3, **weighted},
+            "counts and long tails",
+            1.2,
+        ),
+        ("mlp, standard, free", {"scaling": standard, "weight_decay": 0.0}, "many rows", 1.5),
+        ("mlp, l2, decay", {"scaling": l2, "weight_decay": 1.0}, "few rows, many features", 0.9),
+        ("mlp, standard, decay", {"scaling": standard, "weight_decay": 1.0}, "few rows", 0.9),
+        (
+            "mlp, standard, over labels",
+            {"scaling": standard, "weight_decay": 0.3, "normalize": "objects"},
+            "labels of very unequal frequency",
+            1.0,
+        ),
+        (
+            "linear, standard",
+            {"scaling": standard, "weight_decay": 1.0, "encoder": "linear", "normalize": "objects"},
+            "few rows and a linear truth",
+            0.0,
+        ),
+    ]
+    return [
+        Option(name, {**common, **parameters}, why, complexity)
+        for name, parameters, why, complexity in table
+        if not (sparse and parameters["scaling"] == power)
+    ]
