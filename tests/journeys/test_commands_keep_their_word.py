@@ -49,11 +49,23 @@ def test_the_help_of_data_names_its_commands_and_no_other():
     assert {word.split()[0] for word in named} == there
 
 
-@pytest.mark.parametrize("command", ["fit", "evaluate", "predict", "audit", "data describe"])
-def test_columns_can_be_named_wherever_a_file_is_read(command):
+READERS = [
+    name
+    for name, command in NAMED.items()
+    if {"data", "options"} & {parameter.name for parameter in command.params}
+    or name in (("data", "describe"), ("data", "convert"))
+]
+
+
+def test_the_commands_that_read_data_are_found():
+    assert {("fit",), ("evaluate",), ("predict",), ("audit",), ("compare",)} <= set(READERS)
+
+
+@pytest.mark.parametrize("name", READERS, ids=" ".join)
+def test_columns_can_be_named_wherever_a_file_is_read(name):
     there = {
         option
-        for parameter in NAMED[tuple(command.split())].params
+        for parameter in NAMED[name].params
         for option in (*parameter.opts, *parameter.secondary_opts)
     }
     assert set(FILE_OPTIONS) <= there

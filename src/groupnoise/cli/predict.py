@@ -108,7 +108,9 @@ def _columns_to_keep(found: Found, wanted: Sequence[str]) -> dict[str, list[Any]
     from groupnoise.io.columns import match_columns
     from groupnoise.io.feature_columns import is_id_name
 
-    if not wanted and (not found.is_file or found.dataset.source_rows is None):
+    data = found.dataset
+    has_rows = found.is_file and data.columns is not None and data.source_rows is not None
+    if not wanted and not has_rows:
         return {}
     table = found.table()
     names = table.frame.columns
