@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "recall": {"core", "io", "clicks"},
     "audit": {"core", "io", "pages", *ROOMS},
     "votes": {"core", "io", "training", "candidates"},
+    "review": {"core", "io", "recall", "votes"},
     "reproduce": FOLDERS - {"cli"},
     "cli": FOLDERS,
 }
@@ -40,7 +41,7 @@ TOP_LEVEL_MAY_IMPORT = {
 SWITCHBOARDS = {"io/models.py": ROOMS, "io/named.py": ROOMS, "io/setting.py": ROOMS}
 """Files that know all settings: whichever model or data set a name or a folder turns out to be."""
 
-WITHOUT_TORCH = {"io", "pages", "recall", "audit", "votes", "reproduce", "cli"}
+WITHOUT_TORCH = {"io", "pages", "recall", "audit", "votes", "review", "reproduce", "cli"}
 """Folders that import torch, if at all, inside a function."""
 
 KNOWN_BREACHES: frozenset[tuple[str, str]] = frozenset(

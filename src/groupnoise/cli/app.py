@@ -26,6 +26,7 @@ from groupnoise.cli.predict import predict
 from groupnoise.cli.recall import recall
 from groupnoise.cli.reproduce import reproduce
 from groupnoise.cli.resolve import resolve
+from groupnoise.cli.review import review
 from groupnoise.cli.serve import serve
 from groupnoise.core.threads import configure_threads
 from groupnoise.exceptions import GroupNoiseError
@@ -66,6 +67,7 @@ COMMANDS = (
     compare,
     audit,
     resolve,
+    review,
     reproduce,
     info,
     methods,

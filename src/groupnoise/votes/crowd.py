@@ -149,8 +149,8 @@ def max_matching(seed: int, **parameters: Any) -> Fit:
     def fit(rows: FloatArray, named: Any, weights: FloatArray) -> Any:
         from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier as Classifier
 
-        make = getattr(Classifier, "fixed", Classifier)
-        return make(random_state=seed, **parameters).fit(rows, named, candidate_weights=weights)
+        model = Classifier.fixed(random_state=seed, **parameters)
+        return model.fit(rows, named, candidate_weights=weights)
 
     return fit
 

@@ -1,0 +1,147 @@
+"""One label per row from simulated annotators: ours beside majority, Dawid-Skene and cleanlab.
+
+    python benchmarks/annotators.py --minutes 18
+
+Digits are labelled by annotators whose skills lie in a range and who confuse some classes more than
+others. Each case of the grid compares label accuracy, and how many of the tenth of the rows that a
+method would look at first carry a wrong majority label. cleanlab gets out-of-fold probabilities of
+the same classifier, trained on majority labels. Cases are recorded as they end, in
+`benchmarks/results/annotators.json`; those for which there was no time are listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from _record import write_result
+from cleanlab.multiannotator import get_label_quality_multiannotator
+from sklearn.datasets import load_digits
+
+from groupnoise.votes import DawidSkene, Votes
+from groupnoise.votes.crowd import believe, max_matching, out_of_fold
+
+N_ROWS = 300
+SKILLS = {"low": (0.55, 0.70), "mixed": (0.55, 0.95), "high": (0.80, 0.95)}
+WEAK_NOISE = 12.0
+"""Deviation of the noise that makes features weak; a pixel lies between 0 and 16."""
+CASES = [
+    (annotators, skills, n_votes, "digits")
+    for n_votes, annotators, skills in product((3, 1, 5), (5, 10, 3), SKILLS)
+    if n_votes <= annotators
+]
+WEAK_CASES = [(5, "mixed", 3, "weak"), (5, "low", 1, "weak"), (5, "high", 5, "weak")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--minutes", type=float, default=18.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    end = time.monotonic() + 60 * options.minutes
+    # Spread over the grid first, so that a short run says something about all of it.
+    cases = [*WEAK_CASES[:1], *CASES[::3], *CASES[1::3], *WEAK_CASES[1:], *CASES[2::3]]
+    done: list[dict[str, Any]] = []
+    for number, case in enumerate(cases):
+        if time.monotonic() > end:
+            break
+        done.append(measure(case, options.seed))
+        print(done[-1], flush=True)
+        write_result(
+            "annotators",
+            {
+                "rows": N_ROWS,
+                "seed": options.seed,
+                "skills": SKILLS,
+                "cases": done,
+                "cases without time": [list(each) for each in cases[number + 1 :]],
+            },
+            packages=("cleanlab",),
+        )
+
+
+def simulate(case: tuple[int, str, int, str], seed: int) -> tuple[Any, Any, Votes]:
+    n_annotators, skills, n_votes, features = case
+    generator = np.random.default_rng([seed, n_annotators, n_votes, len(skills), len(features)])
+    rows, truth = load_digits(return_X_y=True)
+    chosen = generator.permutation(len(rows))[:N_ROWS]
+    rows, truth = rows[chosen], truth[chosen]
+    if features == "weak":
+        rows = rows + generator.normal(scale=WEAK_NOISE, size=rows.shape)
+    skill = generator.uniform(*SKILLS[skills], size=n_annotators)
+    # Each annotator has classes that he takes for one other class, half of the times he errs.
+    favourite = generator.integers(10, size=(n_annotators, 10))
+    entries = []
+    for row, true in enumerate(truth):
+        for who in generator.choice(n_annotators, size=n_votes, replace=False):
+            said = true
+            if generator.random() > skill[who]:
+                others = [label for label in range(10) if label != true]
+                said = generator.choice(others)
+                if generator.random() < 0.5 and favourite[who, true] != true:
+                    said = favourite[who, true]
+            entries.append((row, f"a{who}", str(said), None))
+    names = [str(label) for label in range(10)]
+    return rows, truth, Votes.from_entries(entries, N_ROWS, class_names=names)
+
+
+def measure(case: tuple[int, str, int, str], seed: int) -> dict[str, Any]:
+    started = time.perf_counter()
+    rows, truth, votes = simulate(case, seed)
+    majority = votes.totals().argmax(axis=1)
+    beliefs = {
+        "majority": votes.shares(),
+        "dawid_skene": DawidSkene().fit(votes).probabilities_,
+        "ours": believe(votes, rows, seed=seed).probabilities,
+    }
+    labels = {name: belief.argmax(axis=1) for name, belief in beliefs.items()}
+    quality = {name: belief[np.arange(N_ROWS), majority] for name, belief in beliefs.items()}
+    hard = np.eye(10)[majority]
+    hard_votes = Votes(
+        np.arange(N_ROWS), np.zeros(N_ROWS, dtype=np.int64), hard, N_ROWS, votes.class_names, ["m"]
+    )
+    predicted = out_of_fold(hard_votes, rows, hard, 5, max_matching(seed), seed)
+    predicted /= predicted.sum(axis=1, keepdims=True)
+    table = np.full((N_ROWS, len(votes.annotator_names)), np.nan)
+    table[votes.rows, votes.annotators] = votes.weights.argmax(axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for method, name in (
+            ("best_quality", "cleanlab"),
+            ("majority_vote", "cleanlab on majority"),
+        ):
+            found = get_label_quality_multiannotator(
+                pd.DataFrame(table), predicted, consensus_method=method, verbose=False
+            )["label_quality"]
+            if method == "best_quality":
+                labels[name] = found["consensus_label"].to_numpy().astype(int)
+            else:
+                is_same = found["consensus_label"].to_numpy().astype(int) == majority
+                scores = found["consensus_quality_score"].to_numpy()
+                # Ties of the majority that cleanlab breaks otherwise are doubtful for sure.
+                quality["cleanlab"] = np.where(is_same, scores, 0.0)
+    is_wrong = majority != truth
+    first = max(1, N_ROWS // 10)
+    return {
+        "annotators": case[0],
+        "skills": case[1],
+        "votes": case[2],
+        "features": case[3],
+        "wrong majority labels": int(is_wrong.sum()),
+        "accuracy": {name: round(float((k == truth).mean()), 4) for name, k in labels.items()},
+        "first tenth wrong": {
+            name: round(float(is_wrong[np.argsort(scores, kind="stable")[:first]].mean()), 4)
+            for name, scores in quality.items()
+        },
+        "probability": round(float(beliefs["ours"].max(axis=1).mean()), 4),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+
+
+if __name__ == "__main__":
+    main()

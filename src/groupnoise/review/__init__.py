@@ -1,0 +1,19 @@
+"""The desk itself: a local page that shows the rows to look at first and keeps every answer."""
+
+from typing import TYPE_CHECKING
+
+from groupnoise._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from groupnoise.review.answers import AnswerFile
+    from groupnoise.review.desk import Desk
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "AnswerFile": "groupnoise.review.answers",
+        "Desk": "groupnoise.review.desk",
+    },
+)
+
+__all__ = ["AnswerFile", "Desk"]

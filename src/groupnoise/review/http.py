@@ -1,0 +1,149 @@
+"""The desk over HTTP: a page, the next row, answers, undo and export."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import Awaitable, Callable
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+import uvicorn
+from fastapi import FastAPI, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
+
+from groupnoise import __version__
+from groupnoise.exceptions import GroupNoiseError
+from groupnoise.recall.http.errors import Refusal, install_error_handlers
+from groupnoise.recall.http.guard import Guard
+from groupnoise.recall.http.monitoring import ServiceMetrics
+from groupnoise.recall.http.server import http_protocol
+from groupnoise.recall.http.settings import Limits, ServiceSettings
+from groupnoise.review.desk import Desk, TakenError
+
+PAGE_FILES = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+}
+MAX_BODY = 16_384
+MAX_NAME = 100
+MAX_NOTE = 2000
+
+Who = Annotated[str, Query(min_length=1, max_length=MAX_NAME)]
+
+
+class Given(BaseModel):
+    """An answer as the page sends it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    row: int = Field(ge=0)
+    who: str = Field(min_length=1, max_length=MAX_NAME)
+    label: str | None = Field(max_length=1000)
+    note: str = Field(default="", max_length=MAX_NOTE)
+
+
+class Person(BaseModel):
+    """Who asks."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    who: str = Field(min_length=1, max_length=MAX_NAME)
+
+
+def review_app(desk: Desk, settings: ServiceSettings) -> ASGIApp:
+    """Return the desk as an ASGI application behind the guard of the recall service."""
+    app = FastAPI(title="groupnoise review", version=__version__, docs_url=None, redoc_url=None)
+    install_error_handlers(app)
+    _add_routes(app, desk)
+    folder = resources.files("groupnoise.review") / "page"
+    for path, (name, media_type) in PAGE_FILES.items():
+        app.add_route(path, _fixed((folder / name).read_bytes(), media_type))
+    return Guard(app, settings=settings, metrics=ServiceMetrics())
+
+
+def _add_routes(app: FastAPI, desk: Desk) -> None:
+    @app.get("/v1/next")
+    async def next_row(who: Who) -> Response:
+        row = await asyncio.to_thread(desk.next_row, who)
+        return JSONResponse({"next": row, "progress": desk.progress()})
+
+    @app.post("/v1/answer")
+    async def answer(given: Given) -> Response:
+        try:
+            # In a thread: the answer is confirmed only once the disk has it.
+            await asyncio.to_thread(desk.answer, given.row, given.who, given.label, given.note)
+        except TakenError as error:
+            raise Refusal(409, "taken", str(error)) from None
+        return JSONResponse({"kept": True, "progress": desk.progress()})
+
+    @app.post("/v1/undo")
+    async def undo(person: Person) -> Response:
+        row = await asyncio.to_thread(desk.undo, person.who)
+        shown = None if row is None else desk.show(row)
+        return JSONResponse({"next": shown, "progress": desk.progress()})
+
+    @app.get("/v1/progress")
+    async def progress() -> Response:
+        return JSONResponse(desk.progress())
+
+    @app.get("/v1/export")
+    async def export() -> Response:
+        text = await asyncio.to_thread(_as_csv, desk.export())
+        headers = {"Content-Disposition": 'attachment; filename="labels.csv"'}
+        return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _as_csv(columns: dict[str, list[Any]]) -> str:
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return stream.getvalue()
+
+
+def _fixed(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    async def page_file(_: Request) -> Response:
+        return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+    return page_file
+
+
+def serve(
+    desk: Desk, *, host: str, port: int, token: str | None, on_ready: Callable[[str], None]
+) -> None:
+    """Show the desk until SIGTERM or SIGINT.
+
+    Parameters
+    ----------
+    desk : Desk
+        What to show.
+    host, port : str, int
+        Where to listen; port 0 takes a free one.
+    token : str or None
+        Needed to listen beyond this machine.
+    on_ready : callable
+        Called with the address once the socket listens.
+    """
+    settings = ServiceSettings(
+        artifact=Path(), host=host, port=port, token=token, limits=Limits(body_bytes=MAX_BODY)
+    )
+    config = uvicorn.Config(
+        review_app(desk, settings), host=host, port=port, http=http_protocol(), log_config=None,
+        access_log=False, server_header=False, timeout_graceful_shutdown=5,
+    )  # fmt: skip
+    try:
+        listening = config.bind_socket()
+    except SystemExit:
+        raise GroupNoiseError(
+            f"port {port} on {host} cannot be listened on; is it in use?"
+        ) from None
+    name, number = listening.getsockname()[:2]
+    on_ready(f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}")
+    uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,126 @@
+"""The desk over a real socket, killed between two answers, and in a real browser."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi")
+
+TABLE = """text,ann_1,ann_2
+red apple,fruit,fruit
+green pea,fruit,plant
+old oak,plant,plant
+<b>fig</b>,plant,fruit
+"""
+
+
+@contextlib.contextmanager
+def desk_at(folder, *words):
+    """A desk in a process of its own; yields its address and process id."""
+    command = [sys.executable, "-m", "groupnoise", "review", "rows.csv", "--port", "0", *words]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment,
+    ) as process:  # fmt: skip
+        try:
+            for line in process.stdout:
+                if line.startswith("listening on "):
+                    yield line.split()[-1], process
+                    break
+            else:
+                raise AssertionError(process.stderr.read())
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("desk")
+    (place / "rows.csv").write_text(TABLE)
+    return place
+
+
+def test_answers_survive_a_kill_between_two_of_them(folder):
+    answers = ("--answers", "killed.jsonl")
+    with desk_at(folder, *answers) as (address, process), httpx.Client(base_url=address) as client:
+        first = client.get("/v1/next", params={"who": "ann"}).json()["next"]
+        given = {"row": first["row"], "who": "ann", "label": "fruit", "note": "ü"}
+        assert client.post("/v1/answer", json=given).json()["kept"]
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with desk_at(folder, *answers) as (address, _), httpx.Client(base_url=address) as client:
+        assert client.get("/v1/progress").json()["answered"] == 1
+        second = client.get("/v1/next", params={"who": "ann"}).json()["next"]
+        assert second["row"] != first["row"]
+        exported = list(csv.DictReader(io.StringIO(client.get("/v1/export").text)))
+        assert exported[first["row"]]["label"] == "fruit"
+        assert exported[first["row"]]["note"] == "ü"
+        other = client.get("/v1/next", params={"who": "bob"}).json()["next"]
+        stolen = {"row": other["row"], "who": "ann", "label": "fruit"}
+        assert client.post("/v1/answer", json=stolen).status_code == 409
+        # Bounds and foreign pages.
+        huge = {**stolen, "who": "bob", "note": "n" * 20_000}
+        assert client.post("/v1/answer", json=huge).status_code == 413
+        assert client.post("/v1/answer", json={**stolen, "label": 3}).status_code == 422
+        foreign = client.get("/v1/progress", headers={"Origin": "https://elsewhere.example"})
+        assert foreign.status_code == 403
+
+
+def test_other_machines_need_a_token(folder):
+    command = [sys.executable, "-m", "groupnoise", "review", "rows.csv", "--host", "0.0.0.0"]
+    command += ["--answers", "refused.jsonl"]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 2
+    assert "needs a token" in ended.stderr
+
+
+@pytest.mark.browser
+def test_a_person_answers_by_keyboard_alone_in_two_tabs(folder, browser):
+    asked = []
+    with desk_at(folder, "--answers", "browser.jsonl") as (address, process):
+        tabs = []
+        for _ in range(2):
+            context = browser.new_context(
+                viewport={"width": 360, "height": 640}, color_scheme="dark"
+            )
+            page = context.new_page()
+            page.on("request", lambda request: asked.append(request.url))
+            page.goto(address)
+            page.wait_for_selector("#named button")
+            tabs.append(page)
+        first, second = (page.inner_text("#cells") for page in tabs)
+        assert first != second
+        tabs[0].keyboard.press("n")
+        tabs[0].keyboard.type("1 s u")  # keys of the note choose nothing
+        tabs[0].keyboard.press("Enter")
+        tabs[0].keyboard.press("1")
+        tabs[0].wait_for_function("document.getElementById('bar').value > 0")
+        assert "1 of 4 answered" in tabs[0].inner_text("#progress")
+        tabs[0].keyboard.press("u")
+        tabs[0].wait_for_function("document.getElementById('bar').value === 0")
+        assert tabs[0].inner_text("#cells") == first
+        tabs[0].keyboard.press("s")
+        tabs[0].wait_for_function(
+            "document.getElementById('progress').textContent.includes('1 skipped')"
+        )
+        assert tabs[0].evaluate("document.querySelector('#cells b')") is None
+        width = tabs[0].evaluate("document.documentElement.scrollWidth")
+        assert width <= 360
+        process.kill()
+        process.wait()
+        tabs[0].keyboard.press("1")
+        tabs[0].wait_for_selector("#trouble:not([hidden])")
+        assert "cannot be reached" in tabs[0].inner_text("#trouble")
+    assert all(url.startswith((address, "blob:")) for url in asked)
+    events = [json.loads(line) for line in (folder / "browser.jsonl").read_text().splitlines()]
+    assert [event.get("label", "undone") for event in events[1:]][1:] == ["undone", None]
+    assert events[1]["note"] == "1 s u"

@@ -1,0 +1,122 @@
+"""Rows go to one person at a time, and answers are on the disk before they count."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from groupnoise.exceptions import DataError, OutputError
+from groupnoise.review import Desk
+from groupnoise.review.desk import LOCK_SECONDS, TakenError
+from groupnoise.votes import resolve
+
+ROWS = pd.DataFrame(
+    {
+        "text": ["one", "two", "three", "four"],
+        "ann_1": ["x", "x", "y", "y"],
+        "ann_2": ["x", "y", "y", "x"],
+    }
+)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def found():
+    return resolve(ROWS)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def desk(found, tmp_path, clock):
+    opened = Desk(found, tmp_path / "answers.jsonl", clock=clock)
+    yield opened
+    opened.close()  # also where a test has closed it
+
+
+def test_doubtful_rows_come_first_with_the_labels_that_were_named(desk):
+    shown = desk.next_row("ann")
+    assert shown["row"] in (1, 3)
+    assert shown["cells"]["text"] in ("two", "four")
+    assert [each["named"] for each in shown["labels"]] == [True, True]
+
+
+def test_two_people_never_see_one_row(desk, clock):
+    first, second = desk.next_row("ann"), desk.next_row("bob")
+    assert first["row"] != second["row"]
+    assert desk.next_row("ann")["row"] == first["row"]
+    with pytest.raises(TakenError):
+        desk.answer(first["row"], "bob", "x")
+    clock.now += LOCK_SECONDS + 1
+    desk.answer(first["row"], "bob", "x")
+
+
+def test_answers_survive_and_undo_gives_the_row_back(found, desk, tmp_path):
+    first = desk.next_row("ann")["row"]
+    desk.answer(first, "ann", "y", "sure")
+    desk.answer(first, "ann", "y", "sure")  # sent again after a lost connection
+    second = desk.next_row("ann")["row"]
+    desk.answer(second, "ann", "x")
+    assert desk.undo("ann") == second
+    assert desk.undo("bob") is None
+    desk.close()
+    again = Desk(found, tmp_path / "answers.jsonl")
+    assert again.progress()["answered"] == 1
+    columns = again.export()
+    assert (columns["label"][first], columns["answered_by"][first]) == ("y", "ann")
+    assert (columns["note"][first], columns["probability"][first]) == ("sure", 1.0)
+    assert again.undo("ann") == first
+    again.close()
+
+
+def test_a_skipped_row_comes_last(desk):
+    skipped = desk.next_row("ann")["row"]
+    desk.answer(skipped, "ann", None)
+    order = []
+    for _ in range(4):
+        order.append(desk.next_row("ann")["row"])
+        desk.answer(order[-1], "ann", "x")
+    assert order[-1] == skipped
+    assert desk.next_row("ann") is None
+
+
+def test_a_line_that_was_cut_off_is_dropped(found, tmp_path):
+    path = tmp_path / "a.jsonl"
+    desk = Desk(found, path)
+    desk.answer(0, "ann", "x")
+    desk.close()
+    with path.open("a") as stream:
+        stream.write('{"row": 1, "who": "ann", "lab')
+    again = Desk(found, path)
+    assert again.progress()["answered"] == 1
+    again.answer(1, "ann", "y")
+    again.close()
+    assert [json.loads(line) for line in path.read_text().splitlines()][-1]["label"] == "y"
+
+
+def test_answers_about_other_rows_and_a_second_server_are_refused(found, tmp_path):
+    path = tmp_path / "a.jsonl"
+    desk = Desk(found, path)
+    with pytest.raises(OutputError, match="another review"):
+        Desk(found, path)
+    desk.close()
+    with pytest.raises(DataError, match="answers about other rows"):
+        Desk(resolve(ROWS.assign(text="other")), path)
+    with pytest.raises(OutputError, match="cannot be written"):
+        Desk(found, tmp_path / "missing" / "a.jsonl")
+
+
+def test_a_label_or_a_row_that_does_not_exist_is_refused(desk):
+    with pytest.raises(DataError, match="'z' is not one of the 2 labels"):
+        desk.answer(0, "ann", "z")
+    with pytest.raises(DataError, match="there is no row 9"):
+        desk.answer(9, "ann", "x")
