@@ -12,7 +12,7 @@ from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.pages.png import data_address, encode_png
 
 COLOUR = (214, 56, 32)
-MIN_OPACITY, MAX_OPACITY = 16, 225
+MIN_OPACITY, MAX_OPACITY = 16, 190
 MAX_CELLS = 1000
 """Cells along a side; finer grids share cells, in which the highest value counts."""
 N_BINS = 600
