@@ -6,6 +6,7 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.bags.digits import load_digit_bags
+    from groupnoise.bags.embedding.folder import embed_folder
     from groupnoise.bags.estimator import MaxMatchingMILClassifier
     from groupnoise.bags.files import read_bags
     from groupnoise.bags.mipl import ChosenPairs, MaxMatchingMIPLClassifier
@@ -17,6 +18,7 @@ __getattr__, __dir__ = lazy_names(
         "ChosenPairs": "groupnoise.bags.mipl",
         "MaxMatchingMILClassifier": "groupnoise.bags.estimator",
         "MaxMatchingMIPLClassifier": "groupnoise.bags.mipl",
+        "embed_folder": "groupnoise.bags.embedding.folder",
         "load_digit_bags": "groupnoise.bags.digits",
         "make_sival_like": "groupnoise.bags.sival",
         "read_bags": "groupnoise.bags.files",
@@ -27,6 +29,7 @@ __all__ = [
     "ChosenPairs",
     "MaxMatchingMILClassifier",
     "MaxMatchingMIPLClassifier",
+    "embed_folder",
     "load_digit_bags",
     "make_sival_like",
     "read_bags",

@@ -57,7 +57,8 @@ class BagSource:
         """Return a clone of the estimator fitted on the bags at `rows`."""
         labelled = rows[self.group_counts[rows] > 0]
         bags = self.dataset.bags.subset(labelled)
-        return clone(estimator).fit(bags, self.dataset.labels[labelled].astype(np.int64))
+        named = {} if self.clusters is None else {"patients": self.clusters[labelled]}
+        return clone(estimator).fit(bags, self.dataset.labels[labelled].astype(np.int64), **named)
 
     def calibrate(self, model: Any, rows: IntArray) -> None:
         """Calibrate a model on bags it has not seen."""

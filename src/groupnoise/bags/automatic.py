@@ -110,6 +110,7 @@ def decide(
     budget: float | None,
     generator: np.random.Generator,
     may_guess: bool = False,
+    patients: NDArray[Any] | None = None,
     reasons: Sequence[str] = (),
     on_progress: ProgressCallback | None = None,
 ) -> Outcome:
@@ -135,6 +136,8 @@ def decide(
         Decides all randomness.
     may_guess : bool, default=False
         Whether held-out bags may tell which of two classes is negative.
+    patients : ndarray of shape (n_bags,), optional
+        Whose bags are held out together.
     reasons : sequence of str, default=()
         Sentences on what was decided before.
     on_progress : callable, optional
@@ -146,10 +149,12 @@ def decide(
         The ensemble and the decisions.
     """
     if may_guess and given is None and len(bags) >= MIN_BAGS:
-        negative, said = guess_negative(bags, labels, classes, int(generator.integers(2**31)))
+        negative, said = guess_negative(
+            bags, labels, classes, int(generator.integers(2**31)), patients
+        )
         reasons = (*reasons, *said)
     named = labels if negative is None else np.delete(labels, negative, axis=1)
-    search = BagSearch(bags, named, negative is not None, generator)
+    search = BagSearch(bags, named, negative is not None, generator, patients)
     facts = facts_of(bags, labels, None if negative is None else classes[negative])
     deep = explicit.get("encoder") == "mlp"
     options = narrow(portfolio(search.problem, facts, deep=deep), explicit)
@@ -196,7 +201,11 @@ def decide(
 
 
 def guess_negative(
-    bags: Groups, labels: BoolArray, classes: NDArray[Any], seed: int
+    bags: Groups,
+    labels: BoolArray,
+    classes: NDArray[Any],
+    seed: int,
+    patients: NDArray[Any] | None = None,
 ) -> tuple[int | None, tuple[str, ...]]:
     """Return which of two classes is negative if held-out bags say so clearly, and a sentence.
 
@@ -210,6 +219,8 @@ def guess_negative(
         The labels.
     seed : int
         Decides the folds, the same for both classes.
+    patients : ndarray of shape (n_bags,), optional
+        Whose bags are in one fold.
 
     Returns
     -------
@@ -221,7 +232,8 @@ def guess_negative(
     scores: dict[int | None, FloatArray] = {}
     for column in (None, 0, 1):
         named = labels if column is None else np.delete(labels, column, axis=1)
-        search = BagSearch(bags, named, column is not None, np.random.default_rng(seed))
+        generator = np.random.default_rng(seed)
+        search = BagSearch(bags, named, column is not None, generator, patients)
         facts = {"zeros among the features": 0.0, "bags": len(bags)}
         first: dict[Any, Option] = {}
         for option in portfolio(search.problem, facts):

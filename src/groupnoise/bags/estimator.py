@@ -33,7 +33,7 @@ from groupnoise.core.selection import Marginal, Selection
 from groupnoise.core.similarity import Similarity
 from groupnoise.core.weighting import Weighting
 from groupnoise.decisions.budget import is_auto, parse_budget
-from groupnoise.exceptions import ParameterError
+from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.plan import History
@@ -247,6 +247,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         y: Any,
         *,
         groups: ArrayLike | None = None,
+        patients: ArrayLike | None = None,
         validate: Validate | None = None,
         workers: Workers | None = None,
         checkpoint: Checkpoints | None = None,
@@ -262,6 +263,9 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             One label per bag, a set of labels per bag, or a 0/1 matrix (n_bags, n_classes).
         groups : array-like of shape (n_rows,), optional
             The bag of each flat row.
+        patients : array-like of shape (n_bags,), optional
+            Whom each bag comes from: where options are compared on held-out bags, those of one
+            patient are held out together.
         validate : callable, optional
             Called with this estimator after each epoch; the best epoch's weights are kept.
         workers : Workers, optional
@@ -278,13 +282,19 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         instances = read_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
         check_labelled(labels)
+        origins = None if patients is None else np.asarray(patients)
+        if origins is not None and origins.shape != (len(instances),):
+            raise DataError(
+                f"{len(instances)} bags came with patients of shape {origins.shape}; give one per "
+                "bag."
+            )
         remember_columns(self, tables_of_bags(bags, instances.objects))
         self.calibration_temperature_ = 1.0
         self.ensemble_ = None
         is_shared = workers is not None and workers.count > 1
         named = not (isinstance(y, np.ndarray) and y.ndim == 2)
         if not self._asks_for_loop() and not is_shared and len(self.classes_) > 1:
-            self._decide(instances, labels, named=named, checkpoint=checkpoint)
+            self._decide(instances, labels, named=named, checkpoint=checkpoint, patients=origins)
             if validate is not None:
                 self.history_.append({"epoch": 1, "validation": validate(self)})
             return self
@@ -310,7 +320,13 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
                 )
 
     def _decide(
-        self, bags: Groups, labels: BoolArray, *, named: bool, checkpoint: Checkpoints | None
+        self,
+        bags: Groups,
+        labels: BoolArray,
+        *,
+        named: bool,
+        checkpoint: Checkpoints | None,
+        patients: NDArray[Any] | None = None,
     ) -> None:
         """Search, and keep the ensemble and the decisions."""
         generator = self._generator()
@@ -333,6 +349,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             and negative is None
             and len(self.classes_) == 2
             and bool((labels.sum(axis=1) == 1).all()),
+            patients=patients,
             reasons=said,
             on_progress=self.on_epoch,
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from groupnoise.bags.ensemble import FittedMember, calibrate_bags, label_log_likelihood
@@ -61,10 +62,17 @@ class BagSearch:
         Whether another class is negative.
     generator : numpy.random.Generator
         Decides the bags looked at, the folds and the initial weights.
+    patients : ndarray of shape (n_bags,), optional
+        Whom each bag comes from: bags of one patient are in one fold.
     """
 
     def __init__(
-        self, bags: Groups, labels: BoolArray, has_negative: bool, generator: np.random.Generator
+        self,
+        bags: Groups,
+        labels: BoolArray,
+        has_negative: bool,
+        generator: np.random.Generator,
+        patients: NDArray[Any] | None = None,
     ) -> None:
         self.all_bags, self.all_labels, self.has_negative = bags, labels, has_negative
         n_targets = labels.shape[1] + 1
@@ -76,7 +84,12 @@ class BagSearch:
         self.labels = labels[taken]
         self.problem = problem_of(self.bags, self.labels, has_negative)
         self.n_folds = max(2, min(N_FOLDS, len(taken) // 2))
-        self.folds = draw_folds(self.labels, self.n_folds, generator)
+        of_taken = None if patients is None else np.unique(patients[taken], return_inverse=True)[1]
+        if of_taken is not None and of_taken.max() > 0:
+            self.n_folds = max(2, min(self.n_folds, int(of_taken.max()) + 1))
+        else:
+            of_taken = None  # one patient cannot be held out of itself
+        self.folds = draw_folds(self.labels, self.n_folds, generator, of_taken)
         self.exclusive = bool((labels.sum(axis=1) <= 1).all())
         self._rows: dict[str, Tensor] = {}
         self._found: dict[tuple[str, int], OutOfFold] = {}
@@ -201,8 +214,34 @@ def member_log_probabilities(logits: Tensor, binary: bool) -> Tensor:
     return logits.log_softmax(-1)
 
 
-def draw_folds(labels: BoolArray, n_folds: int, generator: np.random.Generator) -> IntArray:
-    """Return the fold of each bag; bags of equal labels are spread evenly."""
+def draw_folds(
+    labels: BoolArray,
+    n_folds: int,
+    generator: np.random.Generator,
+    patients: IntArray | None = None,
+) -> IntArray:
+    """Return the fold of each bag; bags of equal labels are spread evenly.
+
+    Parameters
+    ----------
+    labels : bool ndarray of shape (n_bags, n_named)
+        The labels of each bag.
+    n_folds : int
+        How many folds.
+    generator : numpy.random.Generator
+        Decides the folds.
+    patients : int64 ndarray of shape (n_bags,), optional
+        The number of the patient of each bag; patients are then spread by their first bag.
+
+    Returns
+    -------
+    int64 ndarray of shape (n_bags,)
+        The number of the fold.
+    """
+    if patients is not None:
+        _, first, codes = np.unique(patients, return_index=True, return_inverse=True)
+        of_patient: IntArray = draw_folds(labels[first], n_folds, generator)
+        return of_patient[codes]
     _, kind = np.unique(labels, axis=0, return_inverse=True)
     order = generator.permutation(len(labels))
     order = order[np.argsort(kind.ravel()[order], kind="stable")]

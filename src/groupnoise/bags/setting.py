@@ -72,8 +72,9 @@ class BagSetting(Setting[BagDataset]):
         return subset_bags(dataset, np.delete(np.arange(len(dataset.bags)), rows))
 
     def arguments(self, dataset: BagDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the bags and the names of their labels."""
-        return (dataset.bags, labels_as_names(dataset.labels, dataset.class_names)), {}
+        """Return the bags and the names of their labels, and whom bags come from."""
+        named = {} if dataset.patients is None else {"patients": dataset.patients}
+        return (dataset.bags, labels_as_names(dataset.labels, dataset.class_names)), named
 
     def evaluate(
         self, fitted: Any, dataset: BagDataset, rows: IntArray | None = None, *, seed: int = 0
