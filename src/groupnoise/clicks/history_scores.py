@@ -15,13 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from groupnoise.clicks.scoring import (
-    Float32Array,
-    GroupWeight,
-    Mixture,
-    ScoringRule,
-    popular_negatives,
-)
+from groupnoise.clicks.group_weights import popular_negatives
+from groupnoise.clicks.mixture import Float32Array, Mixture
+from groupnoise.clicks.scoring import GroupWeight, ScoringRule
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.groups import Groups

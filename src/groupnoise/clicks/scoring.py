@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.clicks.group_weights import log_group_weight
+from groupnoise.clicks.mixture import Float32Array, Mixture, distinct_of, recent_clicks
+from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, check_count
 from groupnoise.exceptions import ParameterError
 
-Float32Array = NDArray[np.float32]
 FeaturesOf = Callable[[IntArray], Float32Array]
 """Maps item indices, shape (n,), to their vectors f, shape (n, dim)."""
 GroupWeight = Callable[[Float32Array], Float32Array]
@@ -34,49 +34,10 @@ SCOPES = ("group", "last")
 NORMALIZATIONS = ("click", "history")
 MAX_STRENGTH = 1e6
 """Of any number of a rule: a larger one drowns the scores, in the end in NaN."""
-N_NEGATIVES = 100
 MIN_TOTAL = 1e-6
 """Of the weights of all clicks of a history: less is taken as this much."""
 _BLOCK_ENTRIES = 1 << 22
 _LISTS = ("negatives", "block_widths", "position_weights", "exponents")
-
-
-class Mixture(NamedTuple):
-    """Histories as weighted queries, one history after the other.
-
-    Attributes
-    ----------
-    queries : float32 ndarray of shape (n_queries, dim)
-        Distinct query vectors.
-    items : int64 ndarray of shape (n_queries,), optional
-        The item whose vector each query is; None where queries are no items.
-    query_of : int64 ndarray of shape (n_terms,)
-        The query of each term of each history.
-    log_weight : float32 ndarray of shape (n_terms,)
-        The log weight of each term.
-    offsets : int64 ndarray of shape (n_histories + 1,)
-        Where the terms of each history begin; every history has at least one.
-    """
-
-    queries: Float32Array
-    items: IntArray | None
-    query_of: IntArray
-    log_weight: Float32Array
-    offsets: IntArray
-
-    def by_size(self) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield, for each number of terms that occurs, the histories and their terms (n, size)."""
-        sizes = np.diff(self.offsets)
-        for size in np.unique(sizes).tolist():
-            rows = np.flatnonzero(sizes == size)
-            yield rows, self.offsets[rows, None] + np.arange(size)
-
-    def take(self, rows: IntArray) -> Mixture:
-        """Return some of the histories, with the queries that these need."""
-        terms, offsets = _ragged_rows(self.offsets, rows)
-        distinct, query_of = distinct_of(self.query_of[terms], len(self.queries))
-        items = None if self.items is None else self.items[distinct]
-        return Mixture(self.queries[distinct], items, query_of, self.log_weight[terms], offsets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -377,155 +338,10 @@ class ScoringRule:
             return np.zeros(features.shape[:2], dtype=features.dtype)
         if callable(self.weighting):
             return self.weighting(features)
-        between, context = _SIMILARITIES[self.similarity]
-        if self.weighting == "sigmoid":
-            return _sigmoid_weight(features, between, context, self.similarity_scale)
-        assert negatives is not None  # mixture() looks up what a rule names
-        return _contrastive_weight(features, negatives, between, context, self.similarity_scale)
-
-
-def popular_negatives(popularity: FloatArray, n: int = N_NEGATIVES) -> tuple[int, ...]:
-    """Return items at even steps of all clicks, so that an item comes as often as it is clicked.
-
-    In training a click is held against clicks of other groups, which are drawn that way too.
-
-    Parameters
-    ----------
-    popularity : ndarray of shape (n_items,)
-        How often each item was clicked.
-    n : int, default=100
-        How many to return.
-
-    Returns
-    -------
-    tuple of int
-
-    Examples
-    --------
-    >>> popular_negatives(np.array([1.0, 0.0, 3.0]), 4)
-    (0, 2, 2, 2)
-    """
-    clicks = np.cumsum(np.asarray(popularity, dtype=np.float64))
-    steps = (np.arange(n) + 0.5) / n * clicks[-1]
-    found = np.minimum(np.searchsorted(clicks, steps, side="right"), len(clicks) - 1)
-    return tuple(found.tolist())
-
-
-def recent_clicks(
-    items: IntArray, offsets: IntArray, n_clicks: int | None
-) -> tuple[IntArray, IntArray]:
-    """Return the last `n_clicks` of each history, and where each begins among them.
-
-    Examples
-    --------
-    >>> clicks, begins = recent_clicks(np.array([7, 8, 9, 4]), np.array([0, 3, 4]), 2)
-    >>> clicks.tolist(), begins.tolist()
-    ([8, 9, 4], [0, 2, 3])
-    """
-    sizes = np.diff(offsets)
-    if n_clicks is None or not len(sizes) or sizes.max() <= n_clicks:
-        return items[offsets[0] : offsets[-1]], offsets - offsets[0]
-    taken = np.minimum(sizes, n_clicks)
-    begins = np.concatenate([[0], np.cumsum(taken)])
-    first = np.repeat(offsets[1:] - taken - begins[:-1], taken)
-    return items[first + np.arange(begins[-1])], begins
-
-
-def distinct_of(values: IntArray, n_values: int | None = None) -> tuple[IntArray, IntArray]:
-    """Return the distinct values in order, and which of them each value is."""
-    if n_values is None:
-        n_values = int(values.max()) + 1 if len(values) else 0
-    is_used = np.zeros(n_values, dtype=bool)
-    is_used[values] = True
-    distinct = np.flatnonzero(is_used)
-    place = np.empty(n_values, dtype=np.int64)
-    place[distinct] = np.arange(len(distinct))
-    return distinct, place[values]
-
-
-def _ragged_rows(offsets: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
-    sizes = np.diff(offsets)[rows]
-    begins = np.concatenate([[0], np.cumsum(sizes)])
-    first = np.repeat(offsets[rows] - begins[:-1], sizes)
-    return first + np.arange(begins[-1]), begins
-
-
-def log_sum_exp(scores: NDArray[Any], *, axis: int) -> NDArray[Any]:
-    """Return log(sum(exp(scores))) along an axis; `scores` is used as working space."""
-    highest = scores.max(axis=axis, keepdims=True)
-    np.subtract(scores, highest, out=scores)
-    np.exp(scores, out=scores)
-    return np.asarray(np.log(scores.sum(axis=axis)) + highest.squeeze(axis))
-
-
-def _softmax(scores: Float32Array) -> Float32Array:
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
-
-
-_Between = Callable[[Float32Array, Float32Array], Float32Array]
-_Context = Callable[[Float32Array, Float32Array, Float32Array], Float32Array]
-
-
-def _sigmoid_weight(
-    features: Float32Array, between: _Between, context: _Context, scale: float
-) -> Float32Array:
-    """Return the paper's form: log sigmoid of S(context of the other clicks, click)."""
-    size = features.shape[1]
-    if size == 1:  # no context to agree with
-        return np.zeros(features.shape[:2], dtype=features.dtype)
-    likeness = scale * between(features, features)
-    likeness[:, np.arange(size), np.arange(size)] = -np.inf
-    agreement = scale * context(_softmax(likeness), features, features)
-    return np.asarray(-np.logaddexp(np.zeros_like(agreement), -agreement))
-
-
-def _contrastive_weight(
-    features: Float32Array,
-    negatives: Float32Array,
-    between: _Between,
-    context: _Context,
-    scale: float,
-) -> Float32Array:
-    """Return the authors' form: a click against negatives, each in the context of the group.
-
-    As in their code an object's own similarity enters its attention as zero.
-    """
-    size = features.shape[1]
-    likeness = scale * between(features, features)
-    likeness[:, np.arange(size), np.arange(size)] = 0.0
-    own = scale * context(_softmax(likeness), features, features)
-    strange = np.broadcast_to(negatives, (len(features), *negatives.shape))
-    attention = _softmax(scale * between(strange, features))
-    others = log_sum_exp(scale * context(attention, features, strange), axis=-1)
-    return np.asarray(own - np.logaddexp(own, others[:, None]))
-
-
-def _dot_between(left: Float32Array, right: Float32Array) -> Float32Array:
-    return np.asarray(np.matmul(left, right.transpose(0, 2, 1)))
-
-
-def _dot_context(
-    attention: Float32Array, features: Float32Array, queries: Float32Array
-) -> Float32Array:
-    return np.asarray((np.matmul(attention, features) * queries).sum(axis=-1))
-
-
-def _kl_between(left: Float32Array, right: Float32Array) -> Float32Array:
-    probabilities = np.exp(left)
-    negative_entropy = (probabilities * left).sum(axis=-1, keepdims=True)
-    return np.asarray(np.matmul(probabilities, right.transpose(0, 2, 1)) - negative_entropy)
-
-
-def _kl_context(
-    attention: Float32Array, features: Float32Array, queries: Float32Array
-) -> Float32Array:
-    mixed = np.maximum(np.matmul(attention, np.exp(features)), np.finfo(np.float32).tiny)
-    return np.asarray((mixed * (queries - np.log(mixed))).sum(axis=-1))
-
-
-_SIMILARITIES: dict[str, tuple[_Between, _Context]] = {
-    "dot": (_dot_between, _dot_context),
-    "neg_kl": (_kl_between, _kl_context),
-}
-"""For each S: S of every pair, and S of the context that queries attend to and the queries."""
+        return log_group_weight(
+            features,
+            self.weighting,
+            similarity=self.similarity,
+            scale=self.similarity_scale,
+            negatives=negatives,
+        )

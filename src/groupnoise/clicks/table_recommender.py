@@ -26,8 +26,9 @@ from groupnoise.clicks.history_scores import (
     score_catalogue,
     score_items,
 )
+from groupnoise.clicks.mixture import Mixture
 from groupnoise.clicks.recommender import ItemToItemRecommender
-from groupnoise.clicks.scoring import Mixture, ScoringRule
+from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.batching import batch_rows, collate
 from groupnoise.core.candidates import FullCandidates

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.scoring import Float32Array, Mixture, log_sum_exp
+from groupnoise.clicks.mixture import Float32Array, Mixture, log_sum_exp
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, check_count, check_fraction, require
 from groupnoise.exceptions import DataError, ModelFileError

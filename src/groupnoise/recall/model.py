@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.clicks.scoring import Float32Array
+from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import ModelFileError, UnknownTargetError
 from groupnoise.recall.items import ItemId, ItemTable

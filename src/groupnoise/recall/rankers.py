@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.scoring import Float32Array
+from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import ModelFileError

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.scoring import Float32Array, Mixture, ScoringRule, log_sum_exp
+from groupnoise.clicks.mixture import Float32Array, Mixture, log_sum_exp
+from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.arrays import FloatArray, IntArray
 
 Ranking = tuple[IntArray, Float32Array]

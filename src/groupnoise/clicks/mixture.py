@@ -1,0 +1,98 @@
+"""Histories as weighted queries: what a scoring rule makes of them, and what everything scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import IntArray
+
+Float32Array = NDArray[np.float32]
+
+
+class Mixture(NamedTuple):
+    """Histories as weighted queries, one history after the other.
+
+    Attributes
+    ----------
+    queries : float32 ndarray of shape (n_queries, dim)
+        Distinct query vectors.
+    items : int64 ndarray of shape (n_queries,), optional
+        The item whose vector each query is; None where queries are no items.
+    query_of : int64 ndarray of shape (n_terms,)
+        The query of each term of each history.
+    log_weight : float32 ndarray of shape (n_terms,)
+        The log weight of each term.
+    offsets : int64 ndarray of shape (n_histories + 1,)
+        Where the terms of each history begin; every history has at least one.
+    """
+
+    queries: Float32Array
+    items: IntArray | None
+    query_of: IntArray
+    log_weight: Float32Array
+    offsets: IntArray
+
+    def by_size(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield, for each number of terms that occurs, the histories and their terms (n, size)."""
+        sizes = np.diff(self.offsets)
+        for size in np.unique(sizes).tolist():
+            rows = np.flatnonzero(sizes == size)
+            yield rows, self.offsets[rows, None] + np.arange(size)
+
+    def take(self, rows: IntArray) -> Mixture:
+        """Return some of the histories, with the queries that these need."""
+        terms, offsets = _ragged_rows(self.offsets, rows)
+        distinct, query_of = distinct_of(self.query_of[terms], len(self.queries))
+        items = None if self.items is None else self.items[distinct]
+        return Mixture(self.queries[distinct], items, query_of, self.log_weight[terms], offsets)
+
+
+def recent_clicks(
+    items: IntArray, offsets: IntArray, n_clicks: int | None
+) -> tuple[IntArray, IntArray]:
+    """Return the last `n_clicks` of each history, and where each begins among them.
+
+    Examples
+    --------
+    >>> clicks, begins = recent_clicks(np.array([7, 8, 9, 4]), np.array([0, 3, 4]), 2)
+    >>> clicks.tolist(), begins.tolist()
+    ([8, 9, 4], [0, 2, 3])
+    """
+    sizes = np.diff(offsets)
+    if n_clicks is None or not len(sizes) or sizes.max() <= n_clicks:
+        return items[offsets[0] : offsets[-1]], offsets - offsets[0]
+    taken = np.minimum(sizes, n_clicks)
+    begins = np.concatenate([[0], np.cumsum(taken)])
+    first = np.repeat(offsets[1:] - taken - begins[:-1], taken)
+    return items[first + np.arange(begins[-1])], begins
+
+
+def distinct_of(values: IntArray, n_values: int | None = None) -> tuple[IntArray, IntArray]:
+    """Return the distinct values in order, and which of them each value is."""
+    if n_values is None:
+        n_values = int(values.max()) + 1 if len(values) else 0
+    is_used = np.zeros(n_values, dtype=bool)
+    is_used[values] = True
+    distinct = np.flatnonzero(is_used)
+    place = np.empty(n_values, dtype=np.int64)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place[values]
+
+
+def _ragged_rows(offsets: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
+    sizes = np.diff(offsets)[rows]
+    begins = np.concatenate([[0], np.cumsum(sizes)])
+    first = np.repeat(offsets[rows] - begins[:-1], sizes)
+    return first + np.arange(begins[-1]), begins
+
+
+def log_sum_exp(scores: NDArray[Any], *, axis: int) -> NDArray[Any]:
+    """Return log(sum(exp(scores))) along an axis; `scores` is used as working space."""
+    highest = scores.max(axis=axis, keepdims=True)
+    np.subtract(scores, highest, out=scores)
+    np.exp(scores, out=scores)
+    return np.asarray(np.log(scores.sum(axis=axis)) + highest.squeeze(axis))
