@@ -348,3 +348,26 @@ def dawid_skene_by_loops(votes, n_steps, smoothing):
                 )
         belief = [[value / sum(row) for value in row] for row in belief]
     return belief, confusion
+
+
+def area_under_roc(truth, scores):
+    """Return how often a positive has a higher score than a negative; ties count half."""
+    won = [
+        1.0 if high > low else 0.5 if high == low else 0.0
+        for is_one, high in zip(truth, scores, strict=True)
+        if is_one
+        for is_other, low in zip(truth, scores, strict=True)
+        if not is_other
+    ]
+    return sum(won) / len(won)
+
+
+def average_precision(truth, scores):
+    """Return the mean over positives of the precision at their rank; scores must differ."""
+    ranked = sorted(zip(scores, truth, strict=True), reverse=True)
+    precisions, n_right = [], 0
+    for rank, (_, is_one) in enumerate(ranked, start=1):
+        if is_one:
+            n_right += 1
+            precisions.append(n_right / rank)
+    return sum(precisions) / len(precisions)

@@ -1,0 +1,37 @@
+"""Comments are skipped, ids that begin as comments do are not, and lines keep their numbers."""
+
+import pytest
+
+from groupnoise.exceptions import DataError
+from groupnoise.io.delimited import without_comments
+from groupnoise.io.tables import read_table
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("% one\n# two\na,b\n1,2\n", ("a,b\n1,2\n", 2, 0)),
+        ("a,b\n#x,1\n#y,2\n", ("a,b\n#x,1\n#y,2\n", 0, 0)),
+        ("a,b\n# a remark\n1,2\n", ("a,b\n\n1,2\n", 0, 1)),
+        ("#x,1\n#y,2\n", ("#x,1\n#y,2\n", 0, 0)),
+        ('a,b\n"two\n# lines",2\n', ('a,b\n"two\n# lines",2\n', 0, 0)),
+    ],
+)
+def test_what_is_a_comment(text, left):
+    assert without_comments(text, ",") == left
+
+
+def test_a_bad_cell_after_comments_is_named_by_its_line(tmp_path):
+    from groupnoise.bags.files import read_bags
+
+    path = tmp_path / "bags.txt"
+    path.write_text("% made\n# by hand\nbag label x\n1 a 0.5\n# between\n2 b oops\n3 a 1.5\n")
+    with pytest.raises(DataError, match=r"line 6: column 'x' holds 'oops'"):
+        read_bags(path, features="x")
+
+
+def test_cells_may_be_apart_by_any_blanks(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a   b\n1 \t 2\n")
+    for separator in (" ", "space"):
+        assert read_table(path, separator=separator).frame.rows() == [("1", "2")]
