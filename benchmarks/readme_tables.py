@@ -17,6 +17,7 @@ from typing import Any
 from _label_noise_tables import accuracy_table, auroc_table, bag_table
 from _reproduction_tables import (
     background_cost_table,
+    best_baseline_table,
     candidate_search_table,
     normalisation_search_table,
     recall_search_table,
@@ -93,8 +94,11 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     **{f"noisy_labels_{name}:auroc": auroc_table for name in ("digits", "letters", "lost")},
     "reproduce_amazon": partial(reproduction_table, metrics=("HIT@10", "NDCG@10")),
     "reproduce_amazon:full": partial(reproduction_table, metrics=("full HIT@10", "full NDCG@10")),
+    "reproduce_amazon:best": partial(best_baseline_table, metric="HIT@10"),
     "reproduce_mil": reproduction_table,
+    "reproduce_mil:best": best_baseline_table,
     "reproduce_pll": reproduction_table,
+    "reproduce_pll:best": best_baseline_table,
     "reproduce_pll:label-free": partial(reproduction_table, criterion="approximated_accuracy"),
     "reproduce_pll:ages": partial(
         reproduction_table, metrics=("accuracy", "MAE3", "MAE5"), datasets=("fg-net",)

@@ -11,6 +11,7 @@ from pathlib import Path
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
+from groupnoise.io import subset_rows
 
 
 def write(path: str, header: list[str], rows: list[list[object]]) -> None:
@@ -23,7 +24,7 @@ def write(path: str, header: list[str], rows: list[list[object]]) -> None:
 pixels = [f"pixel{number}" for number in range(64)]
 
 # A bag is five to nine digits under one label; which digit has it is not said.
-bags = load_digit_bags(200, part="train", random_state=0)
+bags = load_digit_bags(250, part="train", random_state=0)
 names = [bags.class_names[row.argmax()] for row in bags.labels]
 write(
     "bags.csv",
@@ -36,7 +37,7 @@ write(
 )
 
 # A row is one digit with two to four candidate labels, one of them right.
-digits = load_digit_candidates(part="train", random_state=0)
+digits = subset_rows(load_digit_candidates(part="train", random_state=0), range(400))
 write(
     "candidates.csv",
     ["candidates", *pixels],
@@ -50,7 +51,7 @@ write(
 )
 
 # A row is one click of a simulated shop; one in five strays.
-shop = make_shop(n_users=500, random_state=0)
+shop = make_shop(n_users=300, random_state=0)
 write(
     "clicks.csv",
     ["user", "item", "time"],

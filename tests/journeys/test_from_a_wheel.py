@@ -1,7 +1,9 @@
 """Nothing needs the checkout: what README says runs from an installed wheel in an empty folder."""
 
+import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,10 +24,38 @@ LINES = [
 ]
 
 
-def test_the_commands_of_the_readme_run_one_after_the_other(from_wheel):
+SHOWN = [
+    line
+    for language, block in BLOCKS
+    if language == "text"
+    for line in block.splitlines()
+    if line != "..."
+]
+BOUND = ("--budget", "5s")
+"""What the test adds to `fit`: README shows a search that was given all the time it needs."""
+
+
+def shape_of(line):
+    """A line without its figures and blanks."""
+    return " ".join(re.sub(r"-?[\d.]+", "#", line).split())
+
+
+def test_the_commands_of_the_readme_run_and_print_what_it_shows(from_wheel, wheel):
     assert LINES
+    assert SHOWN
+    make_files = [sys.executable, ROOT / "examples" / "make_files.py"]
+    environment = {**os.environ, "PYTHONPATH": str(wheel)}
+    subprocess.run(make_files, cwd=from_wheel.folder, env=environment, check=True, timeout=120)
+    inputs = set(from_wheel.folder.iterdir())
+    printed = []
     for line in LINES:
-        from_wheel(*shlex.split(line, comments=True)[1:])
+        words = shlex.split(line, comments=True)[1:]
+        said = from_wheel(*words, *(BOUND if words[0] == "fit" else ()))
+        printed += (said.stdout + said.stderr).splitlines()
+    for answers in set(from_wheel.folder.glob("*.csv")) - inputs:
+        printed += answers.read_text(encoding="utf-8").splitlines()[:2]
+    shapes = {shape_of(line) for line in printed}
+    assert not [line for line in SHOWN if shape_of(line) not in shapes]
 
 
 def test_the_recipes_are_in_the_wheel(from_wheel):

@@ -18,7 +18,8 @@ from groupnoise.candidates.baselines import CCClassifier, PRODENClassifier
 from groupnoise.candidates.decide import HeldOut, best_information, information
 from groupnoise.candidates.portfolio import facts_of, portfolio
 from groupnoise.core.scaling import Scaler
-from groupnoise.decisions import Decisions, narrow
+from groupnoise.decisions import Decisions
+from groupnoise.decisions.portfolio import narrow
 from groupnoise.exceptions import ParameterError, TrainingStopped
 from groupnoise.io import load_model
 from groupnoise.training import Checkpoints

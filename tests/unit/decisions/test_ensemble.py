@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from groupnoise.decisions import greedy_ensemble
+from groupnoise.decisions.ensemble import greedy_ensemble
 from groupnoise.exceptions import ParameterError
 
 TRUTH = np.random.default_rng(1).normal(size=400)
