@@ -102,10 +102,7 @@ def measure(case: tuple[int, str, int, str], seed: int) -> dict[str, Any]:
     labels = {name: belief.argmax(axis=1) for name, belief in beliefs.items()}
     quality = {name: belief[np.arange(N_ROWS), majority] for name, belief in beliefs.items()}
     hard = np.eye(10)[majority]
-    hard_votes = Votes(
-        np.arange(N_ROWS), np.zeros(N_ROWS, dtype=np.int64), hard, N_ROWS, votes.class_names, ["m"]
-    )
-    predicted = out_of_fold(hard_votes, rows, hard, 5, max_matching(seed), seed)
+    predicted = out_of_fold(hard > 0, rows, hard, 5, max_matching(seed), seed)
     predicted /= predicted.sum(axis=1, keepdims=True)
     table = np.full((N_ROWS, len(votes.annotator_names)), np.nan)
     table[votes.rows, votes.annotators] = votes.weights.argmax(axis=1)

@@ -67,6 +67,7 @@ def test_answers_survive_a_kill_between_two_of_them(folder):
         other = client.get("/v1/next", params={"who": "bob"}).json()["next"]
         stolen = {"row": other["row"], "who": "ann", "label": "fruit"}
         assert client.post("/v1/answer", json=stolen).status_code == 409
+        assert client.post("/v1/learn", json={"who": "ann"}).json()["begun"]
         # Bounds and foreign pages.
         huge = {**stolen, "who": "bob", "note": "n" * 20_000}
         assert client.post("/v1/answer", json=huge).status_code == 413
@@ -103,15 +104,12 @@ def test_a_person_answers_by_keyboard_alone_in_two_tabs(folder, browser):
         tabs[0].keyboard.type("1 s u")  # keys of the note choose nothing
         tabs[0].keyboard.press("Enter")
         tabs[0].keyboard.press("1")
-        tabs[0].wait_for_function("document.getElementById('bar').value > 0")
-        assert "1 of 4 answered" in tabs[0].inner_text("#progress")
+        tabs[0].wait_for_selector("#progress:has-text('1 of 4 answered')")
         tabs[0].keyboard.press("u")
-        tabs[0].wait_for_function("document.getElementById('bar').value === 0")
+        tabs[0].wait_for_selector("#progress:has-text('0 of 4 answered')")
         assert tabs[0].inner_text("#cells") == first
         tabs[0].keyboard.press("s")
-        tabs[0].wait_for_function(
-            "document.getElementById('progress').textContent.includes('1 skipped')"
-        )
+        tabs[0].wait_for_selector("#progress:has-text('1 skipped')")
         assert tabs[0].evaluate("document.querySelector('#cells b')") is None
         width = tabs[0].evaluate("document.documentElement.scrollWidth")
         assert width <= 360

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -21,6 +21,11 @@ from groupnoise.cli.resolve import (
     Text,
     VotesFile,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from groupnoise.votes.resolution import Resolution
 
 
 def review(
@@ -62,15 +67,17 @@ def review(
     from groupnoise.review.http import serve
     from groupnoise.votes.resolution import resolve
 
-    found = resolve(
-        data, annotators=annotators, candidates=candidates, votes=votes, row=row,
-        annotator=annotator, label=label, confidence=confidence,
-        labels=None if labels is None else [each.strip() for each in labels.split(",")],
-        label_separator=label_separator, features=features, text=text, embedding=embedding,
-        random_state=seed, report=lambda sentence: typer.echo(f"note: {sentence}", err=True),
-    )  # fmt: skip
+    def learn(known: Mapping[int, str]) -> Resolution:
+        return resolve(
+            data, annotators=annotators, candidates=candidates, votes=votes, row=row,
+            annotator=annotator, label=label, confidence=confidence,
+            labels=None if labels is None else [each.strip() for each in labels.split(",")],
+            label_separator=label_separator, features=features, text=text, embedding=embedding,
+            truth=known, random_state=seed, report=None if known else _note,
+        )  # fmt: skip
+
     kept = answers or Path(f"{Path(data).name}.answers.jsonl")
-    desk = Desk(found, kept)
+    desk = Desk(learn({}), kept, relearn=learn)
     done = desk.progress()
     typer.echo(f"{done['answered']} of {done['total']} rows answered; answers go to {kept}")
     serve(
@@ -80,3 +87,7 @@ def review(
         token=token,
         on_ready=lambda address: typer.echo(f"listening on {address}"),
     )
+
+
+def _note(sentence: str) -> None:
+    typer.echo(f"note: {sentence}", err=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ class Desk:
         Rows, labels and probabilities.
     answers : str or Path
         The file that keeps the answers; those it holds already are taken over.
+    relearn : callable, optional
+        Given the answers so far, a label by row, returns a resolution that has learned from them.
     clock : callable, default=time.monotonic
         Seconds, for the locks.
     """
@@ -50,11 +52,16 @@ class Desk:
         resolution: Resolution,
         answers: str | Path,
         *,
+        relearn: Callable[[Mapping[int, str]], Resolution] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._found = resolution
         self._order = resolution.order.tolist()
         self._clock = clock
+        self._relearn = relearn
+        self._learning: threading.Thread | None = None
+        self._learned = 0
+        self._failure = ""
         self._mutex = threading.Lock()
         self._locks: dict[int, _Lock] = {}
         self._given: dict[int, dict[str, Any]] = {}
@@ -85,7 +92,8 @@ class Desk:
         Returns
         -------
         progress : dict
-            `answered`, `skipped`, `total`, `expected_wrong`.
+            `answered`, `skipped`, `total`, `expected_wrong`; whether it is `learning`, from how
+            many answers it has `learned`, and the `failure` of the last attempt.
         """
         doubt = 1.0 - np.nan_to_num(self._found.probabilities, nan=0.0).max(axis=1)
         doubt[list(self._given)] = 0.0
@@ -94,7 +102,41 @@ class Desk:
             "skipped": len(self._skipped),
             "total": len(self._order),
             "expected_wrong": round(float(doubt.sum()), 1),
+            "learning": self._learning is not None and self._learning.is_alive(),
+            "learned": self._learned,
+            "failure": self._failure,
         }
+
+    def learn(self) -> bool:
+        """Begin to learn from the answers so far; what is left is put into a new order.
+
+        Returns
+        -------
+        begun : bool
+            False where it is learning already, or there is nothing to learn from.
+        """
+        with self._mutex:
+            is_busy = self._learning is not None and self._learning.is_alive()
+            if self._relearn is None or is_busy or not self._given:
+                return False
+            known = {row: str(event["label"]) for row, event in self._given.items()}
+            self._learning = threading.Thread(
+                target=self._learn_from, args=(self._relearn, known), daemon=True
+            )
+            self._learning.start()
+        return True
+
+    def _learn_from(
+        self, relearn: Callable[[Mapping[int, str]], Resolution], known: dict[int, str]
+    ) -> None:
+        try:
+            found = relearn(known)
+        except Exception as error:  # the desk stays open with what it knew
+            self._failure = f"could not learn from the answers: {error}"
+            return
+        with self._mutex:
+            self._found, self._order = found, found.order.tolist()
+            self._learned, self._failure = len(known), ""
 
     def next_row(self, who: str) -> dict[str, Any] | None:
         """Return the next row for a person, which stays theirs for five minutes.

@@ -89,6 +89,10 @@ def _add_routes(app: FastAPI, desk: Desk) -> None:
         shown = None if row is None else desk.show(row)
         return JSONResponse({"next": shown, "progress": desk.progress()})
 
+    @app.post("/v1/learn")
+    async def learn(person: Person) -> Response:
+        return JSONResponse({"begun": desk.learn(), "progress": desk.progress()})
+
     @app.get("/v1/progress")
     async def progress() -> Response:
         return JSONResponse(desk.progress())

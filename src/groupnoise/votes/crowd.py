@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.dawid_skene import (
     MIN_PROBABILITY,
@@ -19,6 +19,7 @@ from groupnoise.votes.dawid_skene import (
     posterior,
     softmax,
     vote_likelihoods,
+    with_truth,
 )
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 16)
@@ -62,6 +63,7 @@ def believe(
     features: FloatArray | None,
     *,
     is_candidates: bool = False,
+    truth: IntArray | None = None,
     n_folds: int = 5,
     n_rounds: int = 2,
     fit: Fit | None = None,
@@ -77,6 +79,8 @@ def believe(
         The rows; without them votes stand alone.
     is_candidates : bool, default=False
         Whether each row's votes are a set that is taken to hold the truth.
+    truth : int64 ndarray of shape (n_rows,), optional
+        True labels of some rows as positions in `votes.class_names`, -1 where unknown.
     n_folds : int, default=5
         Parts of the rows; each is answered by a model trained on the others.
     n_rounds : int, default=2
@@ -91,20 +95,26 @@ def believe(
     belief : Belief
         Probabilities of every row, those without votes included where there are features.
     """
-    model = None if is_candidates else DawidSkene().fit(votes)
-    belief = votes.shares() if model is None else model.probabilities_
+    model = None if is_candidates else DawidSkene().fit(votes, truth=truth)
+    belief = with_truth(votes.shares(), truth) if model is None else model.probabilities_
     predicted, share = None, 0.0
-    n_voted = int((votes.counts > 0).sum())
-    if features is not None and n_voted >= MIN_ROWS and votes.n_classes > 1:
+    is_taught = votes.counts > 0
+    if truth is not None:
+        is_taught |= truth >= 0
+    if features is not None and is_taught.sum() >= MIN_ROWS and votes.n_classes > 1:
         for round_number in range(n_rounds):
+            named = votes.candidates() | (with_truth(np.zeros_like(belief), truth) > 0)
             raw = out_of_fold(
-                votes, features, belief, n_folds, fit or max_matching(seed), seed + round_number
+                named, features, belief, n_folds, fit or max_matching(seed), seed + round_number
             )
-            frequency = belief[votes.counts > 0].mean(axis=0)
+            frequency = belief[is_taught].mean(axis=0)
             likelihood = log_vote_likelihood(votes, model)
-            predicted, share = tempered(raw, likelihood, frequency, votes.counts > 0)
+            # A true label rules all others out, for the classifier as for the annotators.
+            known = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+            likelihood = np.log(np.maximum(with_truth(known, truth), MIN_PROBABILITY**2))
+            predicted, share = tempered(raw, likelihood, frequency, is_taught)
             if model is not None:
-                model = DawidSkene().fit(votes, prior=predicted)
+                model = DawidSkene().fit(votes, prior=predicted, truth=truth)
                 belief = model.probabilities_
             else:
                 belief = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + likelihood)
@@ -117,30 +127,48 @@ def believe(
     cooled = softmax(np.log(np.maximum(belief, MIN_PROBABILITY)) / temperature)
     # Nobody's votes were held out from a row without votes: the classifier speaks alone.
     cooled[votes.counts == 0] = belief[votes.counts == 0]
+    cooled = with_truth(cooled, truth)
     return Belief(cooled, predicted, model, share, temperature)
 
 
 def out_of_fold(
-    votes: Votes, features: FloatArray, belief: FloatArray, n_folds: int, fit: Fit, seed: int
+    named: BoolArray, features: FloatArray, belief: FloatArray, n_folds: int, fit: Fit, seed: int
 ) -> FloatArray:
-    """Return P(label | features) of every row from models that did not see it."""
+    """Return P(label | features) of every row from models that did not see it.
+
+    Parameters
+    ----------
+    named : bool ndarray of shape (n_rows, n_classes)
+        Labels that somebody named; rows without any are predicted and teach nothing.
+    features : ndarray of shape (n_rows, n_features)
+        The rows.
+    belief : ndarray of shape (n_rows, n_classes)
+        How far each named label is trusted.
+    n_folds, fit, seed
+        As in `believe`.
+
+    Returns
+    -------
+    predicted : ndarray of shape (n_rows, n_classes)
+        Probabilities.
+    """
     from groupnoise.candidates.label_issues import cross_fit
 
-    is_voted = votes.counts > 0
-    named = votes.candidates()
+    is_voted: BoolArray = np.asarray(named.any(axis=1))
+    n_classes = named.shape[1]
     weights = np.where(named, np.maximum(belief, MIN_WEIGHT), 0.0)
 
     def predict(training: IntArray, held: IntArray) -> FloatArray:
         rows = training[is_voted[training]]
         present = named[rows].any(axis=0)
         fitted = fit(features[rows], named[rows][:, present], weights[rows][:, present])
-        answers = np.full((len(held), votes.n_classes), MIN_PROBABILITY)
+        answers = np.full((len(held), n_classes), MIN_PROBABILITY)
         answers[:, present] = fitted.predict_proba(features[held])
         return answers
 
-    best = np.where(is_voted, belief.argmax(axis=1), votes.n_classes)
+    best = np.where(is_voted, belief.argmax(axis=1), n_classes)
     generator = np.random.default_rng(seed)
-    return cross_fit(predict, best, votes.n_classes, n_folds, generator)
+    return cross_fit(predict, best, n_classes, n_folds, generator)
 
 
 def max_matching(seed: int, **parameters: Any) -> Fit:

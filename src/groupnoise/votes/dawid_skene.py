@@ -118,7 +118,9 @@ class DawidSkene:
         self.max_iterations = max_iterations
         self.tolerance = tolerance
 
-    def fit(self, votes: Votes, *, prior: ArrayLike | None = None) -> DawidSkene:
+    def fit(
+        self, votes: Votes, *, prior: ArrayLike | None = None, truth: IntArray | None = None
+    ) -> DawidSkene:
         """Learn from votes.
 
         Parameters
@@ -128,6 +130,8 @@ class DawidSkene:
         prior : array-like of shape (n_rows, n_classes), optional
             P(label | row) before the votes, from a classifier that did not see the row's votes;
             by default the same for all rows, and learned.
+        truth : int64 ndarray of shape (n_rows,), optional
+            True labels as positions in `votes.class_names`, -1 where unknown.
 
         Returns
         -------
@@ -144,6 +148,7 @@ class DawidSkene:
         # The majority is the start: labels keep their meaning that way.
         belief = votes.totals() + (1.0 if fixed is None else fixed) / votes.n_classes
         belief /= belief.sum(axis=1, keepdims=True)
+        belief = with_truth(belief, truth)
         confusion = np.broadcast_to(_shared_start(votes.n_classes), shape)
         for step in range(1, self.max_iterations + 1):
             self.n_iterations_ = step
@@ -152,7 +157,7 @@ class DawidSkene:
                 (votes.counts > 0).sum() + votes.n_classes
             )
             log_prior = np.log(self.class_prior_ if fixed is None else fixed)
-            updated = posterior(votes, confusion, log_prior)
+            updated = with_truth(posterior(votes, confusion, log_prior), truth)
             change = float(np.abs(updated - belief).max())
             belief = updated
             if change < self.tolerance:
@@ -238,6 +243,17 @@ def posterior(votes: Votes, confusion: FloatArray, log_prior: FloatArray) -> Flo
     logits = np.broadcast_to(log_prior, (votes.n_rows, votes.n_classes)).copy()
     np.add.at(logits, votes.rows, np.log(vote_likelihoods(votes, confusion)))
     return softmax(logits)
+
+
+def with_truth(belief: FloatArray, truth: IntArray | None) -> FloatArray:
+    """Return what is believed, with certainty in the rows whose true label is known."""
+    if truth is None:
+        return belief
+    certain: FloatArray = belief.copy()
+    known = np.flatnonzero(truth >= 0)
+    certain[known] = 0.0
+    certain[known, truth[known]] = 1.0
+    return certain
 
 
 def softmax(logits: FloatArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count
+from groupnoise.exceptions import DataError
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.votes.agreement import krippendorff_alpha
 from groupnoise.votes.ballots import Votes
@@ -142,6 +143,7 @@ def resolve(
     features: str | Sequence[str] | None = None,
     text: str | None = None,
     embedding: Any = None,
+    truth: Mapping[int, str] | None = None,
     n_folds: int = 5,
     n_rounds: int = 2,
     n_members: int = 1,
@@ -178,6 +180,8 @@ def resolve(
         are no numeric ones.
     embedding : str, Path or array-like, optional
         One vector per row: a `.npy` file or an array.
+    truth : mapping of int to str, optional
+        True labels of some rows, by row number from 0; they teach who can be trusted.
     n_folds : int, default=5
         Parts of the rows; each is answered by a model trained on the others.
     n_rounds : int, default=2
@@ -217,19 +221,23 @@ def resolve(
         voted.votes,
         matrix,
         is_candidates=voted.is_candidates,
+        truth=_truth(truth, voted.votes),
         n_folds=n_folds,
         n_rounds=n_rounds,
         fit=fit or max_matching(random_state, n_members=n_members),
         seed=random_state,
     )
-    return resolution_of(voted, belief, notes.sentences)
+    return resolution_of(voted, belief, notes.sentences, known=truth or {})
 
 
-def resolution_of(voted: VotedRows, belief: Belief, notes: Sequence[str] = ()) -> Resolution:
-    """Return the answers about rows of which something is believed."""
+def resolution_of(
+    voted: VotedRows, belief: Belief, notes: Sequence[str], known: Collection[int]
+) -> Resolution:
+    """Return the answers about rows of which something is believed, or known."""
     votes = voted.votes
     probabilities = belief.probabilities.copy()
     is_known = (votes.counts > 0) | (belief.predicted is not None)
+    is_known[list(known)] = True
     reliability = None if belief.model is None else belief.model.reliability(votes)
     columns = _answers(voted, belief, probabilities, is_known)
     probabilities[~is_known] = np.nan
@@ -243,6 +251,20 @@ def resolution_of(voted: VotedRows, belief: Belief, notes: Sequence[str] = ()) -
         krippendorff_alpha(votes),
         list(notes),
     )
+
+
+def _truth(known: Mapping[int, str] | None, votes: Votes) -> IntArray | None:
+    if not known:
+        return None
+    truth = np.full(votes.n_rows, -1, dtype=np.int64)
+    for row, label in known.items():
+        if not 0 <= row < votes.n_rows or label not in votes.class_names:
+            raise DataError(
+                f"truth says {label!r} of row {row}; rows go from 0 to {votes.n_rows - 1}, and "
+                "labels must be among those that were said or given in `labels`."
+            )
+        truth[row] = votes.class_names.index(label)
+    return truth
 
 
 def _not_features(voted: VotedRows) -> set[str]:

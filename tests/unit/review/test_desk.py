@@ -19,6 +19,10 @@ ROWS = pd.DataFrame(
 )
 
 
+def learned(known):
+    return resolve(ROWS, truth=known)
+
+
 class Clock:
     now = 0.0
 
@@ -120,3 +124,29 @@ def test_a_label_or_a_row_that_does_not_exist_is_refused(desk):
         desk.answer(0, "ann", "z")
     with pytest.raises(DataError, match="there is no row 9"):
         desk.answer(9, "ann", "x")
+
+
+def test_what_is_left_is_put_in_order_by_the_answers(found, tmp_path):
+    desk = Desk(found, tmp_path / "l.jsonl", relearn=learned)
+    assert not desk.learn()
+    desk.answer(1, "ann", "y")
+    desk.answer(3, "ann", "x")
+    before = desk.show(0)["labels"]
+    assert desk.learn()
+    desk._learning.join()
+    assert desk.progress()["learned"] == 2
+    assert desk.show(0)["labels"] != before
+    desk.close()
+
+
+def test_a_desk_that_cannot_learn_says_so_and_stays_open(found, tmp_path):
+    def fails(known):
+        raise DataError("no memory left")
+
+    desk = Desk(found, tmp_path / "f.jsonl", relearn=fails)
+    desk.answer(1, "ann", "y")
+    assert desk.learn()
+    desk._learning.join()
+    assert desk.progress()["failure"] == "could not learn from the answers: no memory left"
+    assert desk.next_row("ann") is not None
+    desk.close()

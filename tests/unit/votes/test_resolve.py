@@ -302,3 +302,18 @@ def test_the_command_refuses_bad_input_in_one_sentence(groupnoise, tmp_path):
     assert "votes.csv, line 3: 'ann_2' voted for 'zz'" in err
     assert groupnoise("resolve", "votes.csv", "-o", "o.pdf")[0] == 2
     assert groupnoise("resolve", "votes.csv", "-o", "votes.csv")[0] == 2
+
+
+def test_a_few_true_labels_teach_who_can_be_trusted():
+    frame, truth = voted_frame(skills=(0.55, 0.3, 0.3), seed=3)
+    votes_alone = frame.drop(columns=["x", "y"])
+    known = {row: str(truth[row]) for row in range(60)}
+    taught, untaught = resolve(votes_alone, truth=known), resolve(votes_alone)
+    assert taught.columns["label"][:60] == truth[:60].tolist()
+    assert accuracy(taught, truth) > accuracy(untaught, truth)
+    rest = np.array(taught.columns["label"][60:]) == truth[60:]
+    assert rest.mean() > np.mean(np.array(untaught.columns["label"][60:]) == truth[60:])
+    with_features = resolve(frame, truth=known, fit=nearest_mean)
+    assert with_features.columns["probability"][:60] == [1.0] * 60
+    with pytest.raises(DataError, match="truth says 'owl' of row 3"):
+        resolve(frame, truth={3: "owl"})

@@ -39,7 +39,10 @@ function show(next, progress) {
   current = next;
   at("note").value = "";
   at("progress").textContent = progress.answered + " of " + progress.total + " answered, " +
-    progress.skipped + " skipped; about " + progress.expected_wrong + " labels may still be wrong";
+    progress.skipped + " skipped; about " + progress.expected_wrong + " labels may still be wrong" +
+    (progress.learning ? "; learning" : progress.learned ? "; learned from " + progress.learned : "");
+  if (progress.failure) trouble(progress.failure);
+  at("learn").disabled = progress.learning || !progress.answered;
   at("bar").value = progress.total ? progress.answered / progress.total : 1;
   for (const id of ["cells", "named", "others"]) at(id).replaceChildren();
   at("skip").disabled = !next;
@@ -107,6 +110,10 @@ const undo = () => guarded(() => refresh("/v1/undo", { who }));
 
 at("skip").addEventListener("click", () => answer(null));
 at("undo").addEventListener("click", undo);
+at("learn").addEventListener("click", () => guarded(async () => {
+  await ask("/v1/learn", { who });
+  at("learn").disabled = true;
+}));
 at("export").addEventListener("click", () => guarded(async () => {
   const file = await (await ask("/v1/export")).blob();
   const link = document.createElement("a");
