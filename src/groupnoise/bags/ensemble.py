@@ -305,7 +305,9 @@ def calibrate_bags(
 def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tuple[float, float]:
     """Return the scale of averaged log odds, and the shift of the free target.
 
-    Held-out bags become likeliest under noisy-or: a bag has a label where some instance has it.
+    Held-out bags become likeliest where a bag has a label as its best instance has it, so that
+    an instance is called positive where its bag would be. Of several labels, where some instance
+    has them (noisy-or).
 
     Parameters
     ----------
@@ -317,13 +319,14 @@ def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tu
         Whether the last target is free.
     """
     labels = torch.from_numpy(problem.labels)
+    rule = "max" if problem.n_named == 1 else "noisy_or"
 
     def loss(scale: float, shift: float) -> float:
         values = averaged * scale
         if free:
             values = torch.cat([values[:, :-1], values[:, -1:] + shift], dim=1)
         log_p = values.log_softmax(-1)[:, : problem.n_named]
-        found = presence("noisy_or", log_p, log_complement(log_p), problem.segments)
+        found = presence(rule, log_p, log_complement(log_p), problem.segments)
         return -float(_doubted(log_label_likelihood(found, labels).numpy()).mean())
 
     return _scale_and_shift(loss, has_shift=free, spread=float(averaged.std()))

@@ -74,7 +74,7 @@ def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = Fal
         Each with all parameters that are decided.
     """
     sparse = facts["zeros among the features"] > SPARSE
-    scalings = ("rms", "standard", "l2") if sparse else ("standard", "power", "rms")
+    scalings = ("rms", "standard", "power") if sparse else ("standard", "power", "rms")
     few = facts["bags"] < FEW_BAGS
     found = []
     if problem.has_negative and problem.n_named == 1:
@@ -84,7 +84,7 @@ def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = Fal
                 _settings(problem, likelihood, each) for each in scalings[: 2 if few else None]
             ]
         for likelihood in () if few and not deep else ("max", "soft_max", "noisy_or"):
-            found += [_settings(problem, likelihood, each, "mlp") for each in scalings[:2]]
+            found += [_settings(problem, likelihood, each, "mlp") for each in scalings]
     else:
         grounds = (False,) if problem.has_negative else (True, False)
         for background in grounds:
