@@ -40,6 +40,8 @@ MIN_LEAD = 0.5
 """Standard errors by which linear evidence must be ahead to be added."""
 DENSE_CLICKS_PER_ITEM = 50
 MIN_HISTORY, MAX_HISTORY = 20, 200
+MAX_LINEAR_HISTORY = 1000
+"""Clicks over which linear evidence is added; it needs no weight to be learned for each."""
 LARGE_LOG = 300_000
 """Targets beyond which a batch is larger, passes are fewer and options are tried on a sample."""
 
@@ -174,8 +176,23 @@ class EvidenceLearner:
         }
 
 
+def linear_length(histories: Groups) -> int:
+    """Return over how many clicks linear evidence is added: all, up to the longest allowed.
+
+    Parameters
+    ----------
+    histories : Groups
+        Item indices in time order.
+
+    Returns
+    -------
+    int
+    """
+    return min(int(histories.sizes.max()) + 1, MAX_LINEAR_HISTORY)
+
+
 def added_evidence(
-    learned: Evidence, regressions: Mapping[str, LinearEvidence], linear: Linear
+    learned: Evidence, regressions: Mapping[str, LinearEvidence], linear: Linear, length: int
 ) -> Evidence:
     """Return learned evidence with the linear evidence added.
 
@@ -187,12 +204,13 @@ def added_evidence(
         By name.
     linear : mapping of str to (weight, ridge, rate)
         What is added of each; a weight of 0 leaves one out.
+    length : int
+        Over how many of the latest clicks it is added.
 
     Returns
     -------
     Evidence
     """
-    length = learned.position_weights.shape[1]
     parts = [learned]
     for name, (weight, ridge, rate) in linear.items():
         if weight:
@@ -201,7 +219,7 @@ def added_evidence(
 
 
 def choose_linear(
-    learned: Evidence, regressions: Mapping[str, LinearEvidence], asked: Groups
+    learned: Evidence, regressions: Mapping[str, LinearEvidence], asked: Groups, length: int
 ) -> tuple[dict[str, tuple[float, float, float]], FloatArray, dict[str, float]]:
     """Return how much linear evidence to add to what was learned.
 
@@ -213,6 +231,8 @@ def choose_linear(
         Fitted without them too.
     asked : Groups
         Histories with the held-out clicks as targets.
+    length : int
+        Over how many of the latest clicks linear evidence is added.
 
     Returns
     -------
@@ -222,7 +242,6 @@ def choose_linear(
     alone : dict of str to float
         The mean gain of each regression by itself.
     """
-    length = learned.position_weights.shape[1]
     asked = asked[: max(1, MAX_SCORES // len(learned.bias))]
     scores = evidence_scores(learned, asked)
     spread = float(scores.std())
@@ -337,7 +356,9 @@ def decide_evidence(
         gain = evidence_gains(models[chosen.name], held.asked)
         if linear == "auto":
             regressions = learner.linear(held.training)
-            settled, gain, alone = choose_linear(models[chosen.name], regressions, held.asked)
+            settled, gain, alone = choose_linear(
+                models[chosen.name], regressions, held.asked, linear_length(histories)
+            )
             baselines["EASE, low rank"] = alone["together"]
             added = [name for name, (weight, _, _) in settled.items() if weight]
             reasons.append(
@@ -354,7 +375,9 @@ def decide_evidence(
         histories, chosen.parameters, validate=validate, on_epoch=on_epoch
     )
     if any(weight for weight, _, _ in settled.values()):
-        on_all = added_evidence(on_all, learner.linear(histories), settled)
+        on_all = added_evidence(
+            on_all, learner.linear(histories), settled, linear_length(histories)
+        )
     linear_taken = {name: tuple(values) for name, values in settled.items() if values[0]}
     taken = Option(
         chosen.name,

@@ -123,7 +123,7 @@ class MaxMatchingRecommender(TableRecommender):
     item_bias : bool, default=True
         Whether every item has a bias as a target.
     window_size : int or "auto", default="auto"
-        How many of the latest clicks count; "auto" is 5.
+        How many of the latest clicks count; "auto" is 5. Linear evidence is added over up to 1000.
     min_window : int, default=1
         The fewest clicks that make a group; `window_size` keeps full windows alone.
     scope : {"group", "last"}, default="group"

@@ -165,3 +165,15 @@ def test_every_epoch_is_reported_and_the_best_one_kept():
     assert model.history_.best_epoch == 2
     width = kept[9.0].shape[1]
     assert np.array_equal(model.item_vectors().target[:, :width], kept[9.0].numpy())
+
+
+def test_linear_evidence_is_added_over_all_clicks_however_long_ago():
+    rng = np.random.default_rng(0)
+    histories = [rng.permutation(60)[: rng.integers(3, 55)].tolist() for _ in range(40)]
+    linear = {"together": (5.0, 3.0, 0.0)}
+    settings = {"window_size": 4, "shared": True, "weight_decay": 1.0, "max_epochs": 1}
+    model = MaxMatchingRecommender(linear=linear, **settings, random_state=0).fit(histories)
+    long = rng.permutation(60)[:50].tolist()
+    first, other = model.scores([long, [*long[1:2], *long[1:]]])
+    assert not np.allclose(first, other)
+    assert model.scoring_rule().n_clicks > 50
