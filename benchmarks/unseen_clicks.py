@@ -143,7 +143,10 @@ def main() -> None:
                 key = (log, method, seed)
                 rows = [r for r in stored if (r["log"], r["method"], r["seed"]) != key]
                 note = "wall-clock times were taken on a machine shared with other work"
-                write_result(NAME, {"note": note, "rows": [*rows, row]})
+                command = (
+                    "python benchmarks/unseen_clicks.py LOGS --methods METHODS --data DIRECTORY"
+                )
+                write_result(NAME, {"command": command, "note": note, "rows": [*rows, row]})
                 print(log, method, row["fit_seconds"], row["validation"], row["test"], flush=True)
 
 
