@@ -24,6 +24,7 @@ def report(tmp_path_factory):
         offsets=offsets,
         class_names=["cat", "dog"],
         probability=np.stack([first, 1 - first], axis=1),
+        background=np.zeros(4 * N_BAGS),
         responsibility=np.full((4 * N_BAGS, 2), 0.25),
         predicted=["dog"] * 3 + ["cat"] * 3,
         coordinates=places,

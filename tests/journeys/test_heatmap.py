@@ -95,7 +95,7 @@ def test_texts_are_coloured_and_recordings_get_a_timeline(command, tmp_path):
 def test_a_file_per_bag_holds_probabilities_and_coordinates(command, tmp_path):
     h5py = pytest.importorskip("h5py")
     data, words = write_folder(tmp_path, "h5")
-    command("fit", data, *words, "-o", "model", *QUICK)
+    command("fit", data, *words, "-o", "model", *QUICK, "-p", "background=true")
     features, coordinates, _ = make_bags()["slide_00"]
     for form in ("csv", "h5", "geojson"):
         said = command("predict", "model", data, "--to", form, "-o", form).out
@@ -103,7 +103,8 @@ def test_a_file_per_bag_holds_probabilities_and_coordinates(command, tmp_path):
     with h5py.File(tmp_path / "h5/slide_00.h5") as file:
         probabilities = file["probabilities"][:]
         np.testing.assert_array_equal(file["coords"][:], coordinates)
-        np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+        whole = probabilities.sum(axis=1) + file["background"][:]
+        np.testing.assert_allclose(whole, 1, rtol=1e-5)
         np.testing.assert_allclose(file["responsibilities"][:].sum(axis=0), 1, rtol=1e-5)
         classes = list(file.attrs["classes"])
         labels = [word.decode() for word in file["labels"][:]]

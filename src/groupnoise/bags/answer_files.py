@@ -63,6 +63,7 @@ def _write_csv(path: Path, answers: ObjectAnswers, bag: int, size: Any) -> None:
     places = answers.coordinate_names or ()
     header = ["row", *places, "label"]
     header += [f"probability_{name}" for name in answers.class_names]
+    header.append("background")
     header += [f"responsibility_{name}" for name in answers.class_names]
     where: Any = np.zeros((part.stop - part.start, 0))
     if answers.coordinates is not None:
@@ -70,17 +71,18 @@ def _write_csv(path: Path, answers: ObjectAnswers, bag: int, size: Any) -> None:
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(header)
-        for row, (place, best, probabilities, responsibilities) in enumerate(
+        for row, (place, best, probabilities, background, responsibilities) in enumerate(
             zip(
                 where,
                 answers.best[part],
                 answers.probability[part],
+                answers.background[part],
                 answers.responsibility[part],
                 strict=True,
             )
         ):
             label = answers.class_names[int(best)]
-            figures = [f"{value:.6g}" for value in (*probabilities, *responsibilities)]
+            figures = [f"{value:.6g}" for value in (*probabilities, background, *responsibilities)]
             writer.writerow([row, *(f"{value:g}" for value in place), label, *figures])
 
 
@@ -91,6 +93,7 @@ def _write_h5(path: Path, answers: ObjectAnswers, bag: int, size: Any) -> None:
             file["coords"] = answers.coordinates[part]
             file["coords"].attrs["names"] = list(answers.coordinate_names or ())
         file["probabilities"] = answers.probability[part].astype(np.float32)
+        file["background"] = answers.background[part].astype(np.float32)
         file["responsibilities"] = answers.responsibility[part].astype(np.float32)
         file["labels"] = [answers.class_names[int(best)] for best in answers.best[part]]
         file.attrs["classes"] = list(answers.class_names)
@@ -105,10 +108,11 @@ def _write_geojson(
     places: FloatArray = answers.coordinates[part]
     width, height = spacing_of(places) if size is None else size
     features = []
-    for (x, y), best, probabilities, responsibilities in zip(
+    for (x, y), best, probabilities, background, responsibilities in zip(
         places.tolist(),
         answers.best[part],
         answers.probability[part],
+        answers.background[part],
         answers.responsibility[part],
         strict=True,
     ):
@@ -121,6 +125,7 @@ def _write_geojson(
             )
             for name, value in zip(answers.class_names, values, strict=True)
         }
+        measured["probability background"] = round(float(background), 6)
         features.append(
             {
                 "type": "Feature",

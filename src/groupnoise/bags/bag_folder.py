@@ -97,6 +97,7 @@ def read_bag_folder(
         Bags in the order of their ids, with coordinates where the files have them.
     """
     path = Path(source)
+    given = labels
     if labels is None and path.is_dir():
         labels = _labels_in(path)
         if labels is not None and labels_needed:
@@ -115,8 +116,8 @@ def read_bag_folder(
     content = _read_all(bags, features, feature_names)
     empty: BoolArray = np.zeros((len(bags), 0), dtype=np.bool_)
     columns: dict[str, Any] = {} if found is None else dict(found.columns)
-    if labels is not None and isinstance(labels, (str, Path)):
-        columns["labels"] = str(labels)
+    if isinstance(given, (str, Path)):  # a table in the folder is found again
+        columns["labels"] = str(given)
     return BagDataset(
         name=name or path.stem,
         bags=Groups(content.features, content.offsets),

@@ -27,7 +27,9 @@ class ObjectAnswers:
     class_names : list of str
         The classes of the model.
     probability : float ndarray of shape (n_objects, n_classes)
-        P(class | object).
+        P(class | object), with what the background takes taken off.
+    background : float ndarray of shape (n_objects,)
+        P(background | object): of no class at all. Zero for models that know no background.
     responsibility : float ndarray of shape (n_objects, n_classes)
         How much of a class each object carries in its bag; sums to one over the bag.
     predicted : list of str
@@ -42,6 +44,7 @@ class ObjectAnswers:
     offsets: IntArray
     class_names: list[str]
     probability: FloatArray
+    background: FloatArray
     responsibility: FloatArray
     predicted: list[str]
     coordinates: FloatArray | None = None
@@ -96,7 +99,11 @@ def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
         In the order of the data.
     """
     bags = dataset.bags
-    probability = np.asarray(fitted.predict_proba(bags.objects), dtype=np.float64)
+    given_class = np.asarray(fitted.predict_proba(bags.objects), dtype=np.float64)
+    background = np.zeros(len(given_class))
+    if hasattr(fitted, "background_proba"):
+        background = np.asarray(fitted.background_proba(bags.objects), dtype=np.float64)
+    probability = given_class * (1 - background)[:, None]
     ids = np.arange(len(bags)) if dataset.bag_ids is None else dataset.bag_ids
     names = [str(label) for label in fitted.classes_.tolist()]
     labels = np.asarray(fitted.predict_bags(bags))
@@ -110,6 +117,7 @@ def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
         offsets=bags.offsets,
         class_names=names,
         probability=probability,
+        background=background,
         responsibility=_responsibilities(fitted, dataset, probability),
         predicted=predicted,
         coordinates=dataset.coordinates,
