@@ -107,6 +107,18 @@ def test_many_features_are_mapped_from_disk_and_are_the_same(monkeypatch, tmp_pa
     np.testing.assert_array_equal(mapped.bags.objects, plain.bags.objects)
 
 
+def test_features_that_no_disk_holds_are_refused_before_they_are_read(command, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    write_folder(tmp_path, "npy")
+    (tmp_path / "bags/slide_05.npy").unlink()
+    with h5py.File(tmp_path / "bags/slide_05.h5", "w") as file:
+        # Nothing of it is stored, and yet it says that it is there.
+        file.create_dataset("features", shape=(10**12, WIDTH), dtype="f4", chunks=(1024, WIDTH))
+    words = ["bags", "--setting", "mil", "--labels", "labels.csv"]
+    said = command("fit", *words, "-o", "model", "-q", code=2).err
+    assert "features of 24000.0 GB do not fit" in said
+
+
 def _no_file(place):
     (place / "bags/slide_03.npy").unlink()
 

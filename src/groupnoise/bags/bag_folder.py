@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -338,7 +339,15 @@ def _check_finite(bag: BagFile, rows: FloatArray) -> None:
 
 def _room_for(shape: tuple[int, int], dtype: np.dtype[Any]) -> FloatArray:
     """Return an array to fill: in memory, or mapped from a temporary file that nobody sees."""
-    if shape[0] * shape[1] * dtype.itemsize <= MAX_BYTES_IN_MEMORY:
+    n_bytes = shape[0] * shape[1] * dtype.itemsize
+    if n_bytes <= MAX_BYTES_IN_MEMORY:
         return np.empty(shape, dtype=dtype)
-    with tempfile.TemporaryFile(prefix="groupnoise-") as file:
+    place = tempfile.gettempdir()
+    # Writing to a mapped file on a full disk would end the process without a word.
+    if shutil.disk_usage(place).free < n_bytes:
+        raise DataError(
+            f"features of {n_bytes / 1e9:.1f} GB do not fit into {place}; set TMPDIR to a folder "
+            "with more room, or give fewer bags."
+        )
+    with tempfile.TemporaryFile(prefix="groupnoise-", dir=place) as file:
         return np.memmap(file, dtype=dtype, shape=shape, mode="w+")
