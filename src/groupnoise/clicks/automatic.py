@@ -43,7 +43,8 @@ MIN_HISTORY, MAX_HISTORY = 20, 200
 MAX_LINEAR_HISTORY = 1000
 """Clicks over which linear evidence is added; it needs no weight to be learned for each."""
 LARGE_LOG = 300_000
-"""Targets beyond which a batch is larger, passes are fewer and options are tried on a sample."""
+"""Targets beyond which a batch is larger and options are tried on a sample; passes over many
+targets of rare items are fewer."""
 
 Linear = Mapping[str, Sequence[float]]
 """For "together" and "following": (weight, ridge, rate) of the linear evidence that is added."""
@@ -84,13 +85,14 @@ def portfolio(histories: Groups, n_items: int) -> list[Option]:
     """
     length = int(np.clip(np.percentile(histories.sizes, 95), MIN_HISTORY, MAX_HISTORY))
     n_targets = int(histories.n_objects - len(histories))
+    is_dense = histories.n_objects / n_items >= DENSE_CLICKS_PER_ITEM
     common: dict[str, Any] = {
         "dim": min(128, n_items),
         "window_size": length,
         "init": "spectral",
         "candidates": "sampled",
         "n_negatives": 1500,
-        "max_epochs": 6 if n_targets <= LARGE_LOG else 4,
+        "max_epochs": 6 if is_dense or n_targets <= LARGE_LOG else 4,
         "batch_size": 256 if n_targets <= 20_000 else 1024 if n_targets <= LARGE_LOG else 2048,
         "learning_rate": 5e-3,
     }
@@ -102,7 +104,7 @@ def portfolio(histories: Groups, n_items: int) -> list[Option]:
         option("two tables", "the usual case", shared=False, weight_decay=1.0),
         option("one table", "few clicks per item", shared=True, weight_decay=1.0),
     ]
-    if histories.n_objects / n_items >= DENSE_CLICKS_PER_ITEM:
+    if is_dense:
         loose = option("two tables, loose", "many clicks per item", shared=False, weight_decay=0.1)
         options.append(loose)
     return options
