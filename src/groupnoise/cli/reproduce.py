@@ -302,6 +302,7 @@ def _run_unseen(
     from dataclasses import asdict
 
     from groupnoise.io.files import write_json, write_text
+    from groupnoise.reproduce.compare import MAIN_METRICS
     from groupnoise.reproduce.facts import spell_command
     from groupnoise.reproduce.unseen import run_unseen, summarise_unseen, unseen_markdown
     from groupnoise.reproduce.unseen_sets import PARTS, read_unseen_sets
@@ -323,7 +324,8 @@ def _run_unseen(
     started = time.perf_counter()
 
     def tell(result: Any) -> None:
-        figure = "failed" if result.failed else f"{next(iter(result.metrics.values())):.3f}"
+        known = [name for name in MAIN_METRICS[result.setting] if name in result.metrics]
+        figure = f"{known[0]} {result.metrics[known[0]]:.3f}" if known else "failed"
         about = f"{result.dataset}: {result.method}, seed {result.seed}"
         typer.echo(f"{about}: {figure}, {result.seconds:.0f} s", err=True)
 
