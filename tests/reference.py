@@ -277,6 +277,7 @@ def set_likelihood(probabilities, labels, n_free):
         for row, target in zip(probabilities, assignment, strict=True):
             chance = chance * row[target]
         result = result + chance
+    return result
 
 
 def candidate_information(probabilities, candidates, *, doubt):

@@ -15,7 +15,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
     # The first optimiser loads torch._dynamo, which takes longer than the trainings below.
     ["torch._dynamo", "safetensors.numpy", "sklearn.datasets", "training_processes"]
-    + [f"groupnoise.{name}" for name in ("estimators", "datasets", "experiments", "cli.fit")]
+    + [f"groupnoise.{name}" for name in ("bags", "candidates", "clicks", "reproduce", "cli.fit")]
 )
 
 

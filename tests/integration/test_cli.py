@@ -93,7 +93,7 @@ def test_a_file_of_ones_own_is_fitted_and_its_labels_come_back(tmp_path):
         (["fit", "digit-bags", "-o", "x", "-p", "max_epochs=0"], "max_epochs"),
         (
             ["fit", "digit-bags", "-o", "x", "--method", "sasrec"],
-            "max-matching, max-matching-mipl, milr",
+            "max-matching, max-matching-mipl, instance-lr, milr",
         ),
         (["fit", "shop", "-o", "x", "--method", "popularity", "--paper"], "--paper"),
         (["evaluate", "nowhere", "shop"], "manifest.json"),

@@ -39,27 +39,27 @@ def test_formulas_become_mathml_and_code_stays_code():
 @pytest.mark.parametrize(
     ("role", "link"),
     [
-        (":func:`groupnoise.core.accuracy`", "[`groupnoise.core.accuracy`]"),
+        (":func:`groupnoise.core.hit_at_k`", "[`groupnoise.core.hit_at_k`]"),
         (":class:`~groupnoise.core.Groups`", "[`Groups`][groupnoise.core.Groups]"),
-        (":meth:`load`", "[`load`][groupnoise.training.Keeper.load]"),
+        (":meth:`every`", "[`every`][groupnoise.training.Checkpoints.every]"),
         (":meth:`inherited`", "`inherited`"),
         (":class:`torch.nn.Module`", "`torch.nn.Module`"),
     ],
 )
 def test_roles_of_docstrings_become_links_where_there_is_a_page(role, link):
     roles = hook("roles")
-    code = f'class Keeper:\n    """See {role} first."""\n    def load(self): ...\n'
+    code = f'class Checkpoints:\n    """See {role} first."""\n    def every(self): ...\n'
     module = visit("groupnoise.training", filepath=Path("training.py"), code=code)
-    keeper = module["Keeper"]
-    roles.LinkedRoles().on_object(obj=keeper)
-    assert f"See {link}" in keeper.docstring.value
+    checkpoints = module["Checkpoints"]
+    roles.LinkedRoles().on_object(obj=checkpoints)
+    assert f"See {link}" in checkpoints.docstring.value
 
 
 def test_a_bare_function_is_looked_for_in_its_public_folder():
-    code = 'def save():\n    """See :func:`restore`."""\n'
+    code = 'def save():\n    """See :func:`train`."""\n'
     module = visit("groupnoise.training.files", filepath=Path("_files.py"), code=code)
     hook("roles").LinkedRoles().on_object(obj=module["save"])
-    assert module["save"].docstring.value == "See [`restore`][groupnoise.training.restore]."
+    assert module["save"].docstring.value == "See [`train`][groupnoise.training.train]."
 
 
 def test_a_site_without_a_public_name_is_refused(tmp_path):

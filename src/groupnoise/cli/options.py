@@ -22,8 +22,8 @@ Flag = Optional[bool]  # noqa: UP045
 Folder = Optional[Path]  # noqa: UP045
 
 
-def _option(kind: Any, help: str, *words: str) -> Any:
-    return Annotated[kind, typer.Option(*words, help=help, rich_help_panel=PANEL)]
+def _option(kind: Any, help: str, *words: str, panel: str = PANEL) -> Any:
+    return Annotated[kind, typer.Option(*words, help=help, rich_help_panel=panel)]
 
 
 SETTING_HELP = "Read a file as mil (bags), pll (candidate labels) or rs (clicks)."
@@ -50,6 +50,26 @@ FORM = {
     "format": _option(Word, "Format, if the suffix does not say it: csv, tsv, text, ..."),
 }
 """What the file looks like."""
+VOTES_PANEL = "Where the votes are"
+EVIDENCE_PANEL = "What rows are compared by"
+VOTES = {
+    "annotators": _option(Word, "Columns of the annotators, such as 'ann_*'.", panel=VOTES_PANEL),
+    "candidates": _option(
+        Word, "Column of candidate labels, or a pattern of 0/1 columns.", panel=VOTES_PANEL
+    ),
+    "votes": _option(Word, "Second table: one vote per line.", panel=VOTES_PANEL),
+    "row": _option(Word, "One vote per line: row ids.", panel=VOTES_PANEL),
+    "annotator": _option(Word, "One vote per line: who.", panel=VOTES_PANEL),
+    "label": _option(Word, "One vote per line: what was said; or a question.", panel=VOTES_PANEL),
+    "confidence": _option(Word, "One vote per line: how surely, 0 to 1.", panel=VOTES_PANEL),
+    "labels": _option(Word, "All labels there are, joined by commas.", panel=VOTES_PANEL),
+    "label_separator": _option(Word, "What joins several labels in a cell.", panel=VOTES_PANEL),
+    "truth": _option(Word, "Column of right labels; empty where unknown.", panel=VOTES_PANEL),
+    "features": _option(Word, "Numeric columns, as a list or 'f*'.", panel=EVIDENCE_PANEL),
+    "text": _option(Word, "Column of text.", panel=EVIDENCE_PANEL),
+    "embedding": _option(Word, "A .npy file of one vector per row.", panel=EVIDENCE_PANEL),
+}
+"""The parts of a table of votes, and what its rows are compared by."""
 WHERE = {
     "setting": _option(Word, SETTING_HELP),
     "data_dir": _option(Folder, "Searched first for named data sets."),
@@ -67,7 +87,7 @@ class DataOptions:
     data_dir : Path, optional
         Where named data sets are looked for first.
     columns, form : dict
-        The options of `COLUMNS` and `FORM` that were given.
+        The options of `COLUMNS` or `VOTES`, and of `FORM`, that were given.
     """
 
     setting: str | None = None
@@ -98,6 +118,11 @@ def reads_clicks(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with_options(command, {**columns, **FORM})
 
 
+def reads_votes(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options about a table of votes, as one `options: DataOptions`."""
+    return _with_options(command, {**VOTES, **FORM})
+
+
 def _with_options(command: Callable[..., Any], offered: dict[str, Any]) -> Callable[..., Any]:
     """Return a command whose signature has further options, which it gets as `options`."""
     signature = inspect.signature(command, eval_str=True)
@@ -110,7 +135,11 @@ def _with_options(command: Callable[..., Any], offered: dict[str, Any]) -> Calla
         options = DataOptions(
             setting=said.get("setting"),
             data_dir=said.get("data_dir"),
-            columns={name: said[name] for name in COLUMNS if said.get(name) is not None},
+            columns={
+                name: value
+                for name, value in said.items()
+                if value is not None and name not in WHERE and name not in FORM
+            },
             form={name: said[name] for name in FORM if said.get(name) is not None},
         )
         return command(**given, options=options)

@@ -3,72 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from groupnoise.cli.options import Word
+from groupnoise.cli.options import DataOptions, reads_votes
 
 if TYPE_CHECKING:
     from groupnoise.votes.resolution import Resolution
 
-VOTES = "Where the votes are"
-EVIDENCE = "What rows are compared by"
 
-Annotators = Annotated[
-    Word, typer.Option(help="Columns of the annotators, such as 'ann_*'.", rich_help_panel=VOTES)
-]
-Candidates = Annotated[
-    Word,
-    typer.Option(
-        help="Column of candidate labels, or a pattern of 0/1 columns.", rich_help_panel=VOTES
-    ),
-]
-VotesFile = Annotated[
-    Optional[str],  # noqa: UP045 - typer reads this annotation at run time on 3.10
-    typer.Option("--votes", help="Second table: one vote per line.", rich_help_panel=VOTES),
-]
-Row = Annotated[Word, typer.Option(help="One vote per line: row ids.", rich_help_panel=VOTES)]
-Annotator = Annotated[Word, typer.Option(help="One vote per line: who.", rich_help_panel=VOTES)]
-Label = Annotated[
-    Word,
-    typer.Option(help="One vote per line: what was said; or a question.", rich_help_panel=VOTES),
-]
-Confidence = Annotated[
-    Word, typer.Option(help="One vote per line: how surely, 0 to 1.", rich_help_panel=VOTES)
-]
-Labels = Annotated[
-    Word, typer.Option(help="All labels there are, joined by commas.", rich_help_panel=VOTES)
-]
-LabelSeparator = Annotated[
-    Word, typer.Option(help="What joins several labels in a cell.", rich_help_panel=VOTES)
-]
-Features = Annotated[
-    Word, typer.Option(help="Numeric columns, as a list or 'f*'.", rich_help_panel=EVIDENCE)
-]
-Text = Annotated[Word, typer.Option(help="Column of text.", rich_help_panel=EVIDENCE)]
-Embedding = Annotated[
-    Word, typer.Option(help="A .npy file of one vector per row.", rich_help_panel=EVIDENCE)
-]
-
-
+@reads_votes
 def resolve(
     data: Annotated[str, typer.Argument(help="Table, or JSON of Label Studio or Argilla.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write .csv, .jsonl, .parquet or .xlsx.")
     ],
-    annotators: Annotators = None,
-    candidates: Candidates = None,
-    votes: VotesFile = None,
-    row: Row = None,
-    annotator: Annotator = None,
-    label: Label = None,
-    confidence: Confidence = None,
-    labels: Labels = None,
-    label_separator: LabelSeparator = None,
-    features: Features = None,
-    text: Text = None,
-    embedding: Embedding = None,
+    options: DataOptions,
     sort: Annotated[bool, typer.Option("--sort", help="Rows to look at first come first.")] = False,
     reliability: Annotated[
         Optional[Path],  # noqa: UP045 - typer reads this annotation at run time on 3.10
@@ -93,18 +44,32 @@ def resolve(
             check_not_own_input(path, data)
             check_writable_file(path)
     found = run(
-        data, annotators=annotators, candidates=candidates, votes=votes, row=row,
-        annotator=annotator, label=label, confidence=confidence,
-        labels=None if labels is None else [each.strip() for each in labels.split(",")],
-        label_separator=label_separator, features=features, text=text, embedding=embedding,
-        n_folds=folds, n_rounds=rounds, n_members=members, random_state=seed,
-        report=lambda sentence: typer.echo(f"note: {sentence}", err=True),
-    )  # fmt: skip
+        data,
+        **said_of_votes(options),
+        n_folds=folds,
+        n_rounds=rounds,
+        n_members=members,
+        random_state=seed,
+        report=note,
+    )
     found.save(output, sort=sort)
     if reliability is not None and found.reliability is not None:
         write_json(reliability, found.reliability.as_records())
     _print_summary(found)
     typer.echo(f"{found.votes.n_rows} rows written to {output}")
+
+
+def said_of_votes(options: DataOptions) -> dict[str, Any]:
+    """Return what a user said about a table of votes as keywords of `groupnoise.votes.resolve`."""
+    said = options.given
+    if "labels" in said:
+        said["labels"] = [each.strip() for each in said["labels"].split(",")]
+    return said
+
+
+def note(sentence: str) -> None:
+    """Print what was guessed, beside the answers."""
+    typer.echo(f"note: {sentence}", err=True)
 
 
 def _print_summary(found: Resolution) -> None:

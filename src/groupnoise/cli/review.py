@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from groupnoise.cli.resolve import (
-    Annotator,
-    Annotators,
-    Candidates,
-    Confidence,
-    Embedding,
-    Features,
-    Label,
-    Labels,
-    LabelSeparator,
-    Row,
-    Text,
-    VotesFile,
-)
+from groupnoise.cli.options import DataOptions, reads_votes
+from groupnoise.cli.resolve import note, said_of_votes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,24 +16,14 @@ if TYPE_CHECKING:
     from groupnoise.votes.resolution import Resolution
 
 
+@reads_votes
 def review(
     data: Annotated[str, typer.Argument(help="As in `groupnoise resolve`.")],
+    options: DataOptions,
     answers: Annotated[
         Optional[Path],  # noqa: UP045 - typer reads this annotation at run time on 3.10
         typer.Option(help="File that keeps the answers; by default DATA.answers.jsonl here."),
     ] = None,
-    annotators: Annotators = None,
-    candidates: Candidates = None,
-    votes: VotesFile = None,
-    row: Row = None,
-    annotator: Annotator = None,
-    label: Label = None,
-    confidence: Confidence = None,
-    labels: Labels = None,
-    label_separator: LabelSeparator = None,
-    features: Features = None,
-    text: Text = None,
-    embedding: Embedding = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8001,
     token: Annotated[
@@ -67,14 +45,10 @@ def review(
     from groupnoise.review.http import serve
     from groupnoise.votes.resolution import resolve
 
+    said = said_of_votes(options)
+
     def learn(known: Mapping[int, str]) -> Resolution:
-        return resolve(
-            data, annotators=annotators, candidates=candidates, votes=votes, row=row,
-            annotator=annotator, label=label, confidence=confidence,
-            labels=None if labels is None else [each.strip() for each in labels.split(",")],
-            label_separator=label_separator, features=features, text=text, embedding=embedding,
-            truth=known, random_state=seed, report=None if known else _note,
-        )  # fmt: skip
+        return resolve(data, **said, known=known, random_state=seed, report=None if known else note)
 
     kept = answers or Path(f"{Path(data).name}.answers.jsonl")
     desk = Desk(learn({}), kept, relearn=learn)
@@ -87,7 +61,3 @@ def review(
         token=token,
         on_ready=lambda address: typer.echo(f"listening on {address}"),
     )
-
-
-def _note(sentence: str) -> None:
-    typer.echo(f"note: {sentence}", err=True)

@@ -12,9 +12,10 @@ import numpy as np
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError
+from groupnoise.io.columns import match_columns
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.votes.agreement import krippendorff_alpha
-from groupnoise.votes.ballots import Votes
+from groupnoise.votes.ballots import Votes, as_label
 from groupnoise.votes.crowd import Belief, Fit, believe, max_matching
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
@@ -143,7 +144,8 @@ def resolve(
     features: str | Sequence[str] | None = None,
     text: str | None = None,
     embedding: Any = None,
-    truth: Mapping[int, str] | None = None,
+    truth: str | None = None,
+    known: Mapping[int, str] | None = None,
     n_folds: int = 5,
     n_rounds: int = 2,
     n_members: int = 1,
@@ -180,8 +182,10 @@ def resolve(
         are no numeric ones.
     embedding : str, Path or array-like, optional
         One vector per row: a `.npy` file or an array.
-    truth : mapping of int to str, optional
-        True labels of some rows, by row number from 0; they teach who can be trusted.
+    truth : str, optional
+        Column of true labels, empty where nobody knows; they teach who can be trusted.
+    known : mapping of int to str, optional
+        True labels of further rows, by row number from 0.
     n_folds : int, default=5
         Parts of the rows; each is answered by a model trained on the others.
     n_rounds : int, default=2
@@ -213,21 +217,22 @@ def resolve(
     )  # fmt: skip
     for sentence in what_stands_out(voted):
         notes(sentence)
+    sure = {**_known_rows(voted, truth), **(known or {})}
     matrix = row_features(
         voted.table, features=features, text=text, embedding=embedding,
-        taken=_not_features(voted), report=notes,
+        taken=_not_features(voted, truth), report=notes,
     )  # fmt: skip
     belief = believe(
         voted.votes,
         matrix,
         is_candidates=voted.is_candidates,
-        truth=_truth(truth, voted.votes),
+        truth=_truth(sure, voted.votes),
         n_folds=n_folds,
         n_rounds=n_rounds,
         fit=fit or max_matching(random_state, n_members=n_members),
         seed=random_state,
     )
-    return resolution_of(voted, belief, notes.sentences, known=truth or {})
+    return resolution_of(voted, belief, notes.sentences, known=sure)
 
 
 def resolution_of(
@@ -253,24 +258,41 @@ def resolution_of(
     )
 
 
-def _truth(known: Mapping[int, str] | None, votes: Votes) -> IntArray | None:
+def _known_rows(voted: VotedRows, truth: str | None) -> dict[int, str]:
+    """Return the true labels that a column holds, by row number."""
+    if truth is None:
+        return {}
+    (name,) = match_columns("truth", [truth], voted.table.frame.columns, voted.table.origin)
+    cells = voted.table.frame[name].to_list()
+    sure = {row: as_label(cell) for row, cell in enumerate(cells) if cell not in (None, "")}
+    for row, label in sure.items():
+        if label not in voted.votes.class_names:
+            raise DataError(
+                f"{voted.table.place(row)}: column {name!r} says {label!r}, which nobody voted "
+                "for; name all labels with `labels`."
+            )
+    return sure
+
+
+def _truth(known: Mapping[int, str], votes: Votes) -> IntArray | None:
     if not known:
         return None
     truth = np.full(votes.n_rows, -1, dtype=np.int64)
     for row, label in known.items():
         if not 0 <= row < votes.n_rows or label not in votes.class_names:
             raise DataError(
-                f"truth says {label!r} of row {row}; rows go from 0 to {votes.n_rows - 1}, and "
+                f"known says {label!r} of row {row}; rows go from 0 to {votes.n_rows - 1}, and "
                 "labels must be among those that were said or given in `labels`."
             )
         truth[row] = votes.class_names.index(label)
     return truth
 
 
-def _not_features(voted: VotedRows) -> set[str]:
+def _not_features(voted: VotedRows, truth: str | None) -> set[str]:
     """Return columns that hold votes, or the truth, which no model may see."""
     names = voted.table.frame.columns
-    return {*voted.columns, *(name for name in names if name.lower() in ("truth", "true_label"))}
+    named = {name for name in names if name.lower() in ("truth", "true_label")}
+    return {*voted.columns, *named, *([truth] if truth is not None else [])}
 
 
 def what_stands_out(voted: VotedRows) -> list[str]:

@@ -20,7 +20,7 @@ ROWS = pd.DataFrame(
 
 
 def learned(known):
-    return resolve(ROWS, truth=known)
+    return resolve(ROWS, known=known)
 
 
 class Clock:

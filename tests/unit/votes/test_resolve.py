@@ -308,12 +308,24 @@ def test_a_few_true_labels_teach_who_can_be_trusted():
     frame, truth = voted_frame(skills=(0.55, 0.3, 0.3), seed=3)
     votes_alone = frame.drop(columns=["x", "y"])
     known = {row: str(truth[row]) for row in range(60)}
-    taught, untaught = resolve(votes_alone, truth=known), resolve(votes_alone)
+    taught, untaught = resolve(votes_alone, known=known), resolve(votes_alone)
     assert taught.columns["label"][:60] == truth[:60].tolist()
     assert accuracy(taught, truth) > accuracy(untaught, truth)
     rest = np.array(taught.columns["label"][60:]) == truth[60:]
     assert rest.mean() > np.mean(np.array(untaught.columns["label"][60:]) == truth[60:])
-    with_features = resolve(frame, truth=known, fit=nearest_mean)
+    with_features = resolve(frame, known=known, fit=nearest_mean)
     assert with_features.columns["probability"][:60] == [1.0] * 60
-    with pytest.raises(DataError, match="truth says 'owl' of row 3"):
-        resolve(frame, truth={3: "owl"})
+    with pytest.raises(DataError, match="known says 'owl' of row 3"):
+        resolve(frame, known={3: "owl"})
+
+
+def test_a_column_of_true_labels_teaches_and_is_no_feature():
+    frame, truth = voted_frame()
+    cells = [*truth[:20], *[None] * (len(frame) - 20)]
+    known = {row: str(truth[row]) for row in range(20)}
+    by_column = resolve(frame.assign(checked=cells), truth="checked", fit=nearest_mean)
+    by_row = resolve(frame, known=known, fit=nearest_mean)
+    assert by_column.columns["label"] == by_row.columns["label"]
+    assert by_column.columns["label"][:20] == truth[:20].tolist()
+    with pytest.raises(DataError, match="column 'checked' says 'owl', which nobody voted for"):
+        resolve(frame.assign(checked=["owl", *cells[1:]]), truth="checked")
