@@ -5,13 +5,16 @@
 Digits are labelled by annotators whose skills lie in a range and who confuse some classes more than
 others. Each case of the grid compares label accuracy, and how many of the tenth of the rows that a
 method would look at first carry a wrong majority label. cleanlab gets out-of-fold probabilities of
-the same classifier, trained on majority labels. Cases are recorded as they end, in
-`benchmarks/results/annotators.json`; those for which there was no time are listed.
+the same classifier, trained on majority labels; with one vote per row it keeps the votes.
+
+Cases are recorded as they end, in `benchmarks/results/annotators.json`, and a further run goes on;
+those for which there was no time are listed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
 from itertools import product
@@ -19,8 +22,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _record import write_result
+from _record import RESULTS, write_result
 from cleanlab.multiannotator import get_label_quality_multiannotator
+from cleanlab.rank import get_label_quality_scores
 from sklearn.datasets import load_digits
 
 from groupnoise.votes import DawidSkene, Votes
@@ -46,7 +50,8 @@ def main() -> None:
     end = time.monotonic() + 60 * options.minutes
     # Spread over the grid first, so that a short run says something about all of it.
     cases = [*WEAK_CASES[:1], *CASES[::3], *CASES[1::3], *WEAK_CASES[1:], *CASES[2::3]]
-    done: list[dict[str, Any]] = []
+    done = already_measured(options.seed)
+    cases = [case for case in cases if case not in {case_of(record) for record in done}]
     for number, case in enumerate(cases):
         if time.monotonic() > end:
             break
@@ -63,6 +68,17 @@ def main() -> None:
             },
             packages=("cleanlab",),
         )
+
+
+def already_measured(seed: int) -> list[dict[str, Any]]:
+    """Return the cases of an earlier run with the same seed, which this one goes on from."""
+    path = RESULTS / "annotators.json"
+    record = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"seed": None}
+    return record["cases"] if record["seed"] == seed else []
+
+
+def case_of(record: dict[str, Any]) -> tuple[int, str, int, str]:
+    return record["annotators"], record["skills"], record["votes"], record["features"]
 
 
 def simulate(case: tuple[int, str, int, str], seed: int) -> tuple[Any, Any, Votes]:
@@ -104,24 +120,7 @@ def measure(case: tuple[int, str, int, str], seed: int) -> dict[str, Any]:
     hard = np.eye(10)[majority]
     predicted = out_of_fold(hard > 0, rows, hard, 5, max_matching(seed), seed)
     predicted /= predicted.sum(axis=1, keepdims=True)
-    table = np.full((N_ROWS, len(votes.annotator_names)), np.nan)
-    table[votes.rows, votes.annotators] = votes.weights.argmax(axis=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for method, name in (
-            ("best_quality", "cleanlab"),
-            ("majority_vote", "cleanlab on majority"),
-        ):
-            found = get_label_quality_multiannotator(
-                pd.DataFrame(table), predicted, consensus_method=method, verbose=False
-            )["label_quality"]
-            if method == "best_quality":
-                labels[name] = found["consensus_label"].to_numpy().astype(int)
-            else:
-                is_same = found["consensus_label"].to_numpy().astype(int) == majority
-                scores = found["consensus_quality_score"].to_numpy()
-                # Ties of the majority that cleanlab breaks otherwise are doubtful for sure.
-                quality["cleanlab"] = np.where(is_same, scores, 0.0)
+    labels["cleanlab"], quality["cleanlab"] = by_cleanlab(votes, predicted, majority)
     is_wrong = majority != truth
     first = max(1, N_ROWS // 10)
     return {
@@ -138,6 +137,26 @@ def measure(case: tuple[int, str, int, str], seed: int) -> dict[str, Any]:
         "probability": round(float(beliefs["ours"].max(axis=1).mean()), 4),
         "seconds": round(time.perf_counter() - started, 1),
     }
+
+
+def by_cleanlab(votes: Votes, predicted: Any, majority: Any) -> tuple[Any, Any]:
+    """Return cleanlab's labels, and its quality of the majority labels."""
+    if votes.counts.max() == 1:  # its functions for several annotators refuse such votes
+        return majority, get_label_quality_scores(majority, predicted)
+    table = np.full((N_ROWS, len(votes.annotator_names)), np.nan)
+    table[votes.rows, votes.annotators] = votes.weights.argmax(axis=1)
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for method in ("best_quality", "majority_vote"):
+            found[method] = get_label_quality_multiannotator(
+                pd.DataFrame(table), predicted, consensus_method=method, verbose=False
+            )["label_quality"]
+    labels = found["best_quality"]["consensus_label"].to_numpy().astype(int)
+    is_same = found["majority_vote"]["consensus_label"].to_numpy().astype(int) == majority
+    scores = found["majority_vote"]["consensus_quality_score"].to_numpy()
+    # Ties of the majority that cleanlab breaks otherwise are doubtful for sure.
+    return labels, np.where(is_same, scores, 0.0)
 
 
 if __name__ == "__main__":

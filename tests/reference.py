@@ -316,6 +316,8 @@ def dawid_skene_by_loops(votes, n_steps, smoothing):
             [[0.0 for _ in range(n_classes)] for _ in range(n_classes)] for _ in range(n_people)
         ]
         for row, who, weights in triples:
+            if sum(other == row for other, _, _ in triples) < 2:
+                continue  # a single vote says nothing of who gave it
             for true in range(n_classes):
                 said = [weights[label] * confusion[who][true][label] for label in range(n_classes)]
                 for label in range(n_classes):

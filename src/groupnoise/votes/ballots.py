@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,26 @@ class Votes:
     def counts(self) -> IntArray:
         """Votes of each row, shape (n_rows,)."""
         return np.bincount(self.rows, minlength=self.n_rows).astype(np.int64)
+
+    def take(self, chosen: BoolArray) -> Votes:
+        """Return some of the votes on the same rows.
+
+        Parameters
+        ----------
+        chosen : bool ndarray of shape (n_votes,)
+            Which.
+
+        Returns
+        -------
+        votes : Votes
+            Rows, labels and annotators stay as they are.
+        """
+        return replace(
+            self,
+            rows=self.rows[chosen],
+            annotators=self.annotators[chosen],
+            weights=self.weights[chosen],
+        )
 
     def totals(self) -> FloatArray:
         """Return the votes for each label of each row, shape (n_rows, n_classes).

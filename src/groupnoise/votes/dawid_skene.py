@@ -150,9 +150,15 @@ class DawidSkene:
         belief /= belief.sum(axis=1, keepdims=True)
         belief = with_truth(belief, truth)
         confusion = np.broadcast_to(_shared_start(votes.n_classes), shape)
+        # A single vote agrees with itself: without features it says nothing of who gave it, and
+        # labels would drift away from their names.
+        is_checked = votes.counts[votes.rows] > 1
+        if truth is not None:
+            is_checked |= truth[votes.rows] >= 0
+        teaching = votes if fixed is not None else votes.take(is_checked)
         for step in range(1, self.max_iterations + 1):
             self.n_iterations_ = step
-            confusion = self._confusion(votes, belief, confusion)
+            confusion = self._confusion(teaching, belief, confusion)
             self.class_prior_ = (belief[votes.counts > 0].sum(axis=0) + 1.0) / (
                 (votes.counts > 0).sum() + votes.n_classes
             )

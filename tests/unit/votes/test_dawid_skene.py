@@ -155,3 +155,11 @@ def test_bad_votes_are_one_sentence(entries, said):
 def test_the_same_vote_twice_counts_once():
     votes = Votes.from_entries([(0, "a", "x", None), (0, "a", "x", None)], 1)
     assert len(votes) == 1
+
+
+def test_rows_of_one_vote_each_keep_the_labels_that_were_said():
+    generator = np.random.default_rng(0)
+    said = generator.integers(3, size=200)
+    entries = [(row, f"a{generator.integers(9)}", LABELS[k], None) for row, k in enumerate(said)]
+    found = DawidSkene().fit(Votes.from_entries(entries, 200)).probabilities_
+    assert (found.argmax(axis=1) == said).all()

@@ -1,0 +1,80 @@
+"""Which label `resolve` gives the rows of real partial-label sets, out of fold.
+
+    python benchmarks/resolve_real.py lost msrcv2 birdsong
+
+The true labels are asked only for the figures: how many rows get the right one of their candidates,
+and how sure the answers are on average. Goes to `benchmarks/results/resolve_real.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from _record import write_result
+
+from groupnoise.io import PartialLabelDataset, load_dataset
+from groupnoise.votes import Votes
+from groupnoise.votes.crowd import believe, max_matching
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("sets", nargs="+")
+    parser.add_argument("--members", type=int, default=1)
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
+    figures: dict[str, Any] = {}
+    for name in options.sets:
+        figures[name] = measure(name, options.folds, options.rounds, options.members)
+        print(name, figures[name], flush=True)
+        write_result(
+            "resolve_real",
+            {
+                "folds": options.folds,
+                "rounds": options.rounds,
+                "members": options.members,
+                "seed": 0,
+                "sets": figures,
+            },
+        )
+
+
+def measure(name: str, n_folds: int, n_rounds: int, n_members: int) -> dict[str, float]:
+    started = time.perf_counter()
+    data = load_dataset(name)
+    assert isinstance(data, PartialLabelDataset)
+    assert data.truth is not None
+    n_rows = len(data.candidates)
+    weights = data.candidates / data.candidates.sum(axis=1, keepdims=True)
+    nobody = np.zeros(n_rows, dtype=np.int64)
+    votes = Votes(
+        np.arange(n_rows), nobody, weights, n_rows, [str(k) for k in data.class_names], ["c"]
+    )
+    belief = believe(
+        votes,
+        np.asarray(data.features),
+        is_candidates=True,
+        n_folds=n_folds,
+        n_rounds=n_rounds,
+        fit=max_matching(0, n_members=n_members),
+    )
+    is_known = data.truth >= 0
+    right = belief.probabilities.argmax(axis=1) == data.truth
+    assert belief.predicted is not None
+    return {
+        "rows": n_rows,
+        "accuracy": round(float(right[is_known].mean()), 4),
+        "mean probability": round(float(belief.probabilities.max(axis=1).mean()), 4),
+        "accuracy without candidates": round(
+            float((belief.predicted.argmax(axis=1) == data.truth)[is_known].mean()), 4
+        ),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+
+
+if __name__ == "__main__":
+    main()
