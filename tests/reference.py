@@ -374,3 +374,58 @@ def average_precision(truth, scores):
             n_right += 1
             precisions.append(n_right / rank)
     return sum(precisions) / len(precisions)
+
+
+def expected_figure(n_better, n_tied, value_at, k):
+    """The mean of a figure over the positions (from 0) that a tie leaves to the target."""
+    positions = range(n_better, n_better + n_tied + 1)
+    return sum(value_at(position) for position in positions if position < k) / len(positions)
+
+
+def list_coverage(lists, n_items):
+    """The share of items that some list holds."""
+    shown = {item for row in lists for item in row if item >= 0}
+    return len(shown) / n_items
+
+
+def list_novelty(lists, popularity):
+    """Mean of -log2 of the share of clicks on each shown item, one click being added to all."""
+    clicks = sum(popularity) + len(popularity)
+    surprises = [-math.log2((popularity[item] + 1) / clicks) for row in lists for item in row]
+    return sum(surprises) / len(surprises)
+
+
+def list_gini(lists, n_items):
+    """Half the mean difference between how often two items are shown, over the mean."""
+    shown = [sum(item == each for row in lists for each in row) for item in range(n_items)]
+    differences = sum(abs(one - other) for one in shown for other in shown)
+    return differences / (2 * n_items * sum(shown))
+
+
+def inverse_propensity_mean(values, popularity):
+    """A mean in which a target counts one over the training clicks on it plus one."""
+    weights = [1 / (clicks + 1) for clicks in popularity]
+    return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights)
+
+
+def popularity_part(popularity, item):
+    """0, 1 or 2: how many thirds of all clicks fall on the items ahead; 3 if never clicked."""
+    if popularity[item] == 0:
+        return 3
+    ahead = [
+        clicks
+        for other, clicks in enumerate(popularity)
+        if clicks > popularity[item] or (clicks == popularity[item] and other < item)
+    ]
+    return min(2, int(3 * sum(ahead) // sum(popularity)))
+
+
+def bootstrap_means(values, users, draws):
+    """The mean over the targets of the users in each draw, a user counting as often as drawn."""
+    means = []
+    for draw in draws:
+        drawn = [
+            v for user in draw for v, owner in zip(values, users, strict=True) if owner == user
+        ]
+        means.append(sum(drawn) / len(drawn))
+    return means

@@ -81,6 +81,7 @@ def clean_clicks(dataset: ClickDataset, issues: GroupIssues) -> ClickDataset:
         user_ids=dataset.user_ids[users],
         is_stray=None if dataset.is_stray is None else dataset.is_stray[kept],
         source_rows=None if dataset.source_rows is None else dataset.source_rows[kept],
+        timestamps=None if dataset.timestamps is None else dataset.timestamps[kept],
         # Places and counts in the notes are those of the log as it was.
         notes={"stray_clicks_dropped": int((~kept).sum())},
     )

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
@@ -30,7 +30,17 @@ def compare(
         Optional[str],  # noqa: UP045 - typer reads this annotation at run time on 3.10
         typer.Option(help="Names from `groupnoise methods`, with commas.", show_default="all"),
     ] = None,
-    splits: Annotated[int, typer.Option(min=1, help="Splits at most.")] = 5,
+    splits: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Splits at most.", show_default="5; 1 with --protocol"),
+    ] = None,
+    protocol: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="rs: one division of the log instead of splits, each split being a further seed: "
+            "leave_one_out, authors, time:0.9, time:2016-05-31:successive, cold_users."
+        ),
+    ] = None,
     share: Annotated[float, typer.Option(help="Share of the groups held out of a split.")] = 0.2,
     budget: Annotated[
         str, typer.Option(help="When no further fit begins: 90s, 10m, 2h, or none.")
@@ -60,17 +70,19 @@ def compare(
     found = find_data(data, options)
     names = [name.strip() for name in methods.split(",")] if methods else []
     entries = methods_to_compare(found.setting.name, names)
-    with _progress(len(entries) * splits) as advance:
-        result = compare_methods(
-            found.setting,
-            found.dataset,
-            entries,
-            n_splits=splits,
-            share=share,
-            budget=seconds,
-            seed=seed,
-            on_fit=advance,
-        )
+    n_splits = splits or (5 if protocol is None else 1)
+    with _progress(len(entries) * n_splits) as advance:
+        common: dict[str, Any] = {"n_splits": n_splits, "budget": seconds, "seed": seed}
+        common["on_fit"] = advance
+        result: ComparisonOfMethods
+        if protocol is not None:
+            from groupnoise.reproduce.compare_protocol import compare_under_protocol
+
+            result = compare_under_protocol(
+                found.setting, found.dataset, entries, protocol, **common
+            )
+        else:
+            result = compare_methods(found.setting, found.dataset, entries, share=share, **common)
     command = command_of(result.winner.name, found, options)
     if page is not None:
         from groupnoise.reproduce.report.comparison import comparison_page
@@ -101,11 +113,7 @@ def command_of(method: str, found: Found, options: DataOptions) -> str:
 
 
 def _show(result: ComparisonOfMethods, found: Found) -> None:
-    told = "by true labels" if result.needs_truth else "by what needs no truth"
-    typer.echo(
-        f"{result.dataset}: {result.metric} {told}, mean over {result.n_splits} splits that hold "
-        f"out {result.share:.0%} of the {found.setting.units}; 95 % intervals"
-    )
+    typer.echo(result.heading(found.setting.units))
     width = max(len(each.name) for each in result.methods) + 2
     for method in result.methods:
         if method.failed is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
@@ -13,10 +13,12 @@ from groupnoise.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
+    from groupnoise.clicks.recall_metrics import Interval
     from groupnoise.io.setting import Evaluation
     from groupnoise.io.training_record import TrainingRecord
 
 PARTS = ("held-out", "all")
+DEFAULT_AT = "10"
 MAX_CLASSES = 20
 """Classes whose own figures are printed; `--json` has them all."""
 
@@ -33,42 +35,166 @@ def evaluate(
             show_default="held-out",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides the sampled negatives (rs).")] = 0,
+    protocol: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="rs: what is asked for: last, leave_one_out, authors, time:0.9, "
+            "time:2016-05-31:successive, cold_users.",
+            show_default="that of fit, or last",
+        ),
+    ] = None,
+    at: Annotated[
+        str, typer.Option(help="rs: lengths of the list for HIT, NDCG and MRR, with commas.")
+    ] = DEFAULT_AT,
+    against: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="rs: another model, compared on the same targets, user by user."),
+    ] = None,
+    per_user: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="rs: write a row per target to this .parquet, .csv or .jsonl file."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Decides the sampled negatives and the intervals (rs).")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Measure a model: on the data of its training only what was held out, on other data all.
 
     Bags are scored by bag and, where the truth is known, by instance; rows by their candidates
-    and their truth; histories by their last click.
+    and their truth; histories by their last click, or by the clicks that a protocol asks for.
     """
     from groupnoise.cli.sources import find_model_and_data
     from groupnoise.core.checks import check_choice
+    from groupnoise.io.answer_files import check_format, write_columns
+    from groupnoise.io.files import check_writable_file
     from groupnoise.io.setting import as_record
 
     if on is not None:
         check_choice("--on", on, PARTS)
+    if per_user is not None:
+        check_format(per_user, "--per-user")
+        check_writable_file(per_user)
     fitted, found, record = find_model_and_data(model, data, options)
     is_same = record is not None and record.fingerprint == found.setting.fingerprint(found.dataset)
     part = on or ("held-out" if is_same else "all")
+    if protocol is None and record is not None and part == "held-out":
+        protocol = record.protocol or None
+    wishes = _wishes(found, protocol, at, against, per_user)
     held_out = record.rows if record is not None and is_same else None
-    if part == "held-out":
+    if protocol is not None:
+        part = _check_protocol(record if is_same else None, wishes["protocol"], on, model)
+    elif part == "held-out":
         _check_held_out(record, is_same, model, data)
     rows = held_out if part == "held-out" else None
-    result = found.setting.evaluate(fitted, found.dataset, rows, seed=seed)
+    result = found.setting.evaluate(fitted, found.dataset, rows, seed=seed, **wishes)
+    ahead: dict[str, Interval] = {}
+    if against is not None:
+        ahead = _ahead(result, against, found, record, rows, seed, wishes)
     trained_on = None
     if held_out is not None:
-        trained_on = 0 if rows is not None else result.counts["groups"] - len(held_out)
+        n_targets = result.counts["groups"]
+        # Under another protocol than that of the training any target may have been trained on.
+        n_safe = 0 if protocol is not None else len(held_out)
+        trained_on = 0 if part == "held-out" else n_targets - n_safe
     elif record is not None:
         trained_on = record.n_trained_among(found.setting, found.dataset)
+    if per_user is not None:
+        write_columns(per_user, result.rows)
     if as_json:
-        about = {"model": str(model), "data": found.dataset.name, "on": part}
+        about: dict[str, Any] = {"model": str(model), "data": found.dataset.name, "on": part}
+        if protocol is not None:
+            about["protocol"] = wishes["protocol"]
+        if ahead:
+            about[f"ahead of {against}"] = {name: list(each) for name, each in ahead.items()}
         answer = {**about, "trained_on": trained_on, **as_record(result)}
         typer.echo(json.dumps(answer, indent=2))
         return
-    typer.echo(_about_groups(found, result, part, trained_on, record))
+    told = f", {wishes['protocol']}" if protocol is not None else ""
+    typer.echo(_about_groups(found, result, part, trained_on, record) + told)
     for note in result.notes:
         typer.echo(note)
     _show(result)
+    _show_ahead(ahead, against)
+    if per_user is not None:
+        typer.echo(f"rows: {per_user}")
+
+
+def _wishes(
+    found: Found, protocol: str | None, at: str, against: Path | None, per_user: Path | None
+) -> dict[str, Any]:
+    """Return what was asked for beyond the plain evaluation, refusing it where it has no sense."""
+    given = {"--protocol": protocol, "--against": against, "--per-user": per_user}
+    asked = [name for name, value in given.items() if value is not None]
+    asked += ["--at"] if at != DEFAULT_AT else []
+    if not found.setting.judged_by_protocol:
+        if asked:
+            raise ParameterError(
+                f"{asked[0]} is for click logs (rs); {found.dataset.name} is "
+                f"{found.setting.name} data."
+            )
+        return {}
+    from groupnoise.clicks.protocols import ClickProtocol
+
+    words = [word.strip() for word in at.split(",")]
+    if not all(word.isdigit() and int(word) > 0 for word in words):
+        raise ParameterError(f"--at takes lengths of a list such as 5,10,50; got {at!r}.")
+    wishes: dict[str, Any] = {"at": tuple(dict.fromkeys(map(int, words)))}
+    if protocol is not None:
+        wishes["protocol"] = ClickProtocol.parse(protocol).word
+    return wishes
+
+
+def _check_protocol(
+    record: TrainingRecord | None, protocol: str, on: str | None, model: Path
+) -> str:
+    """Return whether the targets of a protocol were held out; refuse what was trained on."""
+    if record is None:
+        return "all"
+    if record.protocol == protocol:
+        return "held-out"
+    if on != "all":
+        held = f"--protocol {record.protocol}" if record.protocol else "another part of it"
+        raise ParameterError(
+            f"{model} was trained on this log with {held} held out, so it knows what {protocol} "
+            f"asks for; fit it with --protocol {protocol}, or say --on all."
+        )
+    return "all"
+
+
+def _ahead(
+    result: Evaluation,
+    against: Path,
+    found: Found,
+    record: TrainingRecord | None,
+    rows: Any,
+    seed: int,
+    wishes: dict[str, Any],
+) -> dict[str, Interval]:
+    """Return by how much a model is ahead of another that held out the same."""
+    from groupnoise.clicks.evaluation import paired_differences
+    from groupnoise.io.models import load_model
+    from groupnoise.io.training_record import read_training_record
+
+    theirs = read_training_record(against)
+    if rows is not None and record is not None:
+        held = (record.fingerprint, record.protocol, record.held_out)
+        if theirs is None or (theirs.fingerprint, theirs.protocol, theirs.held_out) != held:
+            raise ParameterError(
+                f"{against} did not hold out the same clicks of {found.dataset.name}; fit both "
+                "with the same --protocol, or with the same --validation and --seed."
+            )
+    other = found.setting.evaluate(load_model(against), found.dataset, rows, seed=seed, **wishes)
+    return paired_differences(result, other, seed=seed)
+
+
+def _show_ahead(ahead: dict[str, Interval], against: Path | None) -> None:
+    if not ahead:
+        return
+    typer.echo(f"\nahead of {against}, 95 % interval over users")
+    for name, found in ahead.items():
+        level = ", level" if found.low <= 0 <= found.high else ""
+        typer.echo(f"{name:<28}{found.mean:>8.4f}  [{found.low:.4f}, {found.high:.4f}]{level}")
 
 
 def _check_held_out(record: TrainingRecord | None, is_same: bool, model: Path, data: str) -> None:
@@ -108,7 +234,10 @@ def _show(result: Evaluation) -> None:
         typer.echo(f"{'':<28}{'model':>8}{result.beside:>12}")
     for name, value in result.metrics.items():
         beside = result.majority.get(name)
-        typer.echo(f"{name:<28}{value:>8.4f}" + ("" if beside is None else f"{beside:>12.4f}"))
+        cell = f"{beside:>12.4f}" if beside is not None else " " * 12 * bool(result.majority)
+        ends = result.intervals.get(name)
+        spread = "" if ends is None else f"   [{ends[0]:.4f}, {ends[1]:.4f}]"
+        typer.echo((f"{name:<28}{value:>8.4f}{cell}" + spread).rstrip())
     if not result.per_class:
         return
     figures = list(dict.fromkeys(name for found in result.per_class.values() for name in found))
@@ -116,10 +245,10 @@ def _show(result: Evaluation) -> None:
     width = max(5, min(24, width))
     widths = [max(7, len(name) + 2) for name in figures]
     titles = [name.rjust(n) for name, n in zip(figures, widths, strict=True)]
-    typer.echo(f"\n{'class':<{width}}" + "".join(titles))
+    typer.echo(f"\n{result.parts:<{width}}" + "".join(titles))
     for number, (label, found) in enumerate(result.per_class.items()):
         if number == MAX_CLASSES:
-            typer.echo(f"... and {len(result.per_class) - number} more classes; see --json")
+            typer.echo(f"... and {len(result.per_class) - number} more; see --json")
             break
         cells = [_cell(found.get(name)).rjust(n) for name, n in zip(figures, widths, strict=True)]
         typer.echo(f"{label[:width]:<{width}}" + "".join(cells))

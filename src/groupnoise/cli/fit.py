@@ -157,6 +157,13 @@ def fit(
     validation: Annotated[
         float, typer.Option(help="Share of the groups kept out of training, for `evaluate`.")
     ] = 0.1,
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            help="rs: hold out as recommenders are judged, instead of --validation: "
+            "leave_one_out, time:0.9, cold_users, ..."
+        ),
+    ] = None,
     budget: Annotated[
         str | None,
         typer.Option(help="Time to choose settings in: 90s, 2m, 1h.", show_default="auto"),
@@ -207,14 +214,15 @@ def fit(
     checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume)
     if out_of_core is not None and method != "max-matching":
         raise ParameterError(f"--out-of-core goes with max-matching; {method} trains in memory.")
+    if out_of_core is not None and protocol is not None:
+        raise ParameterError("--protocol divides a log in memory; leave out --out-of-core.")
     pairs = [*(param or []), *([f"budget={budget}"] if budget is not None else [])]
     make_estimator = partial(_make_estimator, method, pairs, paper, seed)
     with explaining_lack_of_memory(data, out_of_core):
         if out_of_core is None:
             found = find_data(data, options)
             estimator = make_estimator(found)
-            held_out = found.setting.hold_out(found.dataset, validation, seed)
-            training = found.setting.without(found.dataset, held_out)
+            held_out, training, protocol = _held_out(found, protocol, validation, seed)
         else:
             # A misspelt parameter is refused before long work.
             make_estimator(None)
@@ -235,12 +243,29 @@ def fit(
             if team.rank > 0:
                 return
             estimator.save(output)
-            record = TrainingRecord.of(found.setting, found.dataset, held_out, found.options)
+            record = TrainingRecord.of(
+                found.setting, found.dataset, held_out, found.options, protocol or ""
+            )
             write_training_record(output, record)
             if checkpoints is not None:
                 checkpoints.clear()
     _show_decisions(estimator, quiet)
     typer.echo(f"{method} on {found.dataset.name}: saved to {output}{_about(record, found)}")
+
+
+def _held_out(
+    found: Found, protocol: str | None, validation: float, seed: int
+) -> tuple[Any, Any, str | None]:
+    """Return the groups held out, what is left to train on, and the protocol as it is spelt."""
+    import numpy as np
+
+    if protocol is None:
+        held_out = found.setting.hold_out(found.dataset, validation, seed)
+        return held_out, found.setting.without(found.dataset, held_out), None
+    split = found.setting.divide(found.dataset, protocol)
+    for note in split.notes:
+        typer.echo(note, err=True)
+    return np.unique(split.test.users), split.train, split.protocol.word
 
 
 def _make_estimator(
@@ -385,5 +410,8 @@ def _about(record: TrainingRecord, found: Found) -> str:
     """Say what was held out of the training."""
     if not record.held_out:
         return " (nothing held out)"
+    if record.protocol:
+        asked = f"{len(record.held_out)} of {record.n_groups} users"
+        return f" ({record.protocol}: {asked} to be asked about by `groupnoise evaluate`)"
     what = f"{len(record.held_out)} of {record.n_groups} {found.setting.units}"
     return f" ({found.setting.held_out_words.format(what)}, for `groupnoise evaluate`)"

@@ -78,7 +78,7 @@ def cut_on_disk(
             wait=not is_first(),
             progress=show,
         )
-    return replace(dataset, histories=windows.groups, is_stray=None, notes={})
+    return replace(dataset, histories=windows.groups, is_stray=None, notes={}, timestamps=None)
 
 
 @contextmanager

@@ -105,6 +105,7 @@ def _restrict(clicks: ClickDataset, kept: BoolArray) -> ClickDataset:
         ),
         is_stray=None if clicks.is_stray is None else clicks.is_stray[kept],
         source_rows=None if clicks.source_rows is None else clicks.source_rows[kept],
+        timestamps=None if clicks.timestamps is None else clicks.timestamps[kept],
     )
 
 
@@ -162,6 +163,7 @@ def add_stray_clicks(
         is_stray=np.insert(was_stray, before, True),
         notes=notes,
         source_rows=None,
+        timestamps=None,
     )
 
 

@@ -187,7 +187,7 @@ def read_clicks(
     if len(rows.users) == 0:
         reason = "" if min_rating is None else f" rated {min_rating:g} or more"
         raise DataError(f"{table.origin} has no click{reason}; at least one is needed.")
-    clicks, timestamps = _histories_of(rows, name or table.name)
+    clicks = _histories_of(rows, name or table.name)
     has_a_row_per_click = len(rows.users) == len(table)
     clicks = replace(
         clicks,
@@ -195,7 +195,7 @@ def read_clicks(
         columns={part: getattr(columns, part) for part in ("user", "item", "time", "rating")},
     )
     if session_gap is not None:
-        clicks = _cut_sessions(clicks, timestamps, session_gap)
+        clicks = _cut_sessions(clicks, session_gap)
     clicks.notes.update(
         rows_read=len(table), rows_below_min_rating=rows.n_below_rating, guesses=guesses.sentences
     )
@@ -205,29 +205,39 @@ def read_clicks(
     return clicks
 
 
-def _histories_of(rows: ClickRows, name: str) -> tuple[ClickDataset, NDArray[Any] | None]:
-    """Return the histories, and the time of each of their clicks."""
+def _histories_of(rows: ClickRows, name: str) -> ClickDataset:
+    """Return the histories, each in order of time."""
     user_ids, users = number_ids(rows.users)
     item_ids, items = number_ids(rows.items)
     timestamps = None if rows.timestamps is None else rows.timestamps.to_numpy()
     by_user = np.argsort(users, kind="stable")
     order = by_user if timestamps is None else np.lexsort((timestamps, users))
     sizes = np.bincount(users, minlength=len(user_ids))
-    clicks = ClickDataset(
+    return ClickDataset(
         name=name,
         histories=Groups(items[order], np.concatenate([[0], np.cumsum(sizes)])),
         item_ids=item_ids,
         user_ids=user_ids,
-        notes={"clicks_out_of_time_order": int((order != by_user).sum())},
+        notes={
+            "clicks_out_of_time_order": int((order != by_user).sum()),
+            "clicks_at_the_same_time": _n_tied(users[order], timestamps, order),
+        },
         source_rows=order,
+        timestamps=None if timestamps is None else timestamps[order],
     )
-    return clicks, None if timestamps is None else timestamps[order]
 
 
-def _cut_sessions(
-    clicks: ClickDataset, timestamps: NDArray[Any] | None, session_gap: float
-) -> ClickDataset:
+def _n_tied(users: IntArray, timestamps: NDArray[Any] | None, order: IntArray) -> int:
+    """Return how many clicks came at the time of the user's click before them."""
+    if timestamps is None:
+        return 0
+    sorted_times = timestamps[order]
+    return int(((np.diff(users) == 0) & (np.diff(sorted_times) == 0)).sum())
+
+
+def _cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
     check_positive("session_gap", session_gap)
+    timestamps = clicks.timestamps
     if timestamps is None:
         raise DataError(
             f"{clicks.name} has no column that looks like the time, which sessions need; name it "
@@ -312,7 +322,7 @@ def read_histories(
         return _histories_of_lists(table, columns)
     month_first = reads_month_first(table, columns.time, guesses)
     rows = click_rows(table, columns, min_rating, month_first=month_first)
-    return Histories.of(_histories_of(rows, table.name)[0])
+    return Histories.of(_histories_of(rows, table.name))
 
 
 def holds_lists(table: Table, columns: ClickColumns) -> bool:

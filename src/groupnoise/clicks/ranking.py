@@ -8,93 +8,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
+from groupnoise.clicks.catalogue import top_k
+from groupnoise.clicks.ranking_slices import SLICE, ItemSlices, rank_by_slices
+from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
-
-SLICE = 248
-"""Items at a time: at most 255, so that a count fits a byte, which is the fastest to add up."""
-
-
-class ItemSlices(Protocol):
-    """Scores of rows for a slice of the items."""
-
-    def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
-        """Return scores, higher is better, shape (n_rows, n_items of the slice).
-
-        Parameters
-        ----------
-        items : slice
-            Of the catalogue.
-        rows : int64 ndarray, optional
-            The rows to score; all if not given.
-        """
-        ...  # pragma: no cover
-
-
-class SlicedRanks(NamedTuple):
-    """Ranks, and which of them hold.
-
-    Attributes
-    ----------
-    n_better, n_tied : int64 ndarray of shape (n_rows,)
-        How many items beat, and equal, the target; the target itself is not counted.
-    is_settled : bool ndarray of shape (n_rows,)
-        Whether both passes gave the target the same score to the last bit. A product of few rows
-        may be rounded otherwise than one of many; such a row must be ranked another way.
-    """
-
-    n_better: IntArray
-    n_tied: IntArray
-    is_settled: BoolArray
-
-
-def rank_by_slices(
-    slices: ItemSlices, targets: IntArray, n_items: int, excluded: tuple[IntArray, IntArray]
-) -> SlicedRanks:
-    """Count the items above, and level with, the target of each row.
-
-    Parameters
-    ----------
-    slices : ItemSlices
-        Scores the rows.
-    targets : int64 ndarray of shape (n_rows,)
-        The item to rank in each row.
-    n_items : int
-        The size of the catalogue.
-    excluded : pair of int64 ndarrays
-        (rows, items) that are no candidates; the target of each row among them.
-    """
-    n_rows = len(targets)
-    parts = [slice(first, min(first + SLICE, n_items)) for first in range(0, n_items, SLICE)]
-    holders = _by_part(targets, len(parts))
-    wanted = np.empty(n_rows, dtype=np.float32)
-    for items, rows in zip(parts, holders, strict=True):
-        if len(rows):
-            scores = slices.scores(items, rows)
-            wanted[rows] = scores[np.arange(len(rows)), targets[rows] - items.start]
-    better, tied = np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64)
-    is_settled = np.ones(n_rows, dtype=bool)
-    row_of, item_of = excluded
-    for items, rows, pairs in zip(parts, holders, _by_part(item_of, len(parts)), strict=True):
-        scores = slices.scores(items)
-        better += np.add.reduce(scores > wanted[:, None], axis=1, dtype=np.uint8)
-        tied += np.add.reduce(scores == wanted[:, None], axis=1, dtype=np.uint8)
-        is_settled[rows] = scores[rows, targets[rows] - items.start] == wanted[rows]
-        row = row_of[pairs]
-        removed = scores[row, item_of[pairs] - items.start]
-        better -= np.bincount(row[removed > wanted[row]], minlength=n_rows)
-        tied -= np.bincount(row[removed == wanted[row]], minlength=n_rows)
-    return SlicedRanks(better, tied, is_settled)
-
-
-def _by_part(items: IntArray, n_parts: int) -> list[IntArray]:
-    """Return the places of the items that lie in each part."""
-    order = np.argsort(items, kind="stable")
-    cuts = np.searchsorted(items[order], SLICE * np.arange(1, n_parts))
-    return np.split(order, cuts)
-
 
 PROTOCOLS = ("sampled", "full")
 
@@ -207,6 +126,85 @@ def rank_targets(
     return _rank_among(scorer, groups, np.column_stack([targets, negatives]))
 
 
+class RankedLists(NamedTuple):
+    """Where the targets stand, and what stands first.
+
+    Attributes
+    ----------
+    n_better, n_tied : int64 ndarray of shape (n_groups,)
+        As in `TargetRanks`.
+    lists : int64 ndarray of shape (n_groups, top)
+        The best items that were not seen, best first; -1 where there are fewer.
+    """
+
+    n_better: IntArray
+    n_tied: IntArray
+    lists: IntArray
+
+
+def rank_and_list(
+    scorer: Scorer, groups: Groups, n_items: int, *, seen: Groups | None = None, top: int = 10
+) -> RankedLists:
+    """Rank each target in the whole catalogue, and return what is recommended beside it.
+
+    Parameters
+    ----------
+    scorer : Scorer
+        A fitted recommender, or anything with its `scores`.
+    groups : Groups
+        Item indices with the index of the next item as target.
+    n_items : int
+        The size of the catalogue.
+    seen : Groups, optional
+        For each row the items that are no candidates; by default the row's own group.
+    top : int, default=10
+        Length of the lists.
+
+    Returns
+    -------
+    RankedLists
+    """
+    check_count("top", top)
+    targets = _checked_targets(groups, n_items)
+    excluded = _Exclusions(groups if seen is None else seen, targets, n_items)
+    lists = np.full((len(groups), top), -1, dtype=np.int64)
+    ranks = _rank_in_catalogue(scorer, groups, targets, n_items, excluded, lists)
+    return RankedLists(*ranks, lists)
+
+
+def rank_by_popularity(
+    popularity: FloatArray, groups: Groups, seen: Groups | None = None
+) -> TargetRanks:
+    """Rank each target among the unseen items by clicks alone, without scoring any row.
+
+    Parameters
+    ----------
+    popularity : ndarray of shape (n_items,)
+        Clicks on each item.
+    groups : Groups
+        Item indices with the index of the next item as target.
+    seen : Groups, optional
+        For each row the items that are no candidates; by default the row's own group.
+
+    Returns
+    -------
+    TargetRanks
+    """
+    n_items = len(popularity)
+    targets = _checked_targets(groups, n_items)
+    excluded = _Exclusions(groups if seen is None else seen, targets, n_items)
+    rising = np.sort(popularity)
+    own = popularity[targets]
+    n_up_to = np.searchsorted(rising, own, side="right")
+    better = n_items - n_up_to
+    tied = n_up_to - np.searchsorted(rising, own, side="left")
+    removed, of_target = popularity[excluded.items], own[excluded.rows]
+    n_rows = len(targets)
+    better = better - np.bincount(excluded.rows[removed > of_target], minlength=n_rows)
+    tied = tied - np.bincount(excluded.rows[removed == of_target], minlength=n_rows)
+    return TargetRanks(better, tied)
+
+
 class _Exclusions:
     """The distinct items that are no candidates in each row, row after row in item order."""
 
@@ -215,8 +213,12 @@ class _Exclusions:
             raise DataError(f"{len(targets)} rows came with seen items of {len(seen)} rows.")
         known = (seen.objects >= 0) & (seen.objects < n_items)
         keys = seen.group_of_object[known] * n_items + seen.objects[known]
-        # A target is never its own competitor, seen or not.
-        keys = np.unique(np.concatenate([keys, np.arange(len(targets)) * n_items + targets]))
+        own = np.arange(len(targets)) * n_items + targets
+        # A target is never its own competitor, seen or not; a list may hold it if it was not.
+        keys, counts = np.unique(np.concatenate([keys, own]), return_counts=True)
+        self.is_seen = np.ones(len(keys), dtype=np.bool_)
+        at_target = np.searchsorted(keys, own)
+        self.is_seen[at_target] = counts[at_target] > 1
         self.rows, self.items = np.divmod(keys, n_items)
         self.offsets = np.searchsorted(self.rows, np.arange(len(targets) + 1))
 
@@ -225,6 +227,7 @@ class _Exclusions:
         part = copy(self)
         is_kept = np.isin(self.rows, kept)
         part.rows, part.items = np.searchsorted(kept, self.rows[is_kept]), self.items[is_kept]
+        part.is_seen = self.is_seen[is_kept]
         part.offsets = np.searchsorted(part.rows, np.arange(len(kept) + 1))
         return part
 
@@ -296,7 +299,12 @@ def _rank_by_slices(
 
 
 def _rank_in_catalogue(
-    scorer: Scorer, groups: Groups, targets: IntArray, n_items: int, excluded: _Exclusions
+    scorer: Scorer,
+    groups: Groups,
+    targets: IntArray,
+    n_items: int,
+    excluded: _Exclusions,
+    lists: IntArray | None = None,
 ) -> TargetRanks:
     n_rows = len(groups)
     better, tied = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
@@ -312,7 +320,36 @@ def _rank_in_catalogue(
         removed = scores[row, excluded.items[part]]
         better[rows] -= np.bincount(row[removed > target_scores[row]], minlength=n_block)
         tied[rows] -= np.bincount(row[removed == target_scores[row]], minlength=n_block)
+        if lists is not None:
+            is_seen = excluded.is_seen[part]
+            lists[rows] = _best_unseen(
+                scores, lists.shape[1], (row[is_seen], excluded.items[part][is_seen])
+            )
     return TargetRanks(better, tied)
+
+
+def _best_unseen(scores: FloatArray, top: int, seen: tuple[IntArray, IntArray]) -> IntArray:
+    """Return the best items of each row less what was seen, of equal scores the lower index."""
+    import torch
+
+    table = np.array(scores)
+    table[seen] = -np.inf
+    width = min(top, table.shape[1])
+    # Torch finds a few of many several times faster than a partition of the row.
+    best, picked = (found.numpy() for found in torch.topk(torch.from_numpy(table), width))
+    is_tied = np.array(
+        [
+            np.count_nonzero(row >= last) > width
+            for row, last in zip(table, best[:, -1], strict=True)
+        ]
+    )
+    by_index = np.take_along_axis(picked, np.lexsort((picked, -best), axis=1), axis=1)
+    found = np.full((len(table), top), -1, dtype=np.int64)
+    found[:, :width] = np.where(np.isneginf(best), -1, by_index)
+    settled = np.flatnonzero(is_tied)
+    if len(settled):
+        found[settled] = top_k(table[settled], top)[0]
+    return found
 
 
 def _compare(scores: FloatArray, target_scores: FloatArray) -> tuple[IntArray, IntArray]:

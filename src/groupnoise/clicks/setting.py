@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,11 @@ import numpy as np
 from groupnoise.clicks.audit import ClickSource
 from groupnoise.clicks.catalogue import Catalogue, IndexedHistories
 from groupnoise.clicks.describe import describe_clicks
-from groupnoise.clicks.evaluation import evaluate_histories
+from groupnoise.clicks.evaluation import TOP, evaluate_histories, evaluate_queries
+from groupnoise.clicks.history_split import HistorySplit, split_histories
 from groupnoise.clicks.log import read_clicks
 from groupnoise.core.arrays import IntArray
-from groupnoise.core.groups import Groups
+from groupnoise.core.groups import Groups, ragged_rows
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.description import Description
@@ -39,6 +40,7 @@ class ClickSetting(Setting[ClickDataset]):
     answers_rows = False
     held_out_words = "the last click of {} held out"
     column_options = ("user", "item", "time", "rating", "min_rating")
+    judged_by_protocol = True
     models = ("recommend",)
 
     def read(
@@ -59,12 +61,15 @@ class ClickSetting(Setting[ClickDataset]):
 
     def subset(self, dataset: ClickDataset, rows: IntArray) -> ClickDataset:
         """Return some of the histories; the catalogue stays whole."""
+        offsets = dataset.histories.offsets
+        clicks = ragged_rows(offsets[:-1][rows], np.diff(offsets)[rows])
         return replace(
             dataset,
             histories=dataset.histories.subset(rows),
             user_ids=dataset.user_ids[rows],
             is_stray=None,
             source_rows=None,
+            timestamps=None if dataset.timestamps is None else dataset.timestamps[clicks],
         )
 
     def hold_out(self, dataset: ClickDataset, share: float, seed: int) -> IntArray:
@@ -91,17 +96,39 @@ class ClickSetting(Setting[ClickDataset]):
         sizes = histories.sizes.copy()
         sizes[rows] -= 1
         shorter = Groups(histories.objects[kept], np.concatenate([[0], np.cumsum(sizes)]))
-        return replace(dataset, histories=shorter, is_stray=None, notes={}, source_rows=None)
+        timestamps = None if dataset.timestamps is None else dataset.timestamps[kept]
+        return replace(
+            dataset,
+            histories=shorter,
+            is_stray=None,
+            notes={},
+            source_rows=None,
+            timestamps=timestamps,
+        )
 
     def arguments(self, dataset: ClickDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the histories, and the ids of all items."""
         return (dataset.histories,), {"item_ids": dataset.item_ids}
 
     def evaluate(
-        self, fitted: Any, dataset: ClickDataset, rows: IntArray | None = None, *, seed: int = 0
+        self,
+        fitted: Any,
+        dataset: ClickDataset,
+        rows: IntArray | None = None,
+        *,
+        seed: int = 0,
+        protocol: str | None = None,
+        at: Sequence[int] = (TOP,),
     ) -> Evaluation:
-        """Rank the last click of each history."""
-        return evaluate_histories(fitted, dataset, rows, seed=seed)
+        """Rank the last click of each history, or the clicks that a protocol asks for."""
+        if protocol is None:
+            return evaluate_histories(fitted, dataset, rows, at=at, seed=seed)
+        split = self.divide(dataset, protocol)
+        return evaluate_queries(fitted, dataset, split.test, counts=split.counts, at=at, seed=seed)
+
+    def divide(self, dataset: ClickDataset, protocol: str) -> HistorySplit:
+        """Return what trains, what validates and what is asked for."""
+        return split_histories(dataset, protocol)
 
     def answer(self, fitted: Any, dataset: ClickDataset, *, top: int = 10) -> Answers:
         """Return the best items for each history, unless the catalogue is smaller."""

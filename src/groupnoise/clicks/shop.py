@@ -104,6 +104,8 @@ N_INTERESTS = 2
 DRIFT_RATE = 0.06
 """Chance, at each click, that one interest of the user gives way to another."""
 SMALLEST_SHELF = 5
+MEAN_DAYS = 2.0
+"""Time between two clicks of a user, on average."""
 POPULARITY_EXPONENT = 0.8
 REACH = 0.15
 """How far along a shelf (of length 1) the next click lies from the one it follows, typically."""
@@ -167,9 +169,9 @@ def make_shop(
     Returns
     -------
     ClickDataset
-        With titles, categories and `is_stray`. `notes["follows"]` is an int64 array of shape
-        (n_clicks,): the place, in the same user's history, of the click each click follows
-        from, -1 for stray clicks and for the first click of an interest.
+        With titles, categories, timestamps in days and `is_stray`. `notes["follows"]` is an int64
+        array of shape (n_clicks,): the place, in the same user's history, of the click each click
+        follows from, -1 for stray clicks and for the first click of an interest.
 
     Examples
     --------
@@ -188,16 +190,24 @@ def make_shop(
     lengths = generator.integers(length[0], length[1], endpoint=True, size=n_users)
     clicks, is_stray, follows = _simulate(shop, n_users, length[1], stray_rate, generator)
     kept = np.arange(length[1]) < lengths[:, None]
+    titles = name_items(shop.shelf_of_item, generator)
     return ClickDataset(
         name="simulated shop",
         histories=Groups(clicks[kept], np.concatenate([[0], np.cumsum(lengths)])),
         item_ids=np.arange(n_items, dtype=np.int64),
         user_ids=np.arange(n_users, dtype=np.int64),
-        titles=name_items(shop.shelf_of_item, generator),
+        titles=titles,
         categories=[SHELF_NAMES[shelf] for shelf in shop.shelf_of_item],
         is_stray=is_stray[kept],
+        timestamps=_timestamps(kept, generator.spawn(1)[0])[kept],
         notes={"follows": follows[kept]},
     )
+
+
+def _timestamps(kept: BoolArray, generator: np.random.Generator) -> FloatArray:
+    """Return the day of each click: users arrive over a year and click every other day or so."""
+    days: FloatArray = generator.exponential(MEAN_DAYS, kept.shape).cumsum(axis=1)
+    return generator.uniform(0, 365, (len(kept), 1)) + days
 
 
 def _stock_shop(n_items: int, generator: np.random.Generator) -> _Shop:

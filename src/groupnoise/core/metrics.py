@@ -153,8 +153,7 @@ def hit_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
     >>> hit_at_k([0, 9, 30], [0, 1, 0], k=10)
     0.5
     """
-    better, tied = _rank_counts(n_better, n_tied, k)
-    return float(np.mean(np.clip(k - better, 0, tied + 1) / (tied + 1)))
+    return float(np.mean(hit_rows(n_better, n_tied, k)))
 
 
 def ndcg_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
@@ -180,11 +179,57 @@ def ndcg_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
     >>> round(ndcg_at_k([0, 1], [0, 0]), 4), round(ndcg_at_k([0, 0], [1, 1]), 4)
     (0.8155, 0.8155)
     """
+    return float(np.mean(gain_rows(n_better, n_tied, k)))
+
+
+def mrr_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
+    """Return the expected reciprocal rank of targets among the first `k`, others gaining nothing.
+
+    Parameters
+    ----------
+    n_better, n_tied : int array-like of shape (n_rows,)
+        How many other candidates score above, and exactly as high as, the target.
+    k : int, default=10
+        Length of the list.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, the mean over rows, tied items in random order.
+
+    Examples
+    --------
+    >>> mrr_at_k([0, 3], [0, 0]), mrr_at_k([0], [1])
+    (0.625, 0.75)
+    """
+    return float(np.mean(reciprocal_rows(n_better, n_tied, k)))
+
+
+def hit_rows(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
+    """Return for each row the chance of the target to be among the first `k`; see `hit_at_k`."""
     better, tied = _rank_counts(n_better, n_tied, k)
-    gains = 1.0 / np.log2(np.arange(k) + 2)
-    gains_before = np.concatenate([[0.0], np.cumsum(gains)])  # (k + 1,)
-    block = gains_before[np.minimum(better + tied + 1, k)] - gains_before[np.minimum(better, k)]
-    return float(np.mean(block / (tied + 1)))
+    chances: FloatArray = np.clip(k - better, 0, tied + 1) / (tied + 1)
+    return chances
+
+
+def gain_rows(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
+    """Return for each row the expected discounted gain of the target; see `ndcg_at_k`."""
+    return _expected_value(n_better, n_tied, 1.0 / np.log2(np.arange(k) + 2))
+
+
+def reciprocal_rows(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
+    """Return for each row the expected reciprocal rank of the target; see `mrr_at_k`."""
+    return _expected_value(n_better, n_tied, 1.0 / np.arange(1, k + 1))
+
+
+def _expected_value(n_better: ArrayLike, n_tied: ArrayLike, values: FloatArray) -> FloatArray:
+    """Return the mean of the values at the positions that each target may have."""
+    k = len(values)
+    better, tied = _rank_counts(n_better, n_tied, k)
+    before = np.concatenate([[0.0], np.cumsum(values)])  # (k + 1,)
+    block = before[np.minimum(better + tied + 1, k)] - before[np.minimum(better, k)]
+    expected: FloatArray = block / (tied + 1)
+    return expected
 
 
 def _paired_rows(truth: ArrayLike, predicted: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:

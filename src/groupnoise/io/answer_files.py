@@ -16,10 +16,10 @@ from groupnoise.io.files import atomic_path
 FORMATS = (".csv", ".jsonl", ".parquet", ".xlsx")
 
 
-def check_format(path: Path) -> None:
+def check_format(path: Path, option: str = "--output") -> None:
     """Refuse a file whose suffix names no format that is written."""
     if path.suffix not in FORMATS:
-        raise ParameterError(f"--output must end in {', '.join(FORMATS)}; got {path.name!r}.")
+        raise ParameterError(f"{option} must end in {', '.join(FORMATS)}; got {path.name!r}.")
     if path.suffix == ".xlsx":
         require("openpyxl", extra="spreadsheet")
 

@@ -217,6 +217,7 @@ def _take_apart(data: StoredData) -> tuple[str, dict[str, NDArray[Any]], dict[st
             "item_ids": data.item_ids,
             "user_ids": data.user_ids,
             "is_stray": data.is_stray,
+            "timestamps": data.timestamps,
             **{NOTE + k: v for k, v in data.notes.items() if isinstance(v, np.ndarray)},
         }
     elif isinstance(data, Windows):
@@ -269,6 +270,7 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
             titles=manifest.get("titles"),
             categories=manifest.get("categories"),
             is_stray=arrays.get("is_stray"),
+            timestamps=arrays.get("timestamps"),
             notes={
                 **manifest["notes"],
                 **{k.removeprefix(NOTE): v for k, v in arrays.items() if k.startswith(NOTE)},

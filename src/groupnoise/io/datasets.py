@@ -133,6 +133,8 @@ class ClickDataset:
         The row of the source, from 0, that each click was read from.
     columns : dict, optional
         Which columns of the source play which part: a name, or a list of names, by part.
+    timestamps : ndarray of shape (n_clicks,), optional
+        When each click of `histories` happened: numbers as in the source, dates as seconds.
     """
 
     setting: ClassVar[str] = "rs"
@@ -146,6 +148,7 @@ class ClickDataset:
     notes: dict[str, Any] = field(default_factory=dict)
     source_rows: IntArray | None = None
     columns: dict[str, Any] | None = None
+    timestamps: NDArray[Any] | None = None
 
     @property
     def n_items(self) -> int:

@@ -120,6 +120,7 @@ def load_movietweetings(path: Path, movies_path: Path | None = None) -> ClickDat
     user, movie, _, timestamp = table.T
     order = np.lexsort((timestamp.astype(np.int64), user.astype(np.int64)))
     clicks = _histories(path.stem, user[order].astype(np.int64), movie[order])
+    clicks = replace(clicks, timestamps=timestamp[order].astype(np.int64))
     if movies_path is None:
         return clicks
     lines = (line.split("::") for line in _read_text(movies_path).splitlines())

@@ -55,6 +55,12 @@ class Evaluation:
         Sentences that a reader of the figures must know.
     beside : str
         Who `majority` is: "majority" or "popularity".
+    parts : str
+        What `per_class` is about: "class" or "bucket".
+    intervals : dict of str to (float, float)
+        Ends of the intervals of some metrics.
+    rows : dict of str to list
+        The figures of every group, as columns of a table; empty where there are none.
     """
 
     metrics: dict[str, float]
@@ -63,6 +69,9 @@ class Evaluation:
     per_class: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     beside: str = "majority"
+    parts: str = "class"
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    rows: dict[str, list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,6 +136,8 @@ class Setting(ABC, Generic[Data]):
     """Whether its answers are about single rows of a table."""
     audit_parameters: ClassVar[dict[str, Any]] = {}
     """What an audit sets in the estimators that it fits itself."""
+    judged_by_protocol: bool = False
+    """Whether `evaluate` takes a `protocol` and lengths of a list, `at`."""
     models: tuple[str, ...]
     """Methods that an estimator of this setting has and those of the others lack."""
 
@@ -267,6 +278,20 @@ class Setting(ABC, Generic[Data]):
             for row in rows
         )
         return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+    def divide(self, dataset: Data, protocol: str) -> Any:
+        """Return the data divided by a protocol of clicks, a `HistorySplit`.
+
+        Parameters
+        ----------
+        dataset : BagDataset, PartialLabelDataset or ClickDataset
+            The data.
+        protocol : str
+            The name of a protocol.
+        """
+        raise ParameterError(
+            f"--protocol is for click logs (rs); {dataset.name} is {self.name} data."
+        )
 
     def class_names(self, dataset: Data) -> list[str]:
         """Return the names of the classes; none where there are no classes."""
@@ -454,8 +479,10 @@ def as_record(evaluation: Evaluation) -> Mapping[str, Any]:
     record: dict[str, Any] = {**evaluation.metrics, **evaluation.counts}
     if evaluation.majority:
         record[evaluation.beside] = evaluation.majority
+    if evaluation.intervals:
+        record["intervals"] = {name: list(ends) for name, ends in evaluation.intervals.items()}
     if evaluation.per_class:
-        record["per_class"] = evaluation.per_class
+        record[f"per_{evaluation.parts}"] = evaluation.per_class
     if evaluation.notes:
         record["notes"] = list(evaluation.notes)
     return record

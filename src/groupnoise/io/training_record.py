@@ -43,6 +43,8 @@ class TrainingRecord:
         Columns and the form of the file, as its reader takes them.
     trained : str
         Fingerprints of groups that were trained on, of 8 bytes each, in base 64.
+    protocol : str
+        The protocol that held clicks out; empty where only last clicks of some were.
     """
 
     name: str
@@ -52,10 +54,16 @@ class TrainingRecord:
     held_out: list[int] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     trained: str = ""
+    protocol: str = ""
 
     @classmethod
     def of(
-        cls, setting: Setting[Any], dataset: Any, held_out: IntArray, options: dict[str, Any]
+        cls,
+        setting: Setting[Any],
+        dataset: Any,
+        held_out: IntArray,
+        options: dict[str, Any],
+        protocol: str = "",
     ) -> TrainingRecord:
         """Return the record of a training on all of a data set but what was held out.
 
@@ -69,6 +77,8 @@ class TrainingRecord:
             The groups that were held out.
         options : dict
             How its file was read.
+        protocol : str, default=""
+            The protocol that held clicks out, if one did.
 
         Returns
         -------
@@ -86,6 +96,7 @@ class TrainingRecord:
             held_out=held_out.tolist(),
             options=options,
             trained=base64.b64encode(found.tobytes()).decode("ascii"),
+            protocol=protocol,
         )
 
     def n_trained_among(self, setting: Setting[Any], dataset: Any) -> int:
@@ -156,8 +167,8 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     held_out, n_groups = found["held_out"], found["n_groups"]
     options = found["options"]
     name, setting, fingerprint = (found[key] for key in ("name", "setting", "fingerprint"))
-    trained = found.get("trained", "")
-    is_text = all(isinstance(text, str) for text in (name, setting, fingerprint, trained))
+    trained, protocol = found.get("trained", ""), found.get("protocol", "")
+    is_text = all(isinstance(text, str) for text in (name, setting, fingerprint, trained, protocol))
     if not is_text or not isinstance(options, dict):
         raise TypeError
     if not isinstance(n_groups, int) or not isinstance(held_out, list):
@@ -166,4 +177,6 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
         raise ValueError
     if len(base64.b64decode(trained, validate=True)) % 8:
         raise ValueError
-    return TrainingRecord(name, setting, fingerprint, n_groups, held_out, options, trained)
+    return TrainingRecord(
+        name, setting, fingerprint, n_groups, held_out, options, trained, protocol
+    )

@@ -109,6 +109,14 @@ class ComparisonOfMethods:
         gap = self.winner.values(self.metric) - method.values(self.metric)
         return corrected_interval(gap[: self.n_splits], self.share)
 
+    def heading(self, units: str) -> str:
+        """Return what was measured, on what, in one line."""
+        told = "by true labels" if self.needs_truth else "by what needs no truth"
+        return (
+            f"{self.dataset}: {self.metric} {told}, mean over {self.n_splits} splits that hold "
+            f"out {self.share:.0%} of the {units}; 95 % intervals"
+        )
+
     def is_level(self, method: ComparedMethod) -> bool:
         """Whether the data cannot tell a method from the winner."""
         low = self.behind(method).low

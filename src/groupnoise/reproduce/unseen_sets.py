@@ -263,4 +263,4 @@ def without_order(dataset: ClickDataset, generator: np.random.Generator) -> Clic
     histories = dataset.histories
     order = np.lexsort((generator.random(histories.n_objects), histories.group_of_object))
     shuffled = Groups(np.asarray(histories.objects)[order], histories.offsets)
-    return replace(dataset, histories=shuffled, is_stray=None, notes={})
+    return replace(dataset, histories=shuffled, is_stray=None, notes={}, timestamps=None)

@@ -5,7 +5,7 @@ import pytest
 
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks import rank_targets
-from groupnoise.clicks import ranking as _item_slices
+from groupnoise.clicks import ranking_slices as _item_slices
 from groupnoise.core import Groups
 
 N_ITEMS = 40

@@ -51,6 +51,7 @@ def comparison_page(result: ComparisonOfMethods, command: str) -> str:
         "comparison.html",
         package="groupnoise.reproduce.report",
         result=result,
+        heading=result.heading("groups"),
         rows=rows,
         failed=[each for each in result.methods if each.failed is not None],
         ticks=[Tick(scale(v), f"{v:.2f}") for v in round_values(min(ends), max(ends))],

@@ -1,0 +1,235 @@
+"""Figures of merit of recommenders beyond the mean rank: spread, debiasing, buckets, intervals."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
+from groupnoise.exceptions import DataError
+
+CONFIDENCE = 0.95
+LENGTHS = (5, 10, 20, 50)
+"""Histories are told apart by how many clicks came before the target: below 5, below 10, ..."""
+POPULARITY_PARTS = ("head", "middle", "tail")
+"""Items by popularity: a third of all training clicks falls on each part."""
+
+
+class Interval(NamedTuple):
+    """A figure and its interval.
+
+    Attributes
+    ----------
+    mean : float
+        The figure itself.
+    low, high : float
+        Between them it lies in 95 of 100 draws of other users.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
+def coverage(lists: IntArray, n_items: int) -> float:
+    """Return the share of the catalogue that is in some list.
+
+    Parameters
+    ----------
+    lists : int64 ndarray of shape (n_rows, k)
+        Recommended items; -1 where a list is shorter.
+    n_items : int
+        Size of the catalogue.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> coverage(np.array([[0, 1], [1, 2]]), 6)
+    0.5
+    """
+    return len(np.unique(lists[lists >= 0])) / n_items
+
+
+def novelty(lists: IntArray, popularity: FloatArray) -> float:
+    """Return how unexpected the recommended items are, in bits.
+
+    Parameters
+    ----------
+    lists : int64 ndarray of shape (n_rows, k)
+        Recommended items; -1 where a list is shorter.
+    popularity : ndarray of shape (n_items,)
+        Training clicks on each item.
+
+    Returns
+    -------
+    float
+        The mean of -log2 of the share of training clicks, every item being given one click more.
+
+    Examples
+    --------
+    >>> novelty(np.array([[0]]), np.array([2.0, 0.0])), novelty(np.array([[1]]), np.array([2.0, 0]))
+    (0.4150374992788438, 2.0)
+    """
+    share = (popularity + 1.0) / (popularity.sum() + len(popularity))
+    return float(np.mean(-np.log2(share[lists[lists >= 0]])))
+
+
+def gini(lists: IntArray, n_items: int) -> float:
+    """Return how unevenly the items are recommended: 0 all alike, near 1 a few alone.
+
+    Parameters
+    ----------
+    lists : int64 ndarray of shape (n_rows, k)
+        Recommended items; -1 where a list is shorter.
+    n_items : int
+        Size of the catalogue; items never recommended count.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> gini(np.array([[0, 1]]), 2), gini(np.array([[0], [0]]), 4)
+    (0.0, 0.75)
+    """
+    shown = np.sort(np.bincount(lists[lists >= 0], minlength=n_items))
+    rank = np.arange(1, n_items + 1)
+    return float(np.sum((2 * rank - n_items - 1) * shown) / (n_items * shown.sum()))
+
+
+def debiased_mean(values: FloatArray, popularity: FloatArray) -> float:
+    """Return the mean of figures of targets in which every item counts alike.
+
+    Clicks are seen in proportion to how often an item is shown, so a plain mean speaks of the
+    popular items. Here a target counts by the inverse of its training clicks plus one (its
+    propensity up to a factor), and weights are divided by their sum.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        A figure of each target, such as its hit.
+    popularity : ndarray of shape (n_rows,)
+        Training clicks on each target.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> debiased_mean(np.array([1.0, 0.0]), np.array([8.0, 0.0]))
+    0.1
+    """
+    weights = 1.0 / (popularity + 1.0)
+    return float(np.sum(weights * values) / np.sum(weights))
+
+
+def popularity_parts(popularity: FloatArray) -> IntArray:
+    """Return which part each item belongs to: 0 head, 1 middle, 2 tail, 3 never clicked.
+
+    Parameters
+    ----------
+    popularity : ndarray of shape (n_items,)
+        Training clicks on each item.
+
+    Returns
+    -------
+    int64 ndarray of shape (n_items,)
+
+    Examples
+    --------
+    >>> popularity_parts(np.array([3.0, 1.0, 2.0, 1.0, 1.0, 1.0, 0.0])).tolist()
+    [0, 1, 1, 2, 2, 2, 3]
+    """
+    order = np.argsort(-popularity, kind="stable")
+    clicks_before = np.cumsum(popularity[order]) - popularity[order]
+    part = np.empty(len(popularity), dtype=np.int64)
+    part[order] = np.minimum(3 * clicks_before // max(float(popularity.sum()), 1.0), 2)
+    part[popularity == 0] = len(POPULARITY_PARTS)
+    return part
+
+
+def bucket_names(popularity_part: IntArray, n_context: IntArray) -> dict[str, IntArray]:
+    """Return the rows of each bucket of target popularity and of history length.
+
+    Parameters
+    ----------
+    popularity_part : int64 ndarray of shape (n_rows,)
+        The part of each target, as `popularity_parts` numbers them; -1 for an unknown one.
+    n_context : int64 ndarray of shape (n_rows,)
+        How many clicks came before each target.
+
+    Returns
+    -------
+    dict of str to int64 ndarray
+        Buckets without a row are left out.
+    """
+    found: dict[str, IntArray] = {}
+    for number, name in enumerate(POPULARITY_PARTS):
+        found[f"target in the {name}"] = np.flatnonzero(popularity_part == number)
+    new = (popularity_part < 0) | (popularity_part == len(POPULARITY_PARTS))
+    found["target never clicked"] = np.flatnonzero(new)
+    bounds = (1, *LENGTHS)
+    for low, high in zip(bounds, (*LENGTHS, None), strict=True):
+        name = f"{low} clicks or more" if high is None else f"{low} to {high - 1} clicks"
+        inside = (n_context >= low) & (n_context < (np.inf if high is None else high))
+        found[name] = np.flatnonzero(inside)
+    return {name: rows for name, rows in found.items() if len(rows)}
+
+
+def bootstrap_interval(
+    values: ArrayLike,
+    users: ArrayLike,
+    *,
+    n_draws: int = 1000,
+    random_state: RandomState = 0,
+) -> Interval:
+    """Return a mean over targets and its interval over draws of users.
+
+    Users are drawn, with all of their targets, because the targets of one user are alike. For
+    the difference of two models on the same targets pass the differences: that is the paired
+    bootstrap.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_rows,)
+        A figure of each target, or the difference of two models in it.
+    users : array-like of shape (n_rows,)
+        Whose each target is.
+    n_draws : int, default=1000
+        How many times users are drawn.
+    random_state : int, numpy generator or None, default=0
+        Decides the draws.
+
+    Returns
+    -------
+    Interval
+        The mean, and the 2.5 and 97.5 percentiles of the draws.
+
+    Examples
+    --------
+    >>> found = bootstrap_interval([0.0, 1.0, 1.0, 0.0], [0, 1, 2, 3])
+    >>> found.mean, found.low < 0.5 < found.high
+    (0.5, True)
+    """
+    rows = np.asarray(values, dtype=np.float64)
+    if not len(rows):
+        raise DataError("0 targets were given; at least one is needed.")
+    codes = np.unique(np.asarray(users), return_inverse=True)[1]
+    n_users = int(codes.max()) + 1
+    sums = np.bincount(codes, rows, minlength=n_users)
+    counts = np.bincount(codes, minlength=n_users).astype(np.float64)
+    generator = generator_from(random_state)
+    means = np.empty(n_draws)
+    for draw in range(n_draws):
+        times = np.bincount(generator.integers(n_users, size=n_users), minlength=n_users)
+        means[draw] = times @ sums / (times @ counts)
+    tail = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(means, [tail, 100 - tail])
+    return Interval(float(rows.mean()), float(low), float(high))

@@ -1,0 +1,103 @@
+"""What a recommender is worth: lists, misses, buckets and rows against plain loops."""
+
+import numpy as np
+import pytest
+
+from groupnoise.clicks import make_shop, rank_targets
+from groupnoise.clicks.baselines import EASERecommender, ItemCFRecommender, PopularityRecommender
+from groupnoise.clicks.evaluation import evaluate_queries, judge_targets, paired_differences
+from groupnoise.clicks.history_split import split_histories
+from groupnoise.clicks.ranking import rank_and_list, rank_by_popularity
+from groupnoise.core import Groups
+from groupnoise.exceptions import DataError
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return make_shop(150, 80, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def split(shop):
+    return split_histories(shop, "leave_one_out")
+
+
+@pytest.fixture(scope="module")
+def fitted(split):
+    return ItemCFRecommender().fit(split.train.histories, item_ids=split.train.item_ids)
+
+
+def test_lists_hold_the_best_unseen_items_of_a_loop_and_ranks_are_the_same(split, fitted):
+    groups = split.test.groups
+    found = rank_and_list(fitted, groups, 80, top=7)
+    ranks = rank_targets(fitted, groups, 80, "full")
+    assert found.n_better.tolist() == ranks.n_better.tolist()
+    assert found.n_tied.tolist() == ranks.n_tied.tolist()
+    scores = fitted.scores(groups)
+    for row, history in enumerate(groups):
+        order = sorted(set(range(80)) - set(history.tolist()), key=lambda i: (-scores[row, i], i))
+        assert found.lists[row].tolist() == order[:7]
+
+
+def test_lists_of_tied_scores_take_the_lower_index_and_stay_short_in_small_catalogues():
+    class Level:
+        def scores(self, histories, items=None):
+            return np.broadcast_to(np.zeros(4), (len(histories), 4))
+
+    groups = Groups.from_lists([[0, 1], [3]], targets=[2, 0])
+    assert rank_and_list(Level(), groups, 4, top=2).lists.tolist() == [[2, 3], [0, 1]]
+    assert rank_and_list(Level(), groups, 4, top=6).lists[1].tolist() == [0, 1, 2, -1, -1, -1]
+
+
+def test_popularity_is_ranked_as_a_scorer_of_it_is(shop, split):
+    model = PopularityRecommender().fit(split.train.histories, item_ids=split.train.item_ids)
+    seen = shop.histories.subset(split.test.users)
+    for groups_seen in (None, seen):
+        quick = rank_by_popularity(model.popularity_, split.test.groups, groups_seen)
+        slow = rank_targets(model, split.test.groups, 80, "full", seen=groups_seen)
+        assert quick.n_better.tolist() == slow.n_better.tolist()
+        assert quick.n_tied.tolist() == slow.n_tied.tolist()
+
+
+def test_unknown_targets_and_unknown_histories_are_misses_at_any_length(shop, split):
+    kept = [[i for i in history if i < 40] for history in shop.histories]
+    model = ItemCFRecommender().fit([history for history in kept if history])
+    judged = judge_targets(model, shop, split.test)
+    known = np.isin(shop.item_ids[split.test.groups.targets], model.items_)
+    assert judged.counts["unknown_targets"] == (~known).sum() > 0
+    assert (judged.rows("HIT", 1000)[~known] == 0).all()
+    assert judged.rows("HIT", 1000)[known].mean() > 0.9
+    assert judged.figures([1000])["full HIT@1000"] <= known.mean()
+
+
+def test_buckets_and_rows_add_up_to_the_figures(shop, split, fitted):
+    result = evaluate_queries(fitted, shop, split.test, at=(5, 10))
+    for start in ("target", ""):
+        rows = [
+            found
+            for name, found in result.per_class.items()
+            if name.startswith("target") == bool(start)
+        ]
+        total = sum(found["targets"] for found in rows)
+        mean = sum(found["targets"] * found["HIT@5"] for found in rows) / total
+        assert total == len(split.test)
+        assert mean == pytest.approx(result.metrics["full HIT@5"])
+    assert np.mean(result.rows["NDCG@10"]) == pytest.approx(result.metrics["full NDCG@10"])
+    low, high = result.intervals["full NDCG@10"]
+    assert low < result.metrics["full NDCG@10"] < high
+    assert result.metrics["full Recall@50"] >= result.metrics["full HIT@10"]
+    assert set(result.rows) >= {"user", "item", "n_better", "clicks_before", "MRR@5"}
+
+
+def test_two_models_are_compared_target_by_target(shop, split, fitted):
+    ease = EASERecommender(ridge=10.0).fit(split.train.histories, item_ids=split.train.item_ids)
+    first, second = (evaluate_queries(each, shop, split.test) for each in (fitted, ease))
+    gap = paired_differences(first, second)["NDCG@10"]
+    assert gap.mean == pytest.approx(first.metrics["full NDCG@10"] - second.metrics["full NDCG@10"])
+    apart = np.hypot(*(np.diff(each.intervals["full NDCG@10"])[0] for each in (first, second)))
+    assert gap.high - gap.low < apart  # pairing takes out what makes users differ
+    level = paired_differences(first, first)["HIT@10"]
+    assert level == (0.0, 0.0, 0.0)
+    other = evaluate_queries(fitted, shop, split.validation)
+    with pytest.raises(DataError, match="same targets"):
+        paired_differences(first, other)
