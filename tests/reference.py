@@ -226,6 +226,82 @@ def added_evidence_loss(history, objects, targets, bias, blocks):
     return total(losses) / len(losses)
 
 
+# Gated linear recurrences over a history; `weights` are named as the package stores them
+
+
+def _affine(matrix, vector, offset=None):
+    values = [dot(row, vector) for row in matrix]
+    return values if offset is None else [a + b for a, b in zip(values, offset, strict=True)]
+
+
+def _layer_norm(values, weights, name):
+    mean = total(values) / len(values)
+    variance = total((value - mean) ** 2 for value in values) / len(values)
+    return [
+        (value - mean) * (variance + 1e-5) ** -0.5 * scale + shift
+        for value, scale, shift in zip(
+            values, weights[f"{name}.weight"], weights[f"{name}.bias"], strict=True
+        )
+    ]
+
+
+def sigmoid(value):
+    return 1.0 / (1.0 + exp(-value))
+
+
+def recurrent_reading(vectors, weights, n_layers):
+    """What a history of vectors is read as, click after click."""
+    states = [
+        _layer_norm(_affine(weights["project.weight"], vector), weights, "input_norm")
+        for vector in vectors
+    ]
+    for layer in range(n_layers):
+        own = {
+            name.removeprefix(f"layers.{layer}."): values
+            for name, values in weights.items()
+            if name.startswith(f"layers.{layer}.")
+        }
+        hidden = len(states[0])
+        memory = [0.0] * hidden
+        following = []
+        for state in states:
+            entry = _layer_norm(state, own, "recurrence_norm")
+            gates = _affine(own["gates.weight"], entry, own["gates.bias"])
+            kept = [sigmoid(gate) for gate in gates[:hidden]]
+            memory = [
+                k * m + (1.0 - k) * v
+                for k, m, v in zip(kept, memory, gates[hidden : 2 * hidden], strict=True)
+            ]
+            shown = [
+                m * gate * sigmoid(gate)
+                for m, gate in zip(memory, gates[2 * hidden :], strict=True)
+            ]
+            read = _affine(own["read.weight"], shown, own["read.bias"])
+            state = [a + b for a, b in zip(state, read, strict=True)]
+            wide = _affine(
+                own["expand.weight"], _layer_norm(state, own, "perceptron_norm"), own["expand.bias"]
+            )
+            wide = [value if value > 0 else 0.0 * value for value in wide]
+            more = _affine(own["reduce.weight"], wide, own["reduce.bias"])
+            following.append([a + b for a, b in zip(state, more, strict=True)])
+        states = following
+    last = _layer_norm(states[-1], weights, "output_norm")
+    return _affine(weights["answer.weight"], last)
+
+
+def ordered_evidence_loss(history, objects, targets, bias, blocks, weights, n_layers):
+    """The loss of added evidence whose contexts an encoder adds to."""
+    losses = []
+    for end in range(1, len(history)):
+        scores = added_evidence(history[:end], objects, targets, bias, blocks)
+        reading = recurrent_reading([objects[click] for click in history[:end]], weights, n_layers)
+        scores = [
+            score + dot(reading, target) for score, target in zip(scores, targets, strict=True)
+        ]
+        losses.append(log_sum_exp(scores) - scores[history[end]])
+    return total(losses) / len(losses)
+
+
 # Quantifiers: what the objects of a group say of one target, p a list of probabilities.
 
 

@@ -33,6 +33,7 @@ TINY = {
 OPTIONS = {
     "normalization": ["click", "auto"],
     "linear": [None],
+    "encoder": ["recurrence", None, ("recurrence", None)],
     "dim": [3],
     "shared": [False],
     "item_bias": [False],
@@ -62,13 +63,20 @@ OPTIONS = {
     "n_members": [2],
     "random_state": [7],
 }
-HISTORY = {"normalization": "history", "shared": False, "weight_decay": 0.5, "linear": None}
+HISTORY = {
+    "normalization": "history",
+    "shared": False,
+    "weight_decay": 0.5,
+    "encoder": None,
+    "linear": None,
+}
 """Added evidence, with nothing left to decide."""
 NOT_ABOUT_ANSWERS = {"on_epoch", "budget"}
 NEEDED_BESIDE = {
     "temperature": {"selection": "tempered"},
     "top_k": {"selection": "top_k"},
     "corrected": {"candidates": "in_batch"},
+    "encoder": {"normalization": "history", "linear": None},
 }
 TOGETHER = [
     HISTORY,
@@ -79,6 +87,9 @@ TOGETHER = [
         "shared": True,
         "linear": {"together": (1.0, 30.0, 0.3), "following": (2.0, 5.0, 0)},
     },
+    {**HISTORY, "encoder": "recurrence", "window_size": 3},
+    {**HISTORY, "encoder": "recurrence", "scope": "last"},
+    {**HISTORY, "encoder": ("recurrence", None), "linear": {"together": (1.0, 30.0, 0.3)}},
     {"normalization": "history"},
     {"weighting": "contrastive", "similarity": "neg_kl"},
     {"weighting": "contrastive", "scope": "last"},

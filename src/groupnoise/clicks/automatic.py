@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
-from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
+from groupnoise.clicks.evidence import Evidence, joined
+from groupnoise.clicks.evidence_options import LARGE_LOG, EvidenceLearner, portfolio
 from groupnoise.clicks.held_out import (
     GAIN_CUT,
     MAX_SCORES,
@@ -20,31 +19,22 @@ from groupnoise.clicks.held_out import (
     gains_by_block,
     hold_out_last,
 )
-from groupnoise.clicks.history_windows import sliding_windows
-from groupnoise.clicks.linear_evidence import LinearEvidence, following, together
-from groupnoise.clicks.spectral import spectral_start
+from groupnoise.clicks.linear_evidence import LinearEvidence
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.halving import successive_halving
 from groupnoise.decisions.portfolio import Option, narrow
-from groupnoise.decisions.record import Decisions
+from groupnoise.decisions.record import Decisions, Trial
 
 CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"
-SPECTRAL_WINDOW = 5
-SPECTRAL_RATE = 0.3
 RIDGES = (30.0, 100.0, 300.0, 1000.0)
 RATES = (0.0, 0.05, 0.3)
 LINEAR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """In units that give linear and learned scores the same standard deviation."""
 MIN_LEAD = 0.5
 """Standard errors by which linear evidence must be ahead to be added."""
-DENSE_CLICKS_PER_ITEM = 50
-MIN_HISTORY, MAX_HISTORY = 20, 200
 MAX_LINEAR_HISTORY = 1000
 """Clicks over which linear evidence is added; it needs no weight to be learned for each."""
-LARGE_LOG = 300_000
-"""Targets beyond which a batch is larger and options are tried on a sample; passes over many
-targets of rare items are fewer."""
 
 Linear = Mapping[str, Sequence[float]]
 """For "together" and "following": (weight, ridge, rate) of the linear evidence that is added."""
@@ -66,116 +56,6 @@ class Decided(NamedTuple):
     evidence: Evidence
     decisions: Decisions
     records: list[dict[str, Any]]
-
-
-def portfolio(histories: Groups, n_items: int) -> list[Option]:
-    """Return the settings worth trying on a log, the safest first.
-
-    Parameters
-    ----------
-    histories : Groups
-        Item indices in time order.
-    n_items : int
-        Size of the catalogue.
-
-    Returns
-    -------
-    list of Option
-        Parameters of :class:`groupnoise.MaxMatchingRecommender`.
-    """
-    length = int(np.clip(np.percentile(histories.sizes, 95), MIN_HISTORY, MAX_HISTORY))
-    n_targets = int(histories.n_objects - len(histories))
-    is_dense = histories.n_objects / n_items >= DENSE_CLICKS_PER_ITEM
-    common: dict[str, Any] = {
-        "dim": min(128, n_items),
-        "window_size": length,
-        "init": "spectral",
-        "candidates": "sampled",
-        "n_negatives": 1500,
-        "max_epochs": 6 if is_dense or n_targets <= LARGE_LOG else 4,
-        "batch_size": 256 if n_targets <= 20_000 else 1024 if n_targets <= LARGE_LOG else 2048,
-        "learning_rate": 5e-3,
-    }
-
-    def option(name: str, why: str, **parameters: Any) -> Option:
-        return Option(name, {**common, **parameters}, why)
-
-    options = [
-        option("two tables", "the usual case", shared=False, weight_decay=1.0),
-        option("one table", "few clicks per item", shared=True, weight_decay=1.0),
-    ]
-    if is_dense:
-        loose = option("two tables, loose", "many clicks per item", shared=False, weight_decay=0.1)
-        options.append(loose)
-    return options
-
-
-@dataclass(frozen=True)
-class EvidenceLearner:
-    """Learns evidence from histories under the parameters of an option.
-
-    Parameters
-    ----------
-    n_items : int
-        Size of the catalogue.
-    seed : int
-        Decides everything drawn, alike for all options.
-    """
-
-    n_items: int
-    seed: int
-
-    def learned(
-        self,
-        histories: Groups,
-        parameters: Mapping[str, Any],
-        *,
-        share: float = 1.0,
-        validate: Any = None,
-        on_epoch: ProgressCallback | None = None,
-    ) -> tuple[Evidence, list[dict[str, Any]]]:
-        """Return the evidence that gradient descent finds, and the record of its epochs."""
-        generator = np.random.default_rng(self.seed)
-        dim = min(int(parameters["dim"]), self.n_items)
-        if parameters["init"] == "random":
-            vectors = generator.normal(scale=0.05, size=(self.n_items, dim)).astype(np.float32)
-            bias = np.zeros(self.n_items, dtype=np.float32)
-        else:
-            windows = sliding_windows(histories, SPECTRAL_WINDOW).groups
-            vectors, bias = spectral_start(
-                windows, self.n_items, dim, rate=SPECTRAL_RATE, generator=generator
-            )
-        model = EvidenceModel(
-            vectors,
-            bias,
-            history_length=int(parameters["window_size"]),
-            shared=bool(parameters["shared"]),
-        )
-        full = parameters["candidates"] == "full"
-        plan = EvidencePlan(
-            max_epochs=max(1, round(share * parameters["max_epochs"])),
-            batch_size=parameters["batch_size"],
-            learning_rate=parameters["learning_rate"],
-            weight_decay=parameters["weight_decay"],
-            n_negatives=None if full else parameters["n_negatives"],
-        )
-        records = train_evidence(
-            model,
-            histories,
-            plan,
-            generator,
-            validate=None if validate is None else lambda: validate(model.evidence()),
-            on_epoch=on_epoch,
-        )
-        return model.evidence(), records
-
-    def linear(self, histories: Groups) -> dict[str, LinearEvidence]:
-        """Return the two regressions between items."""
-        generator = np.random.default_rng(self.seed + 1)
-        return {
-            "together": together(histories, self.n_items, generator),
-            "following": following(histories, self.n_items, generator),
-        }
 
 
 def linear_length(histories: Groups) -> int:
@@ -324,7 +204,7 @@ def decide_evidence(
     reasons: list[str] = []
     baselines: dict[str, float] = {}
     trials: tuple[Any, ...] = ()
-    seconds = 0.0
+    seconds, reached = 0.0, None
     chosen = options[0]
     settled: Linear = {} if linear is None or isinstance(linear, str) else linear
     is_open = len(options) > 1 or linear == "auto"
@@ -337,11 +217,8 @@ def decide_evidence(
         models: dict[str, Evidence] = {}
 
         def evaluate(option: Option, share: Any) -> FloatArray:
-            models[option.name], _ = learner.learned(
-                held.training,
-                option.parameters,
-                share=float(share),
-                on_epoch=_named(on_epoch, option.name),
+            models[option.name] = learner.tried(
+                held.training, option.parameters, float(share), _named(on_epoch, option.name)
             )
             return evidence_gains(models[option.name], held.asked)
 
@@ -352,6 +229,8 @@ def decide_evidence(
             budget=budget,
         )
         chosen, trials, seconds = search.ranking[0], tuple(search.trials), search.seconds
+        if search.out_of_time:
+            reasons.append(_skipped(options, search.trials, budget))
         counts = np.bincount(held.training.objects, minlength=n_items).astype(np.float32)
         popular = gains_by_block(lambda part: np.tile(counts, (len(part), 1)), held.asked, n_items)
         baselines["popularity"] = float(popular.mean())
@@ -361,12 +240,10 @@ def decide_evidence(
             settled, gain, alone = choose_linear(
                 models[chosen.name], regressions, held.asked, linear_length(histories)
             )
-            baselines["EASE, low rank"] = alone["together"]
+            baselines["EASE of low rank"] = alone["together"]
             added = [name for name, (weight, _, _) in settled.items() if weight]
-            reasons.append(
-                f"linear evidence added: {' and '.join(added) or 'none'}; "
-                f"held-out gain {gain.mean():.4f}."
-            )
+            reasons.append(f"Linear evidence added: {' and '.join(added) or 'none'}.")
+        reached = float(gain.mean())
         if gain.mean() <= baselines["popularity"]:
             warned.append(
                 f"held-out clicks are predicted no better ({gain.mean():.4f}) than by popularity "
@@ -396,6 +273,7 @@ def decide_evidence(
         reasons=tuple(reasons),
         warnings=tuple(warned),
         baselines=baselines,
+        held_out=reached,
         seconds=seconds,
         budget=budget,
     )
@@ -409,6 +287,21 @@ def _sampled(histories: Groups, generator: np.random.Generator) -> Groups:
     order = generator.permutation(len(histories))
     n_kept = int(np.searchsorted(np.cumsum(histories.sizes[order]), LARGE_LOG)) + 1
     return histories.subset(np.sort(order[:n_kept]))
+
+
+def _skipped(options: Sequence[Option], trials: Sequence[Trial], budget: float | None) -> str:
+    """Return what a budget left no time for, in a sentence."""
+    last = max(trial.rung for trial in trials)
+    whole = {trial.option for trial in trials if trial.rung > 0}
+    begun = {trial.option for trial in trials}
+    untried = [option.name for option in options if option.name not in begun]
+    if untried:
+        what = f"{', '.join(untried)} not tried"
+    elif last == 0:
+        what = "the options were compared after a third of their epochs alone"
+    else:
+        what = f"only {', '.join(sorted(whole))} tried with all epochs"
+    return f"The budget of {budget:.0f} s ended the search: {what}; a larger budget tries all."
 
 
 def _named(on_epoch: ProgressCallback | None, name: str) -> ProgressCallback | None:

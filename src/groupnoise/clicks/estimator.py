@@ -15,6 +15,7 @@ from torch import nn
 from groupnoise.clicks.automatic import Linear, decide_evidence
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.evidence import Evidence
+from groupnoise.clicks.evidence_options import ENCODERS, member_encoders
 from groupnoise.clicks.history_windows import large_enough, sliding_windows
 from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
 from groupnoise.clicks.spectral import start_among_neighbours
@@ -93,6 +94,7 @@ DECIDED = (
     "batch_size",
     "learning_rate",
     "weight_decay",
+    "encoder",
 )
 """Parameters that are decided on held-out clicks where they are "auto"."""
 
@@ -161,6 +163,10 @@ class MaxMatchingRecommender(TableRecommender):
         How fast trust in a click falls with each later click, in training and in answers; see
         :func:`groupnoise.core.selection.log_recency`. 0 (the paper) ignores the order; "auto" is
         0.3.
+    encoder : {"auto", "recurrence", None} or sequence of these, default="auto"
+        What reads a history in order, for "history": "recurrence" adds to the sum over clicks what
+        gated recurrences make of their order, see :mod:`groupnoise.clicks.recurrence`; None adds
+        nothing. Of a sequence each entry is a member, and their scores are averaged.
     linear : mapping, "auto" or None, default="auto"
         Linear evidence added to what was learned, for "history": for "together" (EASE) and
         "following" a (weight, ridge, rate); see :mod:`groupnoise.clicks.linear_evidence`.
@@ -236,6 +242,7 @@ class MaxMatchingRecommender(TableRecommender):
         similarity: str | Similarity = "dot",
         similarity_scale: float = 1.0,
         recency: float | str = "auto",
+        encoder: str | Sequence[str | None] | None = "auto",
         linear: Linear | str | None = "auto",
         max_epochs: int | str = "auto",
         batch_size: int | str = "auto",
@@ -269,6 +276,7 @@ class MaxMatchingRecommender(TableRecommender):
         self.similarity = similarity
         self.similarity_scale = similarity_scale
         self.recency = recency
+        self.encoder = encoder
         self.linear = linear
         self.max_epochs = max_epochs
         self.batch_size = batch_size
@@ -401,9 +409,16 @@ class MaxMatchingRecommender(TableRecommender):
                 f'normalization="history" goes with whole histories in one process; {what} '
                 'belongs to normalization="click".'
             )
-        if self.normalization != "auto":
-            return self.normalization
-        return "click" if asking or apart else "history"
+        chosen = self.normalization
+        if chosen == "auto":
+            chosen = "click" if asking or apart else "history"
+        if chosen == "click" and not (is_auto(self.encoder) or self.encoder is None):
+            what = f"{asking[0]}={getattr(self, asking[0])!r}" if asking else "this training"
+            raise ParameterError(
+                f'encoder={self.encoder!r} reads whole histories (normalization="history"); {what} '
+                "takes each click by itself."
+            )
+        return chosen
 
     def _explicit_decisions(self) -> Decisions:
         """Return the record of a fit that decided nothing."""
@@ -478,6 +493,12 @@ class MaxMatchingRecommender(TableRecommender):
             check_count(name, self._in_use(name))
         check_choice("scope", self.scope, ("group", "last"))
         check_choice("candidates", self._in_use("candidates"), ("sampled", "full", "in_batch"))
+        if not is_auto(self.encoder):
+            if not member_encoders(self.encoder):
+                raise ParameterError("encoder names no member; give 'recurrence', None or both.")
+            for encoder in member_encoders(self.encoder):
+                if encoder is not None:
+                    check_choice("encoder", encoder, ENCODERS)
         parse_budget(self.budget)
         if not self._starts():
             raise ParameterError("init names no start; give 'random', 'spectral' or both.")
@@ -521,7 +542,7 @@ class MaxMatchingRecommender(TableRecommender):
         width = fitted.get("dim", self._in_use("dim"))
         generator = torch.Generator().manual_seed(0)
         if "rule" in fitted:
-            self.rule_ = ScoringRule.from_record(fitted["rule"])
+            self.rule_ = ScoringRule.from_record(fitted["rule"], arrays)
             self.model_ = self._build_tables(width)
         else:
             self.model_ = self._build_model(generator, width)

@@ -6,7 +6,9 @@ With w_h(k) the weight of a click that k later clicks followed, in block h of th
     P(y | X) = softmax over y of s(y | X).
 
 A history is one context vector, so the exact softmax costs one product per target however long the
-history is. The blocks hold different memories: some fade after a click or two, some hardly.
+history is. The blocks hold different memories: some fade after a click or two, some hardly. An
+encoder may read the same vectors in order and add to the context; see
+:mod:`groupnoise.clicks.recurrence`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from groupnoise.clicks.recurrence import Recurrence
+from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import ScoringRule
 
 FADING_RATES = (0.03, 0.1, 0.3, 1.0)
@@ -46,6 +50,8 @@ class Evidence:
         The weight of a click by how many clicks came after it.
     exponents : tuple of float
         Of the sum of weights that each block is divided by: 0 adds, 1 averages.
+    encoders : tuple of Recurrence, default=()
+        Read a history in order and add to its context.
     """
 
     objects: NDArray[np.float32]
@@ -54,6 +60,7 @@ class Evidence:
     block_widths: tuple[int, ...]
     position_weights: NDArray[np.float32]
     exponents: tuple[float, ...]
+    encoders: tuple[Recurrence, ...] = ()
 
     def scaled(self, weight: float) -> Evidence:
         """Return evidence whose scores, the bias included, are multiplied by `weight`."""
@@ -61,6 +68,7 @@ class Evidence:
             self,
             objects=(self.objects * np.float32(weight)).astype(np.float32),
             bias=(self.bias * np.float32(weight)).astype(np.float32),
+            encoders=tuple(encoder.scaled(weight) for encoder in self.encoders),
         )
 
     def rule(self) -> ScoringRule:
@@ -73,6 +81,7 @@ class Evidence:
             block_widths=self.block_widths,
             position_weights=tuple(map(tuple, weights.tolist())),
             exponents=self.exponents,
+            encoders=self.encoders,
         )
 
 
@@ -94,6 +103,7 @@ def joined(parts: Sequence[Evidence]) -> Evidence:
         np.pad(part.position_weights, ((0, 0), (0, length - part.position_weights.shape[1])))
         for part in parts
     ]
+    begins = np.cumsum([0, *(part.objects.shape[1] for part in parts)]).tolist()
     return Evidence(
         np.concatenate([part.objects for part in parts], axis=1),
         np.concatenate([part.targets for part in parts], axis=1),
@@ -101,6 +111,11 @@ def joined(parts: Sequence[Evidence]) -> Evidence:
         tuple(width for part in parts for width in part.block_widths),
         np.concatenate(weights),
         tuple(exponent for part in parts for exponent in part.exponents),
+        tuple(
+            encoder.moved(begin)
+            for part, begin in zip(parts, begins, strict=False)
+            for encoder in part.encoders
+        ),
     )
 
 
@@ -117,6 +132,8 @@ class EvidenceModel(nn.Module):
         How many of the latest clicks count.
     shared : bool
         Whether f and g share one table.
+    encoder : RecurrentEncoder, optional
+        Reads the vectors of a history in order and adds to its context.
     """
 
     def __init__(
@@ -126,6 +143,7 @@ class EvidenceModel(nn.Module):
         *,
         history_length: int,
         shared: bool,
+        encoder: RecurrentEncoder | None = None,
     ) -> None:
         super().__init__()
         self.n_items, self.dim = objects.shape
@@ -138,6 +156,7 @@ class EvidenceModel(nn.Module):
         self.log_weights = nn.Parameter(fading.clamp_min(MIN_LOG_WEIGHT))  # (blocks, length)
         odds = INITIAL_EXPONENT / (1 - INITIAL_EXPONENT)
         self.exponent_logits = nn.Parameter(torch.full((self.n_blocks,), float(np.log(odds))))
+        self.encoder = encoder
 
     @property
     def block_widths(self) -> tuple[int, ...]:
@@ -172,14 +191,16 @@ class EvidenceModel(nn.Module):
         table = self.log_weights.exp()[:, later.clamp(0, length - 1)] * counts
         real = mask.to(self.objects.dtype)
         factor = real if dropped is None else real * dropped
-        vectors = F.embedding(clicks, self.objects) * factor.unsqueeze(-1)
+        features = F.embedding(clicks, self.objects)
+        vectors = features * factor.unsqueeze(-1)
         parts = []
         exponents = self.exponents
         for block, part in enumerate(vectors.split(self.block_widths, dim=-1)):
             total = (real @ table[block].t()).clamp_min(1e-6)  # (n, size)
-            added = torch.matmul(table[block], part)
-            parts.append(added * total.pow(-exponents[block]).unsqueeze(-1))
-        return torch.cat(parts, -1)
+            weighed = torch.matmul(table[block], part)
+            parts.append(weighed * total.pow(-exponents[block]).unsqueeze(-1))
+        added = torch.cat(parts, -1)
+        return added if self.encoder is None else added + self.encoder(features)
 
     @torch.no_grad()
     def evidence(self) -> Evidence:
@@ -202,4 +223,5 @@ class EvidenceModel(nn.Module):
             self.block_widths,
             (self.log_weights - self.log_weights[:, :1]).exp().numpy(),
             tuple(round(value, 7) for value in exponents.tolist()),
+            () if self.encoder is None else (self.encoder.as_arrays(scale),),
         )

@@ -19,6 +19,14 @@ from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.groups import Groups, ragged_rows
 from groupnoise.exceptions import DataError, TrainingError
 
+ENCODER_RATE = 0.4
+"""Step size of an encoder in units of that of the vectors."""
+ENCODER_DECAY = 0.01
+WARM_UP_STEPS = 200
+"""Steps over which the step size of an encoder rises."""
+MAX_GRADIENT = 1.0
+"""Longest gradient of an encoder; a longer one is shortened."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvidencePlan:
@@ -141,6 +149,15 @@ def train_evidence(
     anchors = [table.detach().clone() for table in tables]
     others = [model.bias, model.log_weights, model.exponent_logits]
     optimizer = torch.optim.Adam([*tables, *others], lr=plan.learning_rate, betas=(0.9, 0.98))
+    of_encoder = [] if model.encoder is None else list(model.encoder.parameters())
+    encoder_rate = ENCODER_RATE * plan.learning_rate
+    encoder_optimizer = (
+        torch.optim.AdamW(
+            of_encoder, lr=encoder_rate, betas=(0.9, 0.98), weight_decay=ENCODER_DECAY
+        )
+        if of_encoder
+        else None
+    )
     records: list[dict[str, Any]] = []
     best = -np.inf
     kept: dict[str, Tensor] = {}
@@ -150,14 +167,19 @@ def train_evidence(
         batches = list(_batches(sequences.sizes - 1, plan.batch_size, generator))
         loss_sum, rate = 0.0, plan.learning_rate
         for step, rows in enumerate(batches):
-            rate = plan.learning_rate * (1 - (epoch + step / len(batches)) / plan.max_epochs)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
+            left = 1 - (epoch + step / len(batches)) / plan.max_epochs
+            rate = plan.learning_rate * left
+            optimizer.param_groups[0]["lr"] = rate
             clicks = _padded(sequences.subset(rows), fill=model.n_items)
             loss = batch_loss(model, clicks, plan, noise)
-            optimizer.zero_grad(set_to_none=True)
+            model.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
+            if encoder_optimizer is not None:
+                warm = min(1.0, (epoch * len(batches) + step + 1) / WARM_UP_STEPS)
+                encoder_optimizer.param_groups[0]["lr"] = encoder_rate * left * warm
+                torch.nn.utils.clip_grad_norm_(of_encoder, MAX_GRADIENT)
+                encoder_optimizer.step()
             if plan.weight_decay:
                 with torch.no_grad():
                     for table, anchor in zip(tables, anchors, strict=True):

@@ -7,7 +7,8 @@ A rule turns each history into a few *queries* with log weights, and every reade
 
 The paper's MM has one query, the last click; its MM+ has one per click of the group, weighed by
 Eq. 5. A rule is a record of plain numbers, so that it can be written beside the vectors, and it
-runs on numpy, so that it can be read without torch.
+runs on numpy, so that it can be read without torch. Where an encoder reads histories in order, its
+weights are the rule's one array.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from scipy import sparse
 
 from groupnoise.clicks.group_weights import log_group_weight
 from groupnoise.clicks.mixture import Float32Array, Mixture, distinct_of, recent_clicks
+from groupnoise.clicks.recurrence import Recurrence, recurrences_from
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, check_count
 from groupnoise.exceptions import ParameterError
@@ -36,6 +38,8 @@ MAX_STRENGTH = 1e6
 """Of any number of a rule: a larger one drowns the scores, in the end in NaN."""
 MIN_TOTAL = 1e-6
 """Of the weights of all clicks of a history: less is taken as this much."""
+ENCODER_WEIGHTS = "encoder_weights"
+"""Name of the array that holds the weights of all encoders of a rule."""
 _BLOCK_ENTRIES = 1 << 22
 _LISTS = ("negatives", "block_widths", "position_weights", "exponents")
 
@@ -70,13 +74,15 @@ class ScoringRule:
     normalization : {"click", "history"}, default="click"
         Whether every click is normalised over the catalogue and the probabilities are mixed, or
         the evidence of all clicks is added to one query and normalised after; see
-        :mod:`groupnoise.clicks.evidence`. The three that follow belong to "history".
+        :mod:`groupnoise.clicks.evidence`. The four that follow belong to "history".
     block_widths : tuple of int, default=()
         How many dimensions each block of the vectors has.
     position_weights : tuple of tuple of float, default=()
         For each block the weight of a click by how many clicks came after it.
     exponents : tuple of float, default=()
         For each block the exponent of the sum of weights that its evidence is divided by.
+    encoders : tuple of Recurrence, default=()
+        Read a history in order; what each says is added to the query.
     """
 
     scope: str = "group"
@@ -91,6 +97,7 @@ class ScoringRule:
     block_widths: tuple[int, ...] = ()
     position_weights: tuple[tuple[float, ...], ...] = ()
     exponents: tuple[float, ...] = ()
+    encoders: tuple[Recurrence, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("scope", self.scope, SCOPES)
@@ -114,6 +121,8 @@ class ScoringRule:
         check_choice("normalization", self.normalization, NORMALIZATIONS)
         if self.normalization == "history":
             self._check_blocks()
+        elif self.encoders:
+            raise ParameterError('encoders belong to normalization="history".')
 
     def _check_blocks(self) -> None:
         n_blocks = len(self.block_widths)
@@ -127,6 +136,8 @@ class ScoringRule:
         numbers = [*self.exponents, *(w for weights in self.position_weights for w in weights)]
         if not all(type(number) is float and 0 <= number <= MAX_STRENGTH for number in numbers):
             raise ParameterError("position_weights and exponents must be numbers from 0 on.")
+        if any(each.begin + each.width > sum(self.block_widths) for each in self.encoders):
+            raise ParameterError("an encoder reads more dimensions than the blocks have.")
 
     @property
     def n_clicks(self) -> int | None:
@@ -174,20 +185,36 @@ class ScoringRule:
                 f"a file cannot hold the weighting {name}, which is code; train with "
                 'weighting="sigmoid", "contrastive" or None, and similarity="dot" or "neg_kl".'
             )
-        record = asdict(self)
+        record = asdict(replace(self, encoders=()))
+        record["encoders"] = [encoder.as_record() for encoder in self.encoders]
         record["position_weights"] = [list(weights) for weights in self.position_weights]
         for name in ("negatives", "block_widths", "exponents"):
             record[name] = list(record[name])
         return record
 
+    def arrays(self) -> dict[str, Float32Array]:
+        """Return what of the rule no record holds: the weights of its encoders.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Empty without encoders.
+        """
+        weights = [encoder.weights for encoder in self.encoders]
+        return {ENCODER_WEIGHTS: np.concatenate(weights)} if weights else {}
+
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> ScoringRule:
+    def from_record(
+        cls, record: Mapping[str, Any], arrays: Mapping[str, Any] | None = None
+    ) -> ScoringRule:
         """Return the rule that :meth:`as_record` described, from a file that may hold anything.
 
         Parameters
         ----------
         record : dict
             What :meth:`as_record` returned.
+        arrays : mapping of str to ndarray, optional
+            Holds what :meth:`arrays` returned.
 
         Returns
         -------
@@ -207,8 +234,12 @@ class ScoringRule:
         for name, values in [*lists.items(), *(("position_weights", row) for row in rows)]:
             if not isinstance(values, (list, tuple)):
                 raise ParameterError(f"{name} must be a list.")
-        plain = {name: tuple(values) for name, values in lists.items()}
-        return cls(**{**record, **plain, "position_weights": tuple(map(tuple, weights))})
+        plain: dict[str, Any] = {name: tuple(values) for name, values in lists.items()}
+        plain["position_weights"] = tuple(map(tuple, weights))
+        plain["encoders"] = recurrences_from(
+            record["encoders"], (arrays or {}).get(ENCODER_WEIGHTS)
+        )
+        return cls(**{**record, **plain})
 
     def mixture(self, features_of: FeaturesOf, items: IntArray, offsets: IntArray) -> Mixture:
         """Return the queries of histories and their log weights.
@@ -260,6 +291,9 @@ class ScoringRule:
             )
             total = np.maximum(np.add.reduceat(weights[later], offsets[:-1]), MIN_TOTAL)
             contexts[:, block] = (table @ features[:, block]) * total[:, None] ** -exponent
+        for encoder in self.encoders:
+            own = slice(encoder.begin, encoder.begin + encoder.width)
+            contexts[:, own] += encoder.read(features, click_of, offsets)
         return contexts
 
     def click_evidence(self, features: Float32Array) -> Float32Array:
@@ -273,13 +307,17 @@ class ScoringRule:
         Returns
         -------
         float32 ndarray of shape (n_clicks, dim)
-            The sum over clicks is the query of the history.
+            The sum over clicks is the query of the history; an encoder adds to each click what
+            its reading loses without that click.
         """
         evidence = np.empty_like(features)
         later = np.arange(len(features) - 1, -1, -1)
         for block, weights, exponent in self._blocks(features.shape[1]):
             total = max(float(weights[later].sum()), MIN_TOTAL)
             evidence[:, block] = features[:, block] * (weights[later] * total**-exponent)[:, None]
+        for encoder in self.encoders:
+            own = slice(encoder.begin, encoder.begin + encoder.width)
+            evidence[:, own] += encoder.without_each(features)
         return evidence
 
     def log_position_weight(self, n_clicks: int) -> Float32Array:

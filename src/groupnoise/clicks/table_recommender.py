@@ -246,6 +246,8 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         fitted: dict[str, Any] = {"dim": self._width()}
+        arrays = {**self.catalogue_.to_arrays(), "popularity": self.popularity_}
         if hasattr(self, "rule_"):
             fitted["rule"] = self.rule_.as_record()
-        return fitted, {**self.catalogue_.to_arrays(), "popularity": self.popularity_}
+            arrays.update(self.rule_.arrays())
+        return fitted, arrays

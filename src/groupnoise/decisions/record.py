@@ -86,6 +86,8 @@ class Decisions:
         Sentences on what to look at; `fit` has shown each as a warning too.
     baselines : mapping of str to float, default={}
         The criterion of what is simple: chance, the majority, popularity.
+    held_out : float, optional
+        The criterion of what was taken, where that is more than one option of the trials.
     seconds : float, default=0.0
         Time spent deciding.
     budget : float, optional
@@ -100,6 +102,7 @@ class Decisions:
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     baselines: Mapping[str, float] = field(default_factory=dict)
+    held_out: float | None = None
     seconds: float = 0.0
     budget: float | None = None
 
@@ -185,9 +188,9 @@ class Decisions:
         lines += self.reasons
         if self.baselines:
             simple = ", ".join(f"{name} {value:.3f}" for name, value in self.baselines.items())
-            best = [row["score"] for row in self.table()[:1] if row["score"] is not None]
-            ours = f"{best[0]:.3f} against " if best else ""
-            lines.append(f"Held out: {ours}{simple}.")
+            ours = self.table()[0]["score"] if self.held_out is None else self.held_out
+            taken_scored = "" if ours is None else f"what was taken {ours:.3f}; "
+            lines.append(f"On what was held out: {taken_scored}for comparison {simple}.")
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 

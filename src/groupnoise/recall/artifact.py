@@ -105,6 +105,7 @@ def write_artifact(
     arrays = {**item_arrays, "target_vectors": vectors.targets, "log_normalizer": normalizer}
     if vectors.queries is not vectors.targets:
         arrays["query_vectors"] = vectors.queries
+    arrays.update(vectors.rule.arrays())
     manifest: dict[str, Any] = {
         "kind": "vectors",
         "dimension": vectors.dimension,
@@ -301,7 +302,7 @@ def _stored_vectors(
     manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> MatchingVectors:
     targets = arrays["target_vectors"]
-    rule = ScoringRule.from_record(manifest["scoring"])
+    rule = ScoringRule.from_record(manifest["scoring"], arrays)
     _check_negatives(rule, len(targets))
     queries = arrays.get("query_vectors", targets)
     return MatchingVectors(targets, queries, arrays["log_normalizer"], rule)

@@ -108,6 +108,7 @@ def test_a_budget_that_is_spent_tries_the_first_option_alone():
     training, _ = shop_log(shuffled=False)
     model = MaxMatchingRecommender(budget=1e-6, linear=None, random_state=0).fit(training[:100])
     assert [trial.option for trial in model.decisions_.trials] == ["two tables"]
+    assert "one table, in order, both not tried" in model.decisions_.summary()
 
 
 def test_the_last_clicks_of_some_histories_are_held_out():
@@ -130,7 +131,7 @@ def test_gains_leave_out_what_was_seen_and_halve_ties():
     ("name", "value"),
     [("max_epochs", 0), ("dim", 0), ("batch_size", 0), ("n_negatives", 0), ("window_size", 0),
      ("learning_rate", 0.0), ("weight_decay", -1.0), ("init", "warm"), ("budget", 0),
-     ("normalization", "both")],
+     ("normalization", "both"), ("encoder", "attention"), ("encoder", ())],
 )  # fmt: skip
 def test_a_bad_parameter_is_named(name, value):
     model = MaxMatchingRecommender(**{"random_state": 0, "linear": None, name: value})
@@ -151,7 +152,7 @@ def test_the_same_seed_gives_the_same_answers_bit_by_bit(tmp_path):
 def test_every_epoch_is_reported_and_the_best_one_kept():
     histories = [[row % 7, (row + 1) % 7, (row + 2) % 7] for row in range(40)]
     seen, values = [], iter([3.0, 9.0, 1.0])
-    model = MaxMatchingRecommender(max_epochs=3, random_state=0, on_epoch=seen.append)
+    model = MaxMatchingRecommender(max_epochs=3, encoder=None, random_state=0, on_epoch=seen.append)
     kept = {}
 
     def validate(fitted):
@@ -165,6 +166,33 @@ def test_every_epoch_is_reported_and_the_best_one_kept():
     assert model.history_.best_epoch == 2
     width = kept[9.0].shape[1]
     assert np.array_equal(model.item_vectors().target[:, :width], kept[9.0].numpy())
+
+
+def test_members_with_and_without_an_encoder_are_trained_in_turn_and_averaged():
+    histories = [[row % 7, (row + 1) % 7, (row + 2) % 7] for row in range(40)]
+    plain = {"max_epochs": 2, "shared": False, "weight_decay": 1.0, "linear": None, "dim": 5}
+    both, first, second = (
+        MaxMatchingRecommender(encoder=encoder, random_state=0, **plain).fit(histories)
+        for encoder in (("recurrence", None), "recurrence", None)
+    )
+    assert [(record["member"], record["epoch"]) for record in both.history_] == [
+        (1, 1), (1, 2), (2, 1), (2, 2)]  # fmt: skip
+    vectors = both.item_vectors()
+    assert vectors.query.shape[1] == 10
+
+    def logits(model):
+        log_probability = model.scores([[1, 2], [3]])
+        return log_probability - log_probability[:, :1]
+
+    np.testing.assert_allclose(
+        logits(both), (logits(first) + logits(second)) / 2, rtol=1e-3, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("asking", [{"selection": "max"}, {"normalization": "click"}])
+def test_an_encoder_does_not_go_with_clicks_taken_by_themselves(asking):
+    with pytest.raises(ParameterError, match="encoder='recurrence' reads whole histories"):
+        MaxMatchingRecommender(encoder="recurrence", **asking).fit([["a", "b", "c"]] * 30)
 
 
 def test_linear_evidence_is_added_over_all_clicks_however_long_ago():

@@ -80,7 +80,7 @@ def test_the_summary_says_what_was_taken_why_and_what_to_look_at():
         "Tried 3 of 4 settings in 7.1 s, judged by log likelihood of held-out candidates.",
         "Taken: mlp (75%); linear (25%).",
         "An average of two was better than the best alone.",
-        "Held out: -0.700 against majority -2.000.",
+        "On what was held out: what was taken -0.700; for comparison majority -2.000.",
         "Warning: look at the labels.",
     ):
         assert part in summary

@@ -1,0 +1,274 @@
+"""What evidence is worth learning from a log, and how an option is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
+from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
+from groupnoise.clicks.history_windows import sliding_windows
+from groupnoise.clicks.linear_evidence import LinearEvidence, following, together
+from groupnoise.clicks.recurrence_training import RecurrentEncoder
+from groupnoise.clicks.spectral import spectral_start
+from groupnoise.core.arrays import ProgressCallback, torch_generator
+from groupnoise.core.groups import Groups
+from groupnoise.decisions.portfolio import Option
+
+ENCODERS = ("recurrence",)
+ENCODER_HIDDEN = 64
+ENCODER_LAYERS = 1
+SPECTRAL_WINDOW = 5
+SPECTRAL_RATE = 0.3
+DENSE_CLICKS_PER_ITEM = 50
+MIN_HISTORY, MAX_HISTORY = 20, 200
+LARGE_LOG = 300_000
+"""Targets beyond which a batch is larger and options are tried on a sample; passes over many
+targets of rare items are fewer."""
+
+
+def portfolio(histories: Groups, n_items: int) -> list[Option]:
+    """Return the settings worth trying on a log, the safest first.
+
+    Parameters
+    ----------
+    histories : Groups
+        Item indices in time order.
+    n_items : int
+        Size of the catalogue.
+
+    Returns
+    -------
+    list of Option
+        Parameters of :class:`groupnoise.MaxMatchingRecommender`.
+    """
+    length = int(np.clip(np.percentile(histories.sizes, 95), MIN_HISTORY, MAX_HISTORY))
+    n_targets = int(histories.n_objects - len(histories))
+    is_dense = histories.n_objects / n_items >= DENSE_CLICKS_PER_ITEM
+    common: dict[str, Any] = {
+        "dim": min(128, n_items),
+        "window_size": length,
+        "init": "spectral",
+        "candidates": "sampled",
+        "n_negatives": 1500,
+        "max_epochs": 6 if is_dense or n_targets <= LARGE_LOG else 4,
+        "batch_size": 256 if n_targets <= 20_000 else 1024 if n_targets <= LARGE_LOG else 2048,
+        "learning_rate": 5e-3,
+        "weight_decay": 0.1 if is_dense else 1.0,
+    }
+
+    def option(name: str, why: str, **parameters: Any) -> Option:
+        return Option(name, {**common, **parameters}, why)
+
+    return [
+        option("two tables", "the usual case", shared=False, encoder=None),
+        option("one table", "few clicks per item", shared=True, encoder=None),
+        option("in order", "what follows depends on order", shared=False, encoder="recurrence"),
+        option("both", "order says something", shared=False, encoder=("recurrence", None)),
+    ]
+
+
+def member_encoders(encoder: Any) -> tuple[str | None, ...]:
+    """Return the encoder of each member.
+
+    Parameters
+    ----------
+    encoder : str, None or sequence of these
+        As :class:`groupnoise.MaxMatchingRecommender` takes it.
+
+    Returns
+    -------
+    tuple of str or None
+    """
+    return tuple(encoder) if isinstance(encoder, (list, tuple)) else (encoder,)
+
+
+@dataclass(frozen=True)
+class EvidenceLearner:
+    """Learns evidence from histories under the parameters of an option.
+
+    Parameters
+    ----------
+    n_items : int
+        Size of the catalogue.
+    seed : int
+        Decides everything drawn, alike for all options.
+    """
+
+    n_items: int
+    seed: int
+    _known: dict[str, Evidence] = field(default_factory=dict, repr=False, compare=False)
+
+    def tried(
+        self,
+        histories: Groups,
+        parameters: Mapping[str, Any],
+        share: float,
+        on_epoch: ProgressCallback | None = None,
+    ) -> Evidence:
+        """Return evidence learned with a share of the epochs; members are learned once.
+
+        Parameters
+        ----------
+        histories : Groups
+            The same in all calls.
+        parameters : mapping of str to object
+            Of an option.
+        share : float
+            Of its epochs.
+        on_epoch : callable, optional
+            Called with a record after each epoch.
+
+        Returns
+        -------
+        Evidence
+        """
+        members = []
+        for encoder in member_encoders(parameters["encoder"]):
+            own = {**parameters, "encoder": encoder}
+            key = repr((sorted(own.items()), share))
+            if key not in self._known:
+                self._known[key], _ = self.learned(histories, own, share=share, on_epoch=on_epoch)
+            members.append(self._known[key])
+        return averaged(members)
+
+    def learned(
+        self,
+        histories: Groups,
+        parameters: Mapping[str, Any],
+        *,
+        share: float = 1.0,
+        validate: Any = None,
+        on_epoch: ProgressCallback | None = None,
+    ) -> tuple[Evidence, list[dict[str, Any]]]:
+        """Return the evidence that gradient descent finds, and the record of its epochs.
+
+        Parameters
+        ----------
+        histories : Groups
+            Item indices in time order.
+        parameters : mapping of str to object
+            Of an option.
+        share : float, default=1.0
+            Of its epochs.
+        validate : callable, optional
+            Called with the evidence of the member in training after each epoch; larger is better.
+        on_epoch : callable, optional
+            Called with a record after each epoch.
+
+        Returns
+        -------
+        evidence : Evidence
+            The average of all members.
+        records : list of dict
+            Of all epochs of all members; those of several name the "member".
+        """
+        encoders = member_encoders(parameters["encoder"])
+        members, records = [], []
+        for number, encoder in enumerate(encoders):
+            more = {} if len(encoders) == 1 else {"member": number + 1}
+            found, epochs = self._member(
+                histories, parameters, encoder, share, validate, _also(on_epoch, more)
+            )
+            members.append(found)
+            records += [{**record, **more} for record in epochs]
+        return averaged(members), records
+
+    def _member(
+        self,
+        histories: Groups,
+        parameters: Mapping[str, Any],
+        encoder: str | None,
+        share: float,
+        validate: Any,
+        on_epoch: ProgressCallback | None,
+    ) -> tuple[Evidence, list[dict[str, Any]]]:
+        generator = np.random.default_rng(self.seed)
+        dim = min(int(parameters["dim"]), self.n_items)
+        if parameters["init"] == "random":
+            vectors = generator.normal(scale=0.05, size=(self.n_items, dim)).astype(np.float32)
+            bias = np.zeros(self.n_items, dtype=np.float32)
+        else:
+            windows = sliding_windows(histories, SPECTRAL_WINDOW).groups
+            vectors, bias = spectral_start(
+                windows, self.n_items, dim, rate=SPECTRAL_RATE, generator=generator
+            )
+        full = parameters["candidates"] == "full"
+        plan = EvidencePlan(
+            max_epochs=max(1, round(share * parameters["max_epochs"])),
+            batch_size=parameters["batch_size"],
+            learning_rate=parameters["learning_rate"],
+            weight_decay=parameters["weight_decay"],
+            n_negatives=None if full else parameters["n_negatives"],
+        )
+        length = int(parameters["window_size"])
+        reader = None
+        if encoder is not None:
+            reader = RecurrentEncoder(
+                dim,
+                ENCODER_HIDDEN,
+                ENCODER_LAYERS,
+                length,
+                dropout=plan.dropout,
+                generator=torch_generator(generator),
+            )
+        model = EvidenceModel(
+            vectors,
+            bias,
+            history_length=length,
+            shared=bool(parameters["shared"]),
+            encoder=reader,
+        )
+        records = train_evidence(
+            model,
+            histories,
+            plan,
+            generator,
+            validate=None if validate is None else lambda: validate(model.evidence()),
+            on_epoch=on_epoch,
+        )
+        return model.evidence(), records
+
+    def linear(self, histories: Groups) -> dict[str, LinearEvidence]:
+        """Return the two regressions between items.
+
+        Parameters
+        ----------
+        histories : Groups
+            Item indices in time order.
+
+        Returns
+        -------
+        dict of str to LinearEvidence
+        """
+        generator = np.random.default_rng(self.seed + 1)
+        return {
+            "together": together(histories, self.n_items, generator),
+            "following": following(histories, self.n_items, generator),
+        }
+
+
+def averaged(members: list[Evidence]) -> Evidence:
+    """Return evidence whose scores are the averages of those of the members.
+
+    Parameters
+    ----------
+    members : list of Evidence
+        At least one.
+
+    Returns
+    -------
+    Evidence
+        As wide as all members together.
+    """
+    if len(members) == 1:
+        return members[0]
+    return joined([member.scaled(1 / len(members)) for member in members])
+
+
+def _also(on_epoch: ProgressCallback | None, more: Mapping[str, Any]) -> ProgressCallback | None:
+    """Return a callback whose records say more."""
+    return None if on_epoch is None else lambda record: on_epoch({**record, **more})

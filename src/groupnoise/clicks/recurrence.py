@@ -1,0 +1,339 @@
+"""An order-aware reading of a history: gated linear recurrences, answered without torch.
+
+With f(x_t) the vector of click t, u_t the state of a layer and * the product by entries,
+
+    u_t = norm(W f(x_t)),
+    h_t = a_t * h_{t-1} + (1 - a_t) * v_t,   a_t = sigmoid(A p_t + a), v_t = V p_t + v,
+    u_t <- u_t + R (h_t * silu(O p_t + o)) + r,   p_t = norm(u_t),
+    u_t <- u_t + F2 relu(F1 norm(u_t) + f1) + f2,
+
+layer after layer, and a history is read as W' norm(u_t) of its last click: a vector that is added
+to its query. How fast an earlier click fades (a_t) is up to the clicks that follow it, which no
+sum over clicks can say. The cost is linear in the length of the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from groupnoise.clicks.mixture import Float32Array
+from groupnoise.core.arrays import IntArray
+from groupnoise.core.checks import check_count
+from groupnoise.exceptions import ParameterError
+
+NORM_EPSILON = 1e-5
+EXPANSION = 2
+"""How many times wider than a state the perceptron at each click is."""
+STATES_AT_ONCE = 1 << 22
+"""Entries of one array of states, so that memory stays bounded for any number of histories."""
+MAX_WIDTH = 1 << 14
+MAX_LAYERS = 64
+RECORD = ("begin", "width", "hidden", "n_layers", "length")
+
+
+def weight_shapes(width: int, hidden: int, n_layers: int) -> dict[str, tuple[int, ...]]:
+    """Return the name and shape of every weight, in the order in which they are stored.
+
+    Parameters
+    ----------
+    width : int
+        Of the vectors read and answered.
+    hidden : int
+        Width of the states.
+    n_layers : int
+        How many recurrences follow each other.
+
+    Returns
+    -------
+    dict of str to tuple of int
+    """
+    wide = EXPANSION * hidden
+    layer = {
+        "recurrence_norm.weight": (hidden,),
+        "recurrence_norm.bias": (hidden,),
+        "gates.weight": (3 * hidden, hidden),
+        "gates.bias": (3 * hidden,),
+        "read.weight": (hidden, hidden),
+        "read.bias": (hidden,),
+        "perceptron_norm.weight": (hidden,),
+        "perceptron_norm.bias": (hidden,),
+        "expand.weight": (wide, hidden),
+        "expand.bias": (wide,),
+        "reduce.weight": (hidden, wide),
+        "reduce.bias": (hidden,),
+    }
+    return {
+        "project.weight": (hidden, width),
+        "input_norm.weight": (hidden,),
+        "input_norm.bias": (hidden,),
+        **{f"layers.{n}.{name}": layer[name] for n in range(n_layers) for name in layer},
+        "output_norm.weight": (hidden,),
+        "output_norm.bias": (hidden,),
+        "answer.weight": (width, hidden),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Recurrence:
+    """Reads some dimensions of the vectors of a history, in order.
+
+    Parameters
+    ----------
+    begin : int
+        The first dimension it reads, and adds to.
+    width : int
+        How many dimensions.
+    hidden : int
+        Width of its states.
+    n_layers : int
+        How many recurrences follow each other.
+    length : int
+        How many of the latest clicks it reads.
+    weights : float32 ndarray of shape (n_weights,)
+        All weights, one after the other as :func:`weight_shapes` names them.
+    """
+
+    begin: int
+    width: int
+    hidden: int
+    n_layers: int
+    length: int
+    weights: Float32Array
+
+    def __post_init__(self) -> None:
+        for name in RECORD[1:]:
+            check_count(name, getattr(self, name))
+        if type(self.begin) is not int or self.begin < 0:
+            raise ParameterError("the dimensions of an encoder begin at 0 or later.")
+        if max(self.width, self.hidden) > MAX_WIDTH or self.n_layers > MAX_LAYERS:
+            raise ParameterError(
+                f"an encoder has at most {MAX_LAYERS} layers of {MAX_WIDTH} dimensions."
+            )
+        shapes = weight_shapes(self.width, self.hidden, self.n_layers).values()
+        n_weights = sum(int(np.prod(shape)) for shape in shapes)
+        if np.shape(self.weights) != (n_weights,):
+            raise ParameterError(
+                f"the encoder needs {n_weights} weights; got {np.size(self.weights)}."
+            )
+        if not np.isfinite(self.weights).all():
+            raise ParameterError("a weight of the encoder is not a finite number.")
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Recurrence)
+            and self.as_record() == other.as_record()
+            and np.array_equal(self.weights, other.weights)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def as_record(self) -> dict[str, int]:
+        """Return everything but the weights, as JSON can hold it.
+
+        Returns
+        -------
+        dict of str to int
+        """
+        return {name: getattr(self, name) for name in RECORD}
+
+    def named_weights(self) -> dict[str, Float32Array]:
+        """Return the weights by name, as views.
+
+        Returns
+        -------
+        dict of str to ndarray
+        """
+        found, begin = {}, 0
+        for name, shape in weight_shapes(self.width, self.hidden, self.n_layers).items():
+            end = begin + int(np.prod(shape))
+            found[name] = self.weights[begin:end].reshape(shape)
+            begin = end
+        return found
+
+    def moved(self, n_dimensions: int) -> Recurrence:
+        """Return this encoder of vectors with `n_dimensions` more in front.
+
+        Parameters
+        ----------
+        n_dimensions : int
+            How many.
+
+        Returns
+        -------
+        Recurrence
+        """
+        return replace(self, begin=self.begin + n_dimensions)
+
+    def scaled(self, weight: float) -> Recurrence:
+        """Return the encoder of vectors that were multiplied by `weight`, as its answers are.
+
+        Parameters
+        ----------
+        weight : float
+            Not 0.
+
+        Returns
+        -------
+        Recurrence
+        """
+        named = {name: values.copy() for name, values in self.named_weights().items()}
+        named["project.weight"] /= np.float32(weight)
+        named["answer.weight"] *= np.float32(weight)
+        return replace(self, weights=packed(named))
+
+    def read(self, features: Float32Array, click_of: IntArray, offsets: IntArray) -> Float32Array:
+        """Return what each history is read as.
+
+        Parameters
+        ----------
+        features : float32 ndarray of shape (n_distinct, dim)
+            f of all items that occur.
+        click_of : int64 ndarray of shape (n_clicks,)
+            Which of them each click is, one history after the other, oldest click first.
+        offsets : int64 ndarray of shape (n_histories + 1,)
+            Where each history begins; none is empty.
+
+        Returns
+        -------
+        float32 ndarray of shape (n_histories, width)
+        """
+        weights = self.named_weights()
+        own = features[:, self.begin : self.begin + self.width] @ weights["project.weight"].T
+        own = _norm(own, weights, "input_norm")
+        sizes = np.minimum(np.diff(offsets), self.length)
+        answers = np.empty((len(sizes), self.width), dtype=np.float32)
+        order = np.argsort(sizes, kind="stable")  # histories of one size share their padding
+        step = max(1, STATES_AT_ONCE // (3 * self.hidden * int(sizes.max(initial=1))))
+        for first in range(0, len(order), step):
+            rows = order[first : first + step]
+            index = offsets[rows + 1] - sizes[rows] + np.arange(sizes[rows].max())[:, None]
+            # Padding follows the clicks, and no state looks ahead.
+            clicks = click_of[np.minimum(index, offsets[rows + 1] - 1)]  # (size, n)
+            answers[rows] = self._last_states(own[clicks], sizes[rows] - 1, weights)
+        return answers
+
+    def _last_states(
+        self, states: Float32Array, last: IntArray, weights: Mapping[str, Float32Array]
+    ) -> Float32Array:
+        """Return the answer at click `last` of each history from inputs (size, n, hidden)."""
+        column = np.arange(states.shape[1])
+        for layer in range(self.n_layers):
+            own = {
+                name.removeprefix(f"layers.{layer}."): values
+                for name, values in weights.items()
+                if name.startswith(f"layers.{layer}.")
+            }
+            entry = _norm(states, own, "recurrence_norm")
+            matrix, offset = own["gates.weight"], own["gates.bias"]
+            cut = 2 * self.hidden
+            both = entry @ matrix[:cut].T + offset[:cut]
+            kept = expit(both[..., : self.hidden])
+            memory = (1 - kept) * both[..., self.hidden :]
+            for step in range(1, len(memory)):
+                memory[step] += kept[step] * memory[step - 1]
+            if layer == self.n_layers - 1:  # nothing reads the other clicks any more
+                entry, memory, states = (part[last, column] for part in (entry, memory, states))
+            gate = entry @ matrix[cut:].T + offset[cut:]
+            memory = memory * (gate * expit(gate))
+            states = states + memory @ own["read.weight"].T + own["read.bias"]
+            wide = _norm(states, own, "perceptron_norm") @ own["expand.weight"].T
+            wide = np.maximum(wide + own["expand.bias"], 0.0)
+            states = states + wide @ own["reduce.weight"].T + own["reduce.bias"]
+        answers = _norm(states, weights, "output_norm") @ weights["answer.weight"].T
+        return np.asarray(answers, dtype=np.float32)
+
+    def without_each(self, features: Float32Array) -> Float32Array:
+        """Return what the reading of one history loses when a click is left out of it.
+
+        Parameters
+        ----------
+        features : float32 ndarray of shape (n_clicks, dim)
+            f of the clicks, oldest first.
+
+        Returns
+        -------
+        float32 ndarray of shape (n_clicks, width)
+            Zero for clicks that are too old to be read; of a single click, its whole reading.
+        """
+        n_clicks = len(features)
+        first = max(0, n_clicks - self.length)
+        lost = np.zeros((n_clicks, self.width), dtype=np.float32)
+        read = np.arange(first, n_clicks)
+        whole = self.read(features, read, np.array([0, len(read)]))
+        if len(read) == 1:
+            lost[first:] = whole
+            return lost
+        rest = np.broadcast_to(read, (len(read), len(read)))[~np.eye(len(read), dtype=bool)]
+        offsets = np.arange(len(read) + 1) * (len(read) - 1)
+        lost[first:] = whole - self.read(features, rest, offsets)
+        return lost
+
+
+def packed(named: Mapping[str, Any]) -> Float32Array:
+    """Return weights by name as one array, in the order of :func:`weight_shapes`.
+
+    Parameters
+    ----------
+    named : mapping of str to ndarray
+        In that order already.
+
+    Returns
+    -------
+    float32 ndarray of shape (n_weights,)
+    """
+    parts = [np.asarray(values, dtype=np.float32).ravel() for values in named.values()]
+    return np.concatenate(parts)
+
+
+def recurrences_from(records: Any, weights: Any) -> tuple[Recurrence, ...]:
+    """Return the encoders that records describe, from a file that may hold anything.
+
+    Parameters
+    ----------
+    records : list of dict
+        What :meth:`Recurrence.as_record` returned, one per encoder.
+    weights : ndarray or None
+        The weights of all, one after the other.
+
+    Returns
+    -------
+    tuple of Recurrence
+
+    Raises
+    ------
+    ParameterError
+        If the records or the weights are not what encoders need.
+    """
+    if not isinstance(records, (list, tuple)):
+        raise ParameterError("encoders must be a list.")
+    stored = np.zeros(0, dtype=np.float32) if weights is None else np.asarray(weights)
+    if stored.ndim != 1 or stored.dtype != np.float32:
+        raise ParameterError("the weights of encoders must be one row of single precision.")
+    found, begin = [], 0
+    for record in records:
+        if not isinstance(record, Mapping) or set(record) != set(RECORD):
+            raise ParameterError(f"an encoder is described by {', '.join(RECORD)}.")
+        if not all(type(value) is int and 0 <= value <= MAX_WIDTH for value in record.values()):
+            raise ParameterError(f"an encoder is described by whole numbers up to {MAX_WIDTH}.")
+        if record["n_layers"] > MAX_LAYERS:
+            raise ParameterError(f"an encoder has at most {MAX_LAYERS} layers.")
+        shapes = weight_shapes(record["width"], record["hidden"], record["n_layers"]).values()
+        end = begin + sum(int(np.prod(shape)) for shape in shapes)
+        found.append(Recurrence(**record, weights=stored[begin:end]))
+        begin = end
+    if begin != len(stored):
+        raise ParameterError(f"the encoders need {begin} weights; there are {len(stored)}.")
+    return tuple(found)
+
+
+def _norm(values: Float32Array, weights: Mapping[str, Float32Array], name: str) -> Float32Array:
+    """Return a layer normalization by name."""
+    centred = values - values.mean(axis=-1, keepdims=True)
+    variance = (centred**2).mean(axis=-1, keepdims=True)
+    scaled = centred / np.sqrt(variance + np.float32(NORM_EPSILON))
+    return np.asarray(scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"])
