@@ -3,17 +3,18 @@
     python benchmarks/resolve_real.py lost msrcv2 birdsong
 
 The true labels are asked only for the figures: how many rows get the right one of their candidates,
-and how sure the answers are on average. Goes to `benchmarks/results/resolve_real.json`.
+and how sure the answers are on average. Goes to `benchmarks/results/resolve_real.json`; runs with
+other parameters stand beside each other there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
-from typing import Any
 
 import numpy as np
-from _record import write_result
+from _record import RESULTS, write_result
 
 from groupnoise.io import PartialLabelDataset, load_dataset
 from groupnoise.votes import Votes
@@ -27,20 +28,20 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
-    figures: dict[str, Any] = {}
+    path = RESULTS / "resolve_real.json"
+    kept = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.is_file() else []
     for name in options.sets:
-        figures[name] = measure(name, options.folds, options.rounds, options.members)
-        print(name, figures[name], flush=True)
-        write_result(
-            "resolve_real",
-            {
-                "folds": options.folds,
-                "rounds": options.rounds,
-                "members": options.members,
-                "seed": 0,
-                "sets": figures,
-            },
-        )
+        run = {
+            "set": name,
+            "folds": options.folds,
+            "rounds": options.rounds,
+            "members": options.members,
+            "seed": 0,
+        }
+        kept = [each for each in kept if any(each[key] != run[key] for key in run)]
+        kept.append(run | measure(name, options.folds, options.rounds, options.members))
+        print(kept[-1], flush=True)
+        write_result("resolve_real", {"runs": kept})
 
 
 def measure(name: str, n_folds: int, n_rounds: int, n_members: int) -> dict[str, float]:

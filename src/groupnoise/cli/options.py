@@ -68,6 +68,9 @@ VOTES = {
     "features": _option(Word, "Numeric columns, as a list or 'f*'.", panel=EVIDENCE_PANEL),
     "text": _option(Word, "Column of text.", panel=EVIDENCE_PANEL),
     "embedding": _option(Word, "A .npy file of one vector per row.", panel=EVIDENCE_PANEL),
+    "embed": _option(
+        Word, "sentence-transformers model on this disk, for text.", panel=EVIDENCE_PANEL
+    ),
 }
 """The parts of a table of votes, and what its rows are compared by."""
 WHERE = {

@@ -21,6 +21,7 @@ from groupnoise.votes.dawid_skene import (
     vote_likelihoods,
     with_truth,
 )
+from groupnoise.votes.neighbours import N_NEIGHBOURS, heed_neighbours, nearest_voted
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 16)
 SHARES = np.linspace(0.0, 1.0, 11)
@@ -49,6 +50,8 @@ class Belief:
         How far features are trusted besides the frequency of the labels, chosen by the votes.
     temperature : float
         What log probabilities were divided by.
+    neighbours : int64 ndarray of shape (n_rows, n_neighbours), optional
+        The rows with votes that are most like each row, nearest first; None without features.
     """
 
     probabilities: FloatArray
@@ -56,6 +59,7 @@ class Belief:
     model: DawidSkene | None
     feature_share: float
     temperature: float
+    neighbours: IntArray | None = None
 
 
 def believe(
@@ -97,11 +101,12 @@ def believe(
     """
     model = None if is_candidates else DawidSkene().fit(votes, truth=truth)
     belief = with_truth(votes.shares(), truth) if model is None else model.probabilities_
-    predicted, share = None, 0.0
+    predicted, neighbours, share = None, None, 0.0
     is_taught = votes.counts > 0
     if truth is not None:
         is_taught |= truth >= 0
     if features is not None and is_taught.sum() >= MIN_ROWS and votes.n_classes > 1:
+        neighbours = nearest_voted(features, is_taught, N_NEIGHBOURS)
         for round_number in range(n_rounds):
             named = votes.candidates() | (with_truth(np.zeros_like(belief), truth) > 0)
             raw = out_of_fold(
@@ -113,22 +118,26 @@ def believe(
             known = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
             likelihood = np.log(np.maximum(with_truth(known, truth), MIN_PROBABILITY**2))
             predicted, share = tempered(raw, likelihood, frequency, is_taught)
+            predicted = heed_neighbours(predicted, likelihood, neighbours, is_taught)
             if model is not None:
                 model = DawidSkene().fit(votes, prior=predicted, truth=truth)
                 belief = model.probabilities_
             else:
                 belief = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + likelihood)
     if model is None:
-        return Belief(belief, predicted, None, share, 1.0)
+        return Belief(belief, predicted, None, share, 1.0, neighbours)
     prior = model.class_prior_ if predicted is None else predicted
     log_prior = np.log(np.maximum(prior, MIN_PROBABILITY))
-    temperature = held_out_temperature(votes, model.confusion_, log_prior)
+    held_out = model.held_out_likelihoods(votes, n_folds, seed)
+    temperature = held_out_temperature(votes, vote_likelihoods(votes, model.confusion_), log_prior)
+    # In sample confusions are flattered, out of fold they know fewer votes than those in use.
+    temperature = float(np.sqrt(temperature * held_out_temperature(votes, held_out, log_prior)))
     belief = posterior(votes, model.confusion_, log_prior)
     cooled = softmax(np.log(np.maximum(belief, MIN_PROBABILITY)) / temperature)
     # Nobody's votes were held out from a row without votes: the classifier speaks alone.
     cooled[votes.counts == 0] = belief[votes.counts == 0]
     cooled = with_truth(cooled, truth)
-    return Belief(cooled, predicted, model, share, temperature)
+    return Belief(cooled, predicted, model, share, temperature, neighbours)
 
 
 def out_of_fold(
@@ -234,21 +243,34 @@ def tempered(
     return share * softmax(logs / temperature) + (1.0 - share) * frequency, share
 
 
-def held_out_temperature(votes: Votes, confusion: FloatArray, log_prior: FloatArray) -> float:
+def held_out_temperature(votes: Votes, likelihoods: FloatArray, log_prior: FloatArray) -> float:
     """Return the temperature at which all other evidence best foretells each single vote.
 
     Annotators err together on hard rows, which their model does not know; so the product of their
     votes is too sure of itself. Rows with one vote are foretold by their features.
+
+    Parameters
+    ----------
+    votes : Votes
+        Who said what.
+    likelihoods : ndarray of shape (n_votes, n_classes)
+        P(vote | true label).
+    log_prior : ndarray of shape (n_classes,) or (n_rows, n_classes)
+        log P(label) before the votes.
+
+    Returns
+    -------
+    temperature : float
+        One or more.
     """
-    log_likelihoods = np.log(vote_likelihoods(votes, confusion))
-    total = np.broadcast_to(log_prior, (votes.n_rows, votes.n_classes)).copy()
-    np.add.at(total, votes.rows, log_likelihoods)
-    others = total[votes.rows] - log_likelihoods
     is_paired = votes.counts[votes.rows] > 1
     if not is_paired.any():
         return 1.0
-    others, likelihoods = others[is_paired], np.exp(log_likelihoods[is_paired])
-    # Never below one: the confusions were learned from these votes too, which flatters them.
+    logs = np.log(likelihoods)
+    total = np.broadcast_to(log_prior, (votes.n_rows, votes.n_classes)).copy()
+    np.add.at(total, votes.rows, logs)
+    others = (total[votes.rows] - logs)[is_paired]
+    likelihoods = likelihoods[is_paired]
     choices = [1.0, *TEMPERATURES[TEMPERATURES > 1.0]]
     scores = [
         np.log(np.maximum((softmax(others / t) * likelihoods).sum(axis=1), MIN_PROBABILITY)).mean()

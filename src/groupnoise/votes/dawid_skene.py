@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.exceptions import DataError
 from groupnoise.votes.ballots import Votes
@@ -19,6 +19,8 @@ from groupnoise.votes.ballots import Votes
 MIN_PROBABILITY = 1e-12
 SHARED_ACCURACY = 0.7
 """Accuracy of an annotator before any vote was seen."""
+ACCURACY_VOTES = 20.0
+"""Votes that this first accuracy is worth where only features can check an annotator."""
 
 
 @dataclass(frozen=True)
@@ -149,16 +151,15 @@ class DawidSkene:
         belief = votes.totals() + (1.0 if fixed is None else fixed) / votes.n_classes
         belief /= belief.sum(axis=1, keepdims=True)
         belief = with_truth(belief, truth)
-        confusion = np.broadcast_to(_shared_start(votes.n_classes), shape)
-        # A single vote agrees with itself: without features it says nothing of who gave it, and
-        # labels would drift away from their names.
-        is_checked = votes.counts[votes.rows] > 1
+        confusion = np.broadcast_to(coins(SHARED_ACCURACY, votes.n_classes), shape)
+        self._is_checked = votes.counts[votes.rows] > 1
         if truth is not None:
-            is_checked |= truth[votes.rows] >= 0
-        teaching = votes if fixed is not None else votes.take(is_checked)
+            self._is_checked |= truth[votes.rows] >= 0
+        self._has_prior = fixed is not None
+        everything = np.ones(votes.n_rows, dtype=bool)
         for step in range(1, self.max_iterations + 1):
             self.n_iterations_ = step
-            confusion = self._confusion(teaching, belief, confusion)
+            confusion = self._confusion(votes, belief, confusion, everything)
             self.class_prior_ = (belief[votes.counts > 0].sum(axis=0) + 1.0) / (
                 (votes.counts > 0).sum() + votes.n_classes
             )
@@ -172,16 +173,68 @@ class DawidSkene:
         self.confusion_ = confusion
         return self
 
-    def _confusion(self, votes: Votes, belief: FloatArray, before: FloatArray) -> FloatArray:
-        """Return the smoothed confusions under what is believed of the rows."""
-        counts = expected_counts(votes, belief, before)
-        start = _shared_start(votes.n_classes)
-        shared = counts.sum(axis=0) + self.smoothing * start
+    def _confusion(
+        self, votes: Votes, belief: FloatArray, before: FloatArray, teaches: BoolArray
+    ) -> FloatArray:
+        """Return the smoothed confusions under what is believed of the rows that teach."""
+        is_taught = teaches[votes.rows]
+        # A single vote agrees with itself: it says nothing of what its annotator confuses, and
+        # labels would drift away from their names.
+        counts = expected_counts(votes.take(is_taught & self._is_checked), belief, before)
+        shared = counts.sum(axis=0) + self.smoothing * coins(SHARED_ACCURACY, votes.n_classes)
         shared /= shared.sum(axis=1, keepdims=True)
-        self._prior_counts = self.smoothing * shared
+        towards = np.broadcast_to(shared, counts.shape)
+        if self._has_prior and not self._is_checked.all():
+            towards = self._by_features(votes.take(is_taught), belief, before, shared)
+        self._prior_counts = self.smoothing * towards
         self._counts = counts
         smoothed = counts + self._prior_counts
         return np.asarray(smoothed / smoothed.sum(axis=2, keepdims=True))
+
+    def _by_features(
+        self, votes: Votes, belief: FloatArray, before: FloatArray, shared: FloatArray
+    ) -> FloatArray:
+        """Return what confusions are smoothed to where features alone check single votes.
+
+        They teach one number of each annotator, the accuracy; a whole confusion would follow the
+        features wherever these err.
+        """
+        counts = expected_counts(votes, belief, before)
+        n_votes = counts.sum(axis=(1, 2))
+        agreed = np.trace(counts, axis1=1, axis2=2) + SHARED_ACCURACY * ACCURACY_VOTES
+        accuracy = agreed / (n_votes + ACCURACY_VOTES)
+        n_single = np.bincount(
+            votes.annotators, votes.counts[votes.rows] == 1, minlength=len(counts)
+        )
+        alone = (n_single / np.maximum(n_votes, 1.0))[:, None, None]
+        return np.asarray((1.0 - alone) * shared + alone * coins(accuracy, votes.n_classes))
+
+    def held_out_likelihoods(self, votes: Votes, n_folds: int, seed: int) -> FloatArray:
+        """Return P(vote | true label) under confusions that rows of other folds taught.
+
+        Parameters
+        ----------
+        votes : Votes
+            The votes that `fit` learned from.
+        n_folds : int
+            Number of parts of the rows.
+        seed : int
+            Decides the parts.
+
+        Returns
+        -------
+        likelihoods : ndarray of shape (n_votes, n_classes)
+            One row per vote.
+        """
+        fold = np.random.default_rng(seed).permutation(votes.n_rows) % n_folds
+        likelihoods = np.empty((len(votes), votes.n_classes))
+        kept = self._counts, self._prior_counts
+        for number in range(n_folds):
+            confusion = self._confusion(votes, self.probabilities_, self.confusion_, fold != number)
+            is_held = fold[votes.rows] == number
+            likelihoods[is_held] = vote_likelihoods(votes.take(is_held), confusion)
+        self._counts, self._prior_counts = kept
+        return likelihoods
 
     def reliability(self, votes: Votes, *, level: float = 0.95) -> Reliability:
         """Return the confusion and the accuracy of each annotator with intervals.
@@ -268,14 +321,13 @@ def softmax(logits: FloatArray) -> FloatArray:
     return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
 
 
-def _shared_start(n_classes: int) -> FloatArray:
-    """Return the confusion of an annotator of whom nothing is known."""
+def coins(accuracy: float | FloatArray, n_classes: int) -> FloatArray:
+    """Return confusions of annotators who err evenly, shape (..., n_classes, n_classes)."""
+    right = np.asarray(accuracy, dtype=np.float64)[..., None, None]
     if n_classes == 1:
-        return np.ones((1, 1))
-    others = (1.0 - SHARED_ACCURACY) / (n_classes - 1)
-    start = np.full((n_classes, n_classes), others)
-    np.fill_diagonal(start, SHARED_ACCURACY)
-    return start
+        return np.ones_like(right)
+    wrong = (1.0 - right) / (n_classes - 1)
+    return np.asarray(np.where(np.eye(n_classes, dtype=bool), right, wrong))
 
 
 def _checked_prior(prior: ArrayLike, votes: Votes) -> FloatArray:

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from groupnoise.core.arrays import FloatArray
-from groupnoise.core.checks import check_features
-from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.core.checks import check_features, require
+from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.columns import match_columns
 from groupnoise.io.feature_columns import features_of_table, is_id_name
 from groupnoise.io.sources import Report
@@ -31,6 +31,7 @@ def row_features(
     features: str | Sequence[str] | None,
     text: str | None,
     embedding: Any,
+    embed: str | None,
     taken: Collection[str],
     report: Report,
 ) -> FloatArray | None:
@@ -46,6 +47,8 @@ def row_features(
         A column of text, or several joined by commas; read by TF-IDF.
     embedding : str, Path or array-like, optional
         One vector per row: a `.npy` file or an array.
+    embed : str, optional
+        A sentence-transformers model on this disk, which reads the text in place of TF-IDF.
     taken : collection of str
         Columns that hold votes.
     report : callable
@@ -61,9 +64,10 @@ def row_features(
         parts.append(_embedding(embedding, len(table)))
     if features is not None:
         parts.append(features_of_table(table, features, taken, report, None)[0])
-    if text is not None:
-        names = match_columns("text", text.split(","), table.frame.columns, table.origin)
-        parts.append(text_vectors(_texts(table, names), seed=0))
+    if text is not None or embed is not None:
+        names = _text_columns(table, text, taken, report)
+        texts = _texts(table, names)
+        parts.append(text_vectors(texts, seed=0) if embed is None else embedded(texts, embed))
     if parts:
         return np.concatenate(parts, axis=1)
     try:
@@ -76,6 +80,23 @@ def row_features(
         return None
     report(f"took column {names[0]!r} as text")
     return text_vectors(_texts(table, names), seed=0)
+
+
+def _text_columns(
+    table: Table, text: str | None, taken: Collection[str], report: Report
+) -> list[str]:
+    """Return the columns that a user named as text, or the one that looks like it."""
+    if text is not None:
+        return match_columns("text", text.split(","), table.frame.columns, table.origin)
+    names = _guess_text(table, taken)
+    if not names:
+        raise MissingColumnError(
+            f"{table.origin} has no column that looks like text to embed; name it with `text` "
+            f"(--text); it has {', '.join(table.frame.columns[:12])}.",
+            "text",
+        )
+    report(f"took column {names[0]!r} as text")
+    return names
 
 
 def _guess_text(table: Table, taken: Collection[str]) -> list[str]:
@@ -114,14 +135,45 @@ def text_vectors(texts: Sequence[str], *, seed: int) -> FloatArray:
         counts = reader.fit_transform(texts)
     except ValueError:
         raise DataError(
-            "the text holds no word that stands in two rows, so rows cannot be compared; give an "
-            "embedding (--embedding FILE.npy) or features."
+            "the text holds no word that stands in two rows, so rows cannot be compared; give "
+            "--features COLUMNS, --embedding FILE.npy or --embed MODEL."
         ) from None
     n_directions = min(TEXT_DIM, counts.shape[1] - 1, len(texts) - 1)
     if n_directions < 2:
         return np.asarray(counts.toarray())
     reduced = TruncatedSVD(n_directions, random_state=seed).fit_transform(counts)
     return np.asarray(normalize(reduced))
+
+
+def embedded(texts: Sequence[str], name: str) -> FloatArray:
+    """Return one vector per text by a sentence-transformers model; nothing is downloaded.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        The texts.
+    name : str
+        The folder of a model, or the name of one that was downloaded before.
+
+    Returns
+    -------
+    vectors : ndarray of shape (n_texts, dim)
+        Of unit length.
+    """
+    sentences = require("sentence_transformers", extra="text")
+    try:
+        # Weights as safetensors alone: a file must not be able to run code.
+        model = sentences.SentenceTransformer(
+            name, device="cpu", local_files_only=True, model_kwargs={"use_safetensors": True}
+        )
+    except Exception:  # its libraries raise of many kinds for one reason
+        raise ParameterError(
+            f"there is no sentence-transformers model {name!r} with safetensors weights on this "
+            f"disk, and nothing is downloaded here; run `hf download {name}` first, or give the "
+            "folder of a model."
+        ) from None
+    vectors = model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+    return check_features(f"the embedding by {name}", np.asarray(vectors, dtype=np.float64))
 
 
 def _embedding(source: Any, n_rows: int) -> FloatArray:

@@ -20,6 +20,7 @@ from groupnoise.votes.crowd import Belief, Fit, believe, max_matching
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, read_votes
+from groupnoise.votes.reasons import reasons
 
 ANSWERS = ("label", "probability", "second", "margin", "agreement", "why", "look")
 """The columns that `resolve` adds."""
@@ -144,6 +145,7 @@ def resolve(
     features: str | Sequence[str] | None = None,
     text: str | None = None,
     embedding: Any = None,
+    embed: str | None = None,
     truth: str | None = None,
     known: Mapping[int, str] | None = None,
     n_folds: int = 5,
@@ -182,6 +184,9 @@ def resolve(
         are no numeric ones.
     embedding : str, Path or array-like, optional
         One vector per row: a `.npy` file or an array.
+    embed : str, optional
+        A sentence-transformers model on this disk, by folder or name, that reads the text in
+        place of TF-IDF; nothing is downloaded.
     truth : str, optional
         Column of true labels, empty where nobody knows; they teach who can be trusted.
     known : mapping of int to str, optional
@@ -219,7 +224,7 @@ def resolve(
         notes(sentence)
     sure = {**_known_rows(voted, truth), **(known or {})}
     matrix = row_features(
-        voted.table, features=features, text=text, embedding=embedding,
+        voted.table, features=features, text=text, embedding=embedding, embed=embed,
         taken=_not_features(voted, truth), report=notes,
     )  # fmt: skip
     belief = believe(
@@ -236,7 +241,10 @@ def resolve(
 
 
 def resolution_of(
-    voted: VotedRows, belief: Belief, notes: Sequence[str], known: Collection[int]
+    voted: VotedRows,
+    belief: Belief,
+    notes: Sequence[str],
+    known: Collection[int],
 ) -> Resolution:
     """Return the answers about rows of which something is believed, or known."""
     votes = voted.votes
@@ -325,7 +333,10 @@ def what_stands_out(voted: VotedRows) -> list[str]:
 
 
 def _answers(
-    voted: VotedRows, belief: Belief, probabilities: FloatArray, is_known: Any
+    voted: VotedRows,
+    belief: Belief,
+    probabilities: FloatArray,
+    is_known: Any,
 ) -> dict[str, list[Any]]:
     votes, names = voted.votes, voted.votes.class_names
     ranking = np.argsort(-probabilities, axis=1, kind="stable")
@@ -338,7 +349,7 @@ def _answers(
     look = np.empty(votes.n_rows, dtype=np.int64)
     look[order] = np.arange(1, votes.n_rows + 1)
     shares = votes.shares()
-    why = _reasons(voted, belief)
+    why = reasons(voted, belief)
     known = is_known.tolist()
     has_second = votes.n_classes > 1
 
@@ -356,26 +367,3 @@ def _answers(
         "why": why,
         "look": look.tolist(),
     }
-
-
-def _reasons(voted: VotedRows, belief: Belief) -> list[str]:
-    """Say of each row who named which label, and what rows like it are."""
-    votes = voted.votes
-    by_row: list[dict[str, list[str]]] = [{} for _ in range(votes.n_rows)]
-    for row, who, weights in zip(votes.rows, votes.annotators, votes.weights, strict=True):
-        named = [votes.class_names[k] for k in np.flatnonzero(weights >= weights.max() / 2)]
-        by_row[row].setdefault(" or ".join(named), []).append(votes.annotator_names[who])
-    reasons = []
-    for row, said in enumerate(by_row):
-        parts = [
-            label if voted.is_candidates else f"{label}: {', '.join(people)}"
-            for label, people in sorted(said.items(), key=lambda each: -len(each[1]))
-        ]
-        if not parts:
-            parts.append("no vote")
-        if belief.predicted is not None:
-            likely = int(belief.predicted[row].argmax())
-            share = float(belief.predicted[row, likely])
-            parts.append(f"rows like it: {votes.class_names[likely]} ({share:.2f})")
-        reasons.append("; ".join(parts))
-    return reasons

@@ -1,0 +1,75 @@
+"""Why a row got its label: who named which label, what rows like it are, and which these are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from groupnoise.io.feature_columns import is_id_name
+from groupnoise.io.tables import Table
+from groupnoise.votes.crowd import Belief
+from groupnoise.votes.files import LONG_NAMES, VotedRows
+
+N_NAMED = 3
+"""Similar rows that are named."""
+
+
+def reasons(voted: VotedRows, belief: Belief) -> list[str]:
+    """Return one sentence per row that says where its label comes from.
+
+    Parameters
+    ----------
+    voted : VotedRows
+        Rows and votes.
+    belief : Belief
+        What was made of them.
+
+    Returns
+    -------
+    reasons : list of str
+        Such as `cat: ann, bob; dog: eve; rows like it: cat (0.91), nearest r7 (cat), r3 (cat)`.
+    """
+    votes, names = voted.votes, voted.votes.class_names
+    by_row: list[dict[str, list[str]]] = [{} for _ in range(votes.n_rows)]
+    for row, who, weights in zip(votes.rows, votes.annotators, votes.weights, strict=True):
+        named = [names[k] for k in np.flatnonzero(weights >= weights.max() / 2)]
+        by_row[row].setdefault(" or ".join(named), []).append(votes.annotator_names[who])
+    similar = _neighbours(voted, belief)
+    sentences = []
+    for row, said in enumerate(by_row):
+        parts = [
+            label if voted.is_candidates else f"{label}: {', '.join(people)}"
+            for label, people in sorted(said.items(), key=lambda each: -len(each[1]))
+        ]
+        if not parts:
+            parts.append("no vote")
+        if belief.predicted is not None:
+            likely = int(belief.predicted[row].argmax())
+            share = float(belief.predicted[row, likely])
+            parts.append(f"rows like it: {names[likely]} ({share:.2f}){similar[row]}")
+        sentences.append("; ".join(parts))
+    return sentences
+
+
+def _neighbours(voted: VotedRows, belief: Belief) -> list[str]:
+    """Return the rows with votes that are nearest to each row, with their labels."""
+    if belief.neighbours is None:
+        return [""] * voted.votes.n_rows
+    called = row_names(voted.table)
+    labels = [voted.votes.class_names[k] for k in belief.probabilities.argmax(axis=1)]
+    return [
+        ", nearest " + ", ".join(f"{called[each]} ({labels[each]})" for each in nearest)
+        for nearest in belief.neighbours[:, :N_NAMED].tolist()
+    ]
+
+
+def row_names(table: Table) -> Sequence[str]:
+    """Return what rows are called: the cells of an id column, else where each stands."""
+    for name in table.frame.columns:
+        cells = table.frame[name]
+        is_name = is_id_name(name) or name.lower() in LONG_NAMES["row"]
+        if is_name and not cells.is_null().any() and cells.n_unique() == len(cells):
+            return [str(cell) for cell in cells.cast(pl.String)]
+    return [table.place(row).rsplit(", ", 1)[-1] for row in range(len(table))]

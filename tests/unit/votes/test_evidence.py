@@ -1,0 +1,182 @@
+"""What rows are compared by, which neighbours are named, and how far features may be trusted."""
+
+import re
+import socket
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from groupnoise.exceptions import MissingColumnError, MissingExtraError, ParameterError
+from groupnoise.votes import DawidSkene, Votes, resolve
+from groupnoise.votes.features import embedded
+from groupnoise.votes.neighbours import heed_neighbours, nearest_voted
+
+LABELS = ["x", "y", "z"]
+
+
+def mean_classifier(rows, named, weights):
+    """A classifier that is learned at once: the weighted mean of each class."""
+    share = weights / weights.sum(axis=1, keepdims=True)
+    means = (share.T @ rows) / np.maximum(share.sum(axis=0)[:, None], 1e-9)
+
+    class Means:
+        def predict_proba(self, held):
+            distances = ((held[:, None, :] - means[None]) ** 2).sum(axis=2)
+            likely = np.exp(-(distances - distances.min(axis=1, keepdims=True)))
+            return likely / likely.sum(axis=1, keepdims=True)
+
+    return Means()
+
+
+def rows_with_single_votes(spread, skills, n_rows=300, seed=0):
+    generator = np.random.default_rng(seed)
+    truth = generator.integers(3, size=n_rows)
+    centres = np.array([[3.0, 0], [0, 3.0], [-3.0, -3.0]])
+    points = centres[truth] + spread * generator.normal(size=(n_rows, 2))
+    who = generator.integers(len(skills), size=n_rows)
+    wrong = (truth + generator.integers(1, 3, size=n_rows)) % 3
+    said = np.where(generator.random(n_rows) < np.array(skills)[who], truth, wrong)
+    table = pd.DataFrame(
+        {"task": np.arange(n_rows), "annotator": [f"a{k}" for k in who],
+         "label": [LABELS[k] for k in said], "x": points[:, 0], "y": points[:, 1]}
+    )  # fmt: skip
+    return table, truth, said
+
+
+def right(found, truth):
+    return np.mean([LABELS.index(label) for label in found.columns["label"]] == truth)
+
+
+def test_features_find_out_who_guesses_where_each_row_has_one_vote():
+    table, truth, said = rows_with_single_votes(1.0, (0.9, 0.85, 1 / 3))
+    found = resolve(table, fit=mean_classifier)
+    accuracy = found.reliability.accuracy[np.argsort(found.votes.annotator_names)]
+    assert accuracy[2] < min(accuracy[:2]) - 0.2
+    assert right(found, truth) > np.mean(said == truth) + 0.1
+
+
+def test_useless_features_leave_single_votes_as_they_are():
+    table, truth, said = rows_with_single_votes(30.0, (0.65, 0.7, 0.7))
+    found = resolve(table, fit=mean_classifier)
+    assert right(found, truth) > np.mean(said == truth) - 0.03
+    assert np.mean(found.columns["probability"]) < 0.85
+
+
+def test_held_out_likelihoods_come_from_confusions_of_other_rows():
+    generator = np.random.default_rng(1)
+    truth = generator.integers(3, size=60)
+    entries = [
+        (row, f"a{who}", LABELS[k if generator.random() < 0.8 else (k + 1) % 3], None)
+        for row, k in enumerate(truth)
+        for who in range(3)
+    ]
+    votes = Votes.from_entries(entries, 60)
+    model = DawidSkene().fit(votes)
+    held = model.held_out_likelihoods(votes, 60, 0)  # each row is a fold of its own
+    before = model.confusion_.copy()
+    for row in (0, 17, 59):
+        others = votes.rows != row
+        counts = np.zeros((3, 3, 3))
+        for number in np.flatnonzero(others):
+            who, said = votes.annotators[number], votes.weights[number].argmax()
+            counts[who, :, said] += model.probabilities_[votes.rows[number]]
+        start = np.where(np.eye(3, dtype=bool), 0.7, 0.15)
+        shared = counts.sum(axis=0) + 4.0 * start
+        shared /= shared.sum(axis=1, keepdims=True)
+        confusion = counts + 4.0 * shared
+        confusion /= confusion.sum(axis=2, keepdims=True)
+        for number in np.flatnonzero(~others):
+            said = votes.weights[number].argmax()
+            np.testing.assert_allclose(held[number], confusion[votes.annotators[number], :, said])
+    np.testing.assert_array_equal(model.confusion_, before)
+
+
+def test_why_names_the_nearest_rows_by_their_ids():
+    generator = np.random.default_rng(0)
+    truth = np.repeat([0, 1], 20)
+    points = 8.0 * truth[:, None] + generator.normal(size=(40, 2))
+    frame = pd.DataFrame({
+        "doc_id": [f"d{n:02}" for n in range(40)], "f1": points[:, 0], "f2": points[:, 1],
+        "ann_1": [LABELS[k] for k in truth], "ann_2": [LABELS[k] for k in truth],
+    })  # fmt: skip
+    frame.loc[3, ["ann_1", "ann_2"]] = None
+    found = resolve(frame, annotators="ann_*", features="f1,f2", fit=mean_classifier)
+    named = [re.findall(r"(d\d\d) \((.)\)", why) for why in found.columns["why"]]
+    for row, neighbours in enumerate(named):
+        assert len(neighbours) == 3
+        assert f"d{row:02}" not in dict(neighbours)
+        assert "d03" not in dict(neighbours)  # nobody said what it is
+    assert found.columns["why"][3].startswith("no vote; rows like it: x")
+    without_id = resolve(frame.drop(columns="doc_id"), annotators="ann_*", fit=mean_classifier)
+    assert re.search(r"nearest row \d+ \(x\), row \d+", without_id.columns["why"][0])
+
+
+def test_the_nearest_rows_are_those_of_a_plain_search():
+    generator = np.random.default_rng(2)
+    rows = generator.normal(size=(30, 4))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows[7] = rows[8] = rows[9]  # twins: a row is still no neighbour of itself
+    has_votes = generator.random(30) < 0.8
+    found = nearest_voted(rows, has_votes, 3)
+    for row in range(30):
+        others = [each for each in np.flatnonzero(has_votes) if each != row]
+        closest = sorted(others, key=lambda each: -rows[row] @ rows[each])[:3]
+        np.testing.assert_allclose(
+            [rows[row] @ rows[each] for each in found[row]],
+            [rows[row] @ rows[each] for each in closest],
+        )
+        assert row not in found[row]
+
+
+def test_neighbours_are_heeded_only_where_votes_bear_them_out():
+    generator = np.random.default_rng(3)
+    truth = np.repeat([0, 1], 50)
+    unsure = np.full((100, 2), 0.5)
+    likelihood = np.log(np.where(np.eye(2, dtype=bool)[truth], 0.9, 0.1))
+    alike = (np.arange(100)[:, None] // 50) * 50 + generator.integers(50, size=(100, 5))
+    voted = np.ones(100, dtype=bool)
+    heeded = heed_neighbours(unsure, likelihood, alike, voted)
+    assert (heeded.argmax(axis=1) == truth).all()
+    unlike = generator.integers(100, size=(100, 5))
+    np.testing.assert_allclose(heed_neighbours(unsure, likelihood, unlike, voted), unsure, atol=0.2)
+
+
+def small_model(folder):
+    """Write a sentence-transformers model with drawn weights, which knows eight words."""
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("sentence_transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "goal", "team", "bank", "price"]
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(words))
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.BertConfig(vocab_size=len(words), intermediate_size=16, **size)
+    transformers.BertModel(config).save_pretrained(folder)
+    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    return folder  # its words are averaged where nothing else is said
+
+
+@pytest.mark.filterwarnings("ignore")  # of the libraries, about themselves
+def test_a_model_on_the_disk_reads_text_and_nothing_is_downloaded(tmp_path, monkeypatch):
+    path = small_model(tmp_path / "model")
+
+    def no_network(*_):
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", no_network)
+    vectors = embedded(["goal team", "bank price", "goal team"], str(path))
+    assert vectors.shape == (3, 16)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(vectors[0], vectors[2], rtol=1e-5)
+    with pytest.raises(ParameterError, match="run `hf download nobody/none` first"):
+        embedded(["goal"], "nobody/none")
+
+
+def test_embed_says_what_is_missing(monkeypatch):
+    frame = pd.DataFrame({"ann_1": ["x", "y"], "ann_2": ["x", "x"], "n": [1, 2]})
+    with pytest.raises(MissingColumnError, match="no column that looks like text to embed"):
+        resolve(frame, embed="model")
+    monkeypatch.setitem(__import__("sys").modules, "sentence_transformers", None)
+    frame["text"] = ["one two three four", "five six seven eight"]
+    with pytest.raises(MissingExtraError, match=r"groupnoise\[text\]"):
+        resolve(frame, embed="model")
