@@ -97,11 +97,12 @@ def test_several_label_columns_and_a_table_inside_the_folder(command, tmp_path):
 
 
 def test_many_features_are_mapped_from_disk_and_are_the_same(monkeypatch, tmp_path):
-    from groupnoise.bags import bag_folder, read_bags
+    from groupnoise.bags import read_bags
+    from groupnoise.core import streamed_groups
 
     write_folder(tmp_path, "npy")
     plain = read_bags(tmp_path / "bags", labels=tmp_path / "labels.csv")
-    monkeypatch.setattr(bag_folder, "MAX_BYTES_IN_MEMORY", 0)
+    monkeypatch.setattr(streamed_groups, "MAX_BYTES_IN_MEMORY", 0)
     mapped = read_bags(tmp_path / "bags", labels=tmp_path / "labels.csv")
     assert isinstance(mapped.bags.objects, np.memmap)
     np.testing.assert_array_equal(mapped.bags.objects, plain.bags.objects)

@@ -15,12 +15,13 @@ from torch import Tensor
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import holds_bags, read_bag_labels, read_bags
 from groupnoise.core.arrays import FloatArray
-from groupnoise.core.batching import GroupBatch, batch_rows, collate
+from groupnoise.core.batching import GroupBatch, batch_rows, collate, parts_of_batch
 from groupnoise.core.feature_names import check_same_columns, rows_to_predict, tables_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
 from groupnoise.core.pair_matching import Matching
 from groupnoise.core.scaling import Scaler
+from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import DataError
 from groupnoise.training.estimator import (
@@ -31,6 +32,8 @@ from groupnoise.training.estimator import (
 )
 
 EVALUATION_BATCH = 256
+MAX_OBJECTS = 1 << 16
+"""Instances that are held at a time, padding included: one large bag does not swell the others."""
 
 
 class BagAnswers(ClassifierMixin, MatchingEstimator):
@@ -141,7 +144,7 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
         """Return bags to answer about, of the columns seen in `fit`."""
         check_is_fitted(self, "model_")
         instances = read_bags(bags, groups)
-        check_same_columns(self, tables_of_bags(bags, instances.objects))
+        check_same_columns(self, tables_of_bags(bags, instances[0]))
         return instances
 
     def bag_scores(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
@@ -163,7 +166,7 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
             return self._log_bag_proba(bags, groups)
         objective = self._objective()
         parts = []
-        for batch in self._batches(bags, groups):
+        for batch in self._batches(self._read_bags(bags, groups)):
             matching = self._match(batch, 0)
             log_weight = objective.log_weight(matching.features, batch.mask)
             scores = matching.features[..., : len(self.classes_)]
@@ -200,7 +203,14 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
     def _log_bag_proba(self, bags: Any, groups: ArrayLike | None) -> FloatArray:
         assert self.ensemble_ is not None
         instances = self._read_bags(bags, groups)
-        return self.ensemble_.bag_log_proba(instances.objects, np.asarray(instances.sizes))
+        if not isinstance(instances, StreamedGroups):
+            return self.ensemble_.bag_log_proba(instances.objects, np.asarray(instances.sizes))
+        sizes = instances.sizes
+        parts = [
+            self.ensemble_.bag_log_proba(instances.gathered(rows), sizes[rows])
+            for rows in parts_of_batch(np.arange(len(instances)), sizes, MAX_OBJECTS)
+        ]
+        return np.concatenate(parts)
 
     def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
         """Return the best label of each bag.
@@ -238,9 +248,8 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
             One row per bag and per instance.
         """
         objective = self._objective()
-        batches = list(self._batches(bags, groups))
-        n_bags = sum(len(batch) for batch in batches)
-        labels, _ = read_bag_labels(y, n_bags, self.classes_, groups=groups)
+        instances = self._read_bags(bags, groups)
+        labels, _ = read_bag_labels(y, len(instances), self.classes_, groups=groups)
         several = np.flatnonzero(labels.sum(axis=1) != 1)
         if len(several):
             raise DataError(
@@ -249,20 +258,23 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
             )
         column = torch.from_numpy(labels.argmax(axis=1))
         outputs = []
-        for batch in batches:
+        for batch in self._batches(instances):
             matching = self._match(batch, column[batch.rows])
             outputs.append((objective(matching), batch.mask))
         return object_scores(outputs)
 
-    def _batches(self, bags: Any, groups: ArrayLike | None) -> Iterator[GroupBatch]:
-        instances = self._read_bags(bags, groups)
-        scaled = Groups(
-            self._prepared(instances.objects),
-            instances.offsets,
-            np.zeros(len(instances), dtype=np.int64),
-        )
-        for rows in batch_rows(scaled.sizes, EVALUATION_BATCH, None):
-            yield collate(scaled, rows)
+    def _batches(self, instances: Groups) -> Iterator[GroupBatch]:
+        if not isinstance(instances, StreamedGroups):
+            scaled = Groups(self._prepared(instances.objects), instances.offsets)
+        elif self.ensemble_ is None:
+            scaled = instances.scaled_by(self.scaler_)
+        else:
+            scaled = instances.subset(slice(None))
+        scaled.targets = np.zeros(len(instances), dtype=np.int64)
+        sizes = scaled.sizes
+        for rows in batch_rows(sizes, EVALUATION_BATCH, None):
+            for part in parts_of_batch(rows, sizes[rows], MAX_OBJECTS):
+                yield collate(scaled, part)
 
     def _match(self, batch: GroupBatch, column: Tensor | int) -> Matching:
         """Return the matching of a batch with one target column per group."""

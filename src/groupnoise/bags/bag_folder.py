@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 
 from groupnoise.bags.bag_files import ARRAYS, HDF5, SUFFIXES, BagContent, BagFile
 from groupnoise.bags.label_table import BagLabels, read_label_table
-from groupnoise.core.arrays import BoolArray, FloatArray
+from groupnoise.core import streamed_groups
+from groupnoise.core.arrays import BoolArray, FloatArray, release_pages
 from groupnoise.core.checks import require
-from groupnoise.core.groups import Groups
+from groupnoise.core.streamed_groups import groups_of_rows
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.sources import Report
 
-MAX_BYTES_IN_MEMORY = 1 << 30
-"""Features beyond this lie in a temporary file that is mapped, so that they need not fit."""
 LABEL_FILES = ("labels.csv", "labels.tsv", "labels.parquet")
 """Tables of labels that are found in the folder itself."""
 FEATURE_FOLDERS = ("h5_files", "features", "pt_files")
@@ -121,7 +120,7 @@ def read_bag_folder(
         columns["labels"] = str(given)
     return BagDataset(
         name=name or path.stem,
-        bags=Groups(content.features, content.offsets),
+        bags=groups_of_rows(content.features, content.offsets),
         labels=empty if found is None else found.labels,
         class_names=[] if found is None else found.class_names,
         feature_names=content.feature_names,
@@ -261,23 +260,25 @@ def _read_all(
     feature_names: Sequence[str] | None,
 ) -> _AllBags:
     """Read every bag into one array; widths are compared before anything large is read."""
-    sizes, places, dtypes = [], [], {np.dtype(np.float32)}
+    sizes, places, dtypes = [], [], set()
     kept: dict[int, Any] = {}
+    n_kept = 0
     names, first = feature_names, None
     for number, bag in enumerate(bags):
         with bag.open(features, names) as content:
             sizes.append(content.features.shape[0])
             dtypes.add(np.dtype(content.features.dtype))
             places.append(content.coordinates)
-            if not bag.is_mapped:
-                kept[number] = content.features
+            if not bag.is_mapped and n_kept < streamed_groups.MAX_BYTES_IN_MEMORY:
+                kept[number] = content.features  # what is read whole need not be read twice
+                n_kept += content.features.nbytes
             if first is None:
                 first = content
                 width, names = content.features.shape[1], content.feature_names or feature_names
         _check_like_first(bag, content, bags[0], width, first)
     assert first is not None
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    matrix = _room_for((int(offsets[-1]), width), np.result_type(*dtypes))
+    matrix = _room_for((int(offsets[-1]), width), dtypes)
     for number, bag in enumerate(bags):
         rows = matrix[offsets[number] : offsets[number + 1]]
         if number in kept:
@@ -286,6 +287,7 @@ def _read_all(
             with bag.open(features, names) as content:
                 rows[...] = content.features[...]
         _check_finite(bag, rows)
+        release_pages(matrix)
     coordinates = None
     if first.coordinates is not None:
         coordinates = np.concatenate([p for p in places if p is not None]).astype(np.float64)
@@ -337,11 +339,16 @@ def _check_finite(bag: BagFile, rows: FloatArray) -> None:
         )
 
 
-def _room_for(shape: tuple[int, int], dtype: np.dtype[Any]) -> FloatArray:
-    """Return an array to fill: in memory, or mapped from a temporary file that nobody sees."""
+def _room_for(shape: tuple[int, int], dtypes: set[np.dtype[Any]]) -> FloatArray:
+    """Return an array to fill: in memory, or mapped from a temporary file that nobody sees.
+
+    In memory half precision becomes single; on disk it stays, for it is read piece by piece.
+    """
+    single = np.result_type(*dtypes, np.float32)
+    if shape[0] * shape[1] * single.itemsize <= streamed_groups.MAX_BYTES_IN_MEMORY:
+        return np.empty(shape, dtype=single)
+    dtype = np.dtype(np.float16) if dtypes == {np.dtype(np.float16)} else single
     n_bytes = shape[0] * shape[1] * dtype.itemsize
-    if n_bytes <= MAX_BYTES_IN_MEMORY:
-        return np.empty(shape, dtype=dtype)
     place = tempfile.gettempdir()
     # Writing to a mapped file on a full disk would end the process without a word.
     if shutil.disk_usage(place).free < n_bytes:

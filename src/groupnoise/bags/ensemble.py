@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -76,9 +76,9 @@ class FittedMember:
         return found.double() * self.bag_scale + self.bag_shift
 
 
-def _blocks(rows: NDArray[Any], scaler: Scaler) -> list[NDArray[np.float32]]:
-    starts = range(0, max(1, len(rows)), BLOCK_ROWS)
-    return [scaler(rows[start : start + BLOCK_ROWS]) for start in starts]
+def _blocks(rows: NDArray[Any], scaler: Scaler) -> Iterator[NDArray[np.float32]]:
+    for start in range(0, max(1, len(rows)), BLOCK_ROWS):
+        yield scaler(rows[start : start + BLOCK_ROWS])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
-from groupnoise.bags.automatic import decide
 from groupnoise.bags.calibration import BagCalibration
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import (
@@ -22,6 +21,7 @@ from groupnoise.bags.forms import (
 )
 from groupnoise.bags.loop import OF_MEMBERS, PLAIN, BagLoop
 from groupnoise.bags.members import LIKELIHOODS
+from groupnoise.bags.streaming import decide_anywhere
 from groupnoise.core.arrays import BoolArray, ProgressCallback, RandomState
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
 from groupnoise.core.feature_names import remember_columns, tables_of_bags
@@ -288,7 +288,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
                 f"{len(instances)} bags came with patients of shape {origins.shape}; give one per "
                 "bag."
             )
-        remember_columns(self, tables_of_bags(bags, instances.objects))
+        remember_columns(self, tables_of_bags(bags, instances[0]))
         self.calibration_temperature_ = 1.0
         self.ensemble_ = None
         is_shared = workers is not None and workers.count > 1
@@ -336,7 +336,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         }
         if "hidden" in explicit and np.ndim(explicit["hidden"]) > 0:
             explicit["hidden"] = int(explicit["hidden"][0])
-        outcome = decide(
+        outcome = decide_anywhere(
             bags,
             labels,
             self.classes_,

@@ -11,6 +11,7 @@ from groupnoise.core.arrays import BoolArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import read_label_sets
+from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.exceptions import DataError, ParameterError
 
 
@@ -44,6 +45,8 @@ def read_bags(bags: Any, groups: Any = None) -> Groups:
             )
         rows = check_features("bags", bags)
         return Groups.from_rows(rows, groups)[0]
+    if isinstance(bags, StreamedGroups):
+        return bags  # looked at when they were written
     if isinstance(bags, Groups):
         check_features("bags", bags.objects)
         return Groups(bags.objects, bags.offsets)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from groupnoise.bags.answers import BagAnswers
+from groupnoise.bags.answers import MAX_OBJECTS, BagAnswers
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.candidates import FullCandidates
 from groupnoise.core.encoders import EmbeddingEncoder
@@ -15,7 +15,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.prior_weights import ClassWeight, group_weights
-from groupnoise.core.scaling import Scaler
+from groupnoise.core.streamed_groups import scaled_groups
 from groupnoise.decisions.budget import is_auto
 from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Decisions
@@ -66,6 +66,7 @@ class BagLoop(BagAnswers):
 
     class_weight: ClassWeight
     background_label: Any
+    _max_objects = MAX_OBJECTS
 
     def _fit_loop(
         self,
@@ -78,9 +79,8 @@ class BagLoop(BagAnswers):
     ) -> None:
         """Train the members of the loop one after the other."""
         self._settle_plainly()
-        self.scaler_ = Scaler(self._in_use("scaling")).fit(instances.objects)
         bag, label = np.nonzero(labels)  # one group per (bag, label)
-        scaled = Groups(self.scaler_(instances.objects), instances.offsets)
+        self.scaler_, scaled = scaled_groups(self._in_use("scaling"), instances)
         training = scaled.subset(bag)
         training.targets = label.astype(np.int64)
         allowed, of_group = labels[bag], np.eye(len(self.classes_), dtype=bool)[label]

@@ -26,6 +26,7 @@ from groupnoise.core.quantifier import (
     log_set_likelihood,
     presence,
 )
+from groupnoise.core.streamed_groups import StreamedGroups
 
 LIKELIHOODS = (*QUANTIFIERS, "inherited", "label_set", "matching")
 TEMPERATURES = (1.0, 0.7)
@@ -200,8 +201,8 @@ class MemberBatch:
 
     Parameters
     ----------
-    rows : Tensor of shape (n_rows, n_features)
-        Scaled instances.
+    rows : Tensor of shape (n_rows, n_features) or StreamedGroups
+        Scaled instances, in memory or read from disk bag by bag.
     problem : BagProblem
         Their bags.
     bag_weights : Tensor of shape (n_bags, n_models)
@@ -216,7 +217,7 @@ class MemberBatch:
 
     def __init__(
         self,
-        rows: Tensor,
+        rows: Tensor | StreamedGroups,
         problem: BagProblem,
         bag_weights: Tensor,
         weight_decay: Sequence[float],
@@ -227,7 +228,8 @@ class MemberBatch:
         self.bag_weights, self.generator = bag_weights, generator
         self.weight_decay = torch.tensor(weight_decay)
         self.labels = torch.from_numpy(problem.labels).unsqueeze(1)
-        n_models, width = bag_weights.shape[1], rows.shape[1]
+        self.width = rows.shape[1] if isinstance(rows, Tensor) else rows.width
+        n_models, width = bag_weights.shape[1], self.width
         n_out = 1 if problem.is_binary(settings) else problem.n_named + problem.n_free(settings)
         # One draw for all models: folds shall differ in their bags alone.
         if settings.encoder == "identity":
@@ -293,21 +295,27 @@ class MemberBatch:
 
     def _part(self) -> tuple[Tensor, BagProblem, Tensor, Tensor]:
         """Return the rows, bags, labels and weights of a step."""
-        if len(self.rows) <= MAX_STEP_ROWS:
+        if isinstance(self.rows, Tensor) and len(self.rows) <= MAX_STEP_ROWS:
             return self.rows, self.problem, self.labels, self.bag_weights
         sizes = self.problem.segments.sizes
         order = torch.randperm(len(sizes), generator=self.generator)
         n_bags = int((sizes[order].cumsum(0) <= MAX_STEP_ROWS).sum().clamp(min=1))
         bags = order[:n_bags].sort().values
-        starts = sizes.cumsum(0) - sizes
-        within = torch.arange(int(sizes[bags].sum()))
-        part = Segments(sizes[bags])
-        offset = part.sizes.cumsum(0) - part.sizes
-        rows = self.rows[within - offset[part.group] + starts[bags][part.group]]
+        rows = self._rows_of(bags)
         weights = self.bag_weights[bags]
         weights = weights / weights.sum(0).clamp(min=torch.finfo(weights.dtype).tiny)
         problem = self.problem.subset(bags.numpy())
         return rows, problem, self.labels[bags], weights
+
+    def _rows_of(self, bags: Tensor) -> Tensor:
+        """Return the instances of some bags, one bag after the other."""
+        if isinstance(self.rows, StreamedGroups):
+            return torch.from_numpy(self.rows.gathered(bags.numpy()))
+        sizes = self.problem.segments.sizes
+        part = Segments(sizes[bags])
+        offset = part.sizes.cumsum(0) - part.sizes
+        starts = (sizes.cumsum(0) - sizes)[bags]
+        return self.rows[torch.arange(len(part.group)) + (starts - offset)[part.group]]
 
     def model(self, number: int) -> MatchingModel:
         """Return one of the models as others read it, background or negative last."""
@@ -316,7 +324,7 @@ class MemberBatch:
             # The logit is that of the named target; the free one stays at zero.
             arrays[-2] = torch.cat([arrays[-2], torch.zeros_like(arrays[-2])], dim=1)
             arrays[-1] = torch.cat([arrays[-1], torch.zeros_like(arrays[-1])])
-        model = build_member(self.rows.shape[1], len(arrays[-1]), self.settings)
+        model = build_member(self.width, len(arrays[-1]), self.settings)
         if self.settings.encoder == "identity":
             state = {"target_encoder.weight": arrays[0].t().contiguous()}
         else:

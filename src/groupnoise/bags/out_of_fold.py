@@ -17,6 +17,7 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.quantifier import Segments
 from groupnoise.core.scaling import Scaler
+from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
 from groupnoise.decisions.portfolio import Option
 
 N_FOLDS = 5
@@ -187,19 +188,43 @@ class BagSearch:
     def fit_member(self, parameters: Mapping[str, Any], weight: float) -> FittedMember:
         """Return a member trained on all bags."""
         settings = MemberSettings(**parameters)
-        scaler = Scaler(settings.scaling).fit(self.all_bags.objects)
-        rows = torch.from_numpy(scaler(self.all_bags.objects))
-        problem = problem_of(self.all_bags, self.all_labels, self.has_negative)
-        weights = torch.full((len(self.all_bags), 1), 1.0 / len(self.all_bags))
-        batch = MemberBatch(
-            rows,
-            problem,
-            weights,
-            [settings.weight_decay],
-            settings,
-            torch.Generator().manual_seed(self.seed),
+        return fit_member(
+            settings, weight, self.all_bags, self.all_labels, self.has_negative, self.seed
         )
-        return FittedMember(settings, weight, scaler, batch.train().model(0))
+
+
+def fit_member(
+    settings: MemberSettings,
+    weight: float,
+    bags: Groups,
+    labels: BoolArray,
+    has_negative: bool,
+    seed: int,
+) -> FittedMember:
+    """Return a member trained on bags in memory, or on streamed ones from disk.
+
+    Parameters
+    ----------
+    settings : MemberSettings
+        What it is.
+    weight : float
+        How much it counts.
+    bags : Groups
+        Training bags.
+    labels : bool ndarray of shape (n_bags, n_named)
+        The labels that bags are asked for.
+    has_negative : bool
+        Whether another class is negative.
+    seed : int
+        Decides the initial weights and the bags of each step.
+    """
+    scaler, scaled = scaled_groups(settings.scaling, bags)
+    rows = scaled if isinstance(scaled, StreamedGroups) else torch.from_numpy(scaled.objects)
+    weights = torch.full((len(bags), 1), 1.0 / len(bags))
+    generator = torch.Generator().manual_seed(seed)
+    problem = problem_of(bags, labels, has_negative)
+    batch = MemberBatch(rows, problem, weights, [settings.weight_decay], settings, generator)
+    return FittedMember(settings, weight, scaler, batch.train().model(0))
 
 
 def problem_of(bags: Groups, labels: BoolArray, has_negative: bool) -> BagProblem:

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from groupnoise.audit.issues import GroupIssues
 
 
+MAX_FINGERPRINT_ROWS = 1024
+"""About how many instances tell a large bag from others; the checksum of all would take long."""
+MAX_FINGERPRINT_VALUES = 1 << 28
+"""About how many features of all bags tell a set from others."""
+
+
 class BagSetting(Setting[BagDataset]):
     """Bags of instances under bag labels."""
 
@@ -143,13 +149,17 @@ class BagSetting(Setting[BagDataset]):
 
     def content(self, dataset: BagDataset) -> Iterable[Any]:
         """Yield instances, bags and labels."""
-        yield from (dataset.bags.objects, dataset.bags.offsets, dataset.labels)
+        rows = dataset.bags.objects
+        yield rows[:: max(1, rows.size // MAX_FINGERPRINT_VALUES)]
+        yield from (dataset.bags.offsets, dataset.labels)
         yield dataset.class_names
 
     def group_content(self, dataset: BagDataset, row: int) -> bytes:
         """Return the instances and the labels of a bag."""
         names = [dataset.class_names[label] for label in np.flatnonzero(dataset.labels[row])]
-        return "\0".join(names).encode() + np.asarray(dataset.bags[row], np.float64).tobytes()
+        instances = dataset.bags[row]
+        some = instances[:: max(1, len(instances) // MAX_FINGERPRINT_ROWS)]
+        return "\0".join(names).encode() + np.asarray(some, np.float64).tobytes()
 
     def class_names(self, dataset: BagDataset) -> list[str]:
         """Return the names of the bag labels."""

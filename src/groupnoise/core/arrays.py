@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,9 @@ BLOCK_BYTES = 1 << 24
 def blocks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
     """Yield (first row, rows) of blocks of about 16 MB, as views of the array.
 
+    Pages of a memory-mapped array are given back after each block, so that a walk over a file
+    larger than memory does not fill it.
+
     Examples
     --------
     >>> [(first, len(rows)) for first, rows in blocks(np.zeros((3_000_000, 1)))]
@@ -35,6 +39,15 @@ def blocks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
     step = max(1, BLOCK_BYTES // max(1, row_bytes))
     for first in range(0, len(array), step):
         yield first, array[first : first + step]
+        release_pages(array)
+
+
+def release_pages(array: NDArray[Any]) -> None:
+    """Let the pages of a memory-mapped array go; they are read again where they are needed."""
+    mapped: Any = getattr(array, "_mmap", None)
+    # What was written to a private mapping would be lost.
+    if hasattr(mapped, "madvise") and getattr(array, "mode", "c") != "c":
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def count_ids(ids: NDArray[Any], n_ids: int) -> NDArray[np.float64]:

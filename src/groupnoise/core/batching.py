@@ -108,12 +108,10 @@ def collate(
         raise DataError(
             f"targets must be integer ids or feature rows; got dtype {groups.targets.dtype}."
         )
-    starts, sizes = groups.offsets[rows], groups.offsets[rows + 1] - groups.offsets[rows]
-    position = np.arange(sizes.max())
-    index = starts[:, None] + np.minimum(position, sizes[:, None] - 1)  # (groups, size)
+    sizes = groups.offsets[rows + 1] - groups.offsets[rows]
     return GroupBatch(
-        objects=torch.from_numpy(np.ascontiguousarray(groups.objects[index])),
-        mask=torch.from_numpy(position < sizes[:, None]),
+        objects=torch.from_numpy(groups.padded(rows)),
+        mask=torch.from_numpy(np.arange(sizes.max()) < sizes[:, None]),
         targets=torch.from_numpy(np.ascontiguousarray(groups.targets[rows])),
         rows=torch.from_numpy(np.asarray(rows, dtype=np.int64)),
         shared_targets=(
@@ -161,6 +159,38 @@ def batch_rows(
         return
     order = generator.permutation(n_groups)
     yield from _cut(order, sizes[order], batch_size, generator)
+
+
+def parts_of_batch(rows: IntArray, sizes: IntArray, max_objects: int) -> Iterator[IntArray]:
+    """Cut a batch into parts that hold no more than so many objects, padding included.
+
+    Parameters
+    ----------
+    rows : int64 ndarray of shape (groups,)
+        The rows of the batch.
+    sizes : int64 ndarray of shape (groups,)
+        How many objects each of these groups has.
+    max_objects : int
+        Groups of a part times the size of its largest; a larger group is a part of its own.
+
+    Yields
+    ------
+    int64 ndarray
+        Rows of one part, in their order.
+
+    Examples
+    --------
+    >>> parts = parts_of_batch(np.arange(4), np.array([3, 3, 3, 50]), max_objects=9)
+    >>> [part.tolist() for part in parts]
+    [[0, 1, 2], [3]]
+    """
+    first, largest = 0, 0
+    for position, size in enumerate(sizes.tolist()):
+        largest = max(largest, size)
+        if position > first and (position + 1 - first) * largest > max_objects:
+            yield rows[first:position]
+            first, largest = position, size
+    yield rows[first:]
 
 
 def pooled_batch_rows(

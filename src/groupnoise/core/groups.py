@@ -35,12 +35,12 @@ class Groups:
     (2, 3, [3, 1])
     """
 
-    __slots__ = ("objects", "offsets", "targets")
+    __slots__ = ("_objects", "offsets", "targets")
 
     def __init__(
         self, objects: NDArray[Any], offsets: ArrayLike, targets: NDArray[Any] | None = None
     ) -> None:
-        self.objects = _as_rows("objects", objects)
+        self._objects = _as_rows("objects", objects)
         if self.objects.dtype.kind not in "fiub":
             raise DataError(
                 f"objects must be numeric features or integer ids; got dtype {self.objects.dtype}."
@@ -249,9 +249,14 @@ class Groups:
         )
 
     @property
+    def objects(self) -> NDArray[Any]:
+        """Feature rows or ids of all groups, one after the other, shape (n_objects, ...)."""
+        return self._objects
+
+    @property
     def n_objects(self) -> int:
         """How many objects all groups hold together."""
-        return len(self.objects)
+        return int(self.offsets[-1])
 
     @property
     def sizes(self) -> IntArray:
@@ -262,6 +267,49 @@ class Groups:
     def group_of_object(self) -> IntArray:
         """The row of the group each object belongs to, shape (n_objects,)."""
         return np.repeat(np.arange(len(self)), self.sizes)
+
+    def gathered(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Return a copy of the objects of the groups at `rows`, one group after the other.
+
+        Parameters
+        ----------
+        rows : int ndarray of shape (groups,)
+            Which groups.
+
+        Returns
+        -------
+        ndarray of shape (objects of these groups, ...)
+            Shares no memory with the collection.
+        """
+        starts = self.offsets[rows]
+        return self.objects[ragged_rows(starts, self.offsets[rows + 1] - starts)]
+
+    def padded(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Return the objects of the groups at `rows`, each group up to the size of the largest.
+
+        Parameters
+        ----------
+        rows : int ndarray of shape (groups,)
+            Which groups.
+
+        Returns
+        -------
+        ndarray of shape (groups, size, ...)
+            The last object of a shorter group is repeated.
+        """
+        starts, sizes = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
+        index = starts[:, None] + np.minimum(np.arange(sizes.max()), sizes[:, None] - 1)
+        return np.ascontiguousarray(self.objects[index])
+
+    def arrays(self) -> tuple[NDArray[Any] | None, ...]:
+        """Return the arrays that make up the collection, for a checksum.
+
+        Returns
+        -------
+        tuple of ndarray or None
+            Objects, offsets and targets.
+        """
+        return self.objects, self.offsets, self.targets
 
     def subset(self, rows: ArrayLike | slice) -> Groups:
         """Return the groups at `rows` (indices, a boolean mask or a slice), in that order.
@@ -283,23 +331,25 @@ class Groups:
         DataError
             If nothing is left.
         """
-        if isinstance(rows, slice):
-            chosen = range(*rows.indices(len(self)))
-            if chosen and chosen.step == 1:
-                return self._between(chosen.start, chosen.stop)
-            picked = np.array(chosen, dtype=np.int64)
-        else:
-            # An empty list would become an array of floats, which cannot index.
-            as_array = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
-            picked = np.arange(len(self))[as_array]
-        if len(picked) == 0:
-            raise DataError("a subset of 0 groups was asked for; at least one is needed.")
+        picked = self._picked(rows)
         if (np.diff(picked) == 1).all():
             return self._between(picked[0], picked[-1] + 1)
         starts, sizes = self.offsets[picked], self.sizes[picked]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         targets = None if self.targets is None else self.targets[picked]
         return Groups(self.objects[ragged_rows(starts, sizes)], offsets, targets)
+
+    def _picked(self, rows: ArrayLike | slice) -> IntArray:
+        """Return the numbers of the groups that a subset names, at least one."""
+        if isinstance(rows, slice):
+            picked = np.arange(len(self))[rows]
+        else:
+            # An empty list would become an array of floats, which cannot index.
+            as_array = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
+            picked = np.arange(len(self))[as_array]
+        if len(picked) == 0:
+            raise DataError("a subset of 0 groups was asked for; at least one is needed.")
+        return picked
 
     def _between(self, first: int, last: int) -> Groups:
         begin, end = self.offsets[first], self.offsets[last]

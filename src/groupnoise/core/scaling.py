@@ -17,6 +17,9 @@ SCALINGS = ("standard", "l2", "power", "rms", "none")
 SEARCH_ROWS = 10_000
 """Rows that exponents are searched on, so that long data do not make the search long."""
 
+MAX_OFFSET = 1e3
+"""Standard deviations from zero up to which single precision keeps the digits of a feature."""
+
 Floats = NDArray[np.float64]
 
 
@@ -59,6 +62,21 @@ class Scaler:
             size = math.sqrt(np.mean(np.square(rows, dtype=np.float64)))
             self.spread = np.full(n_features, size if size > 0 else 1.0)
         return self
+
+    def scale_into(self, rows: NDArray[Any], place: NDArray[np.float32]) -> None:
+        """Write the rows, scaled, to a place in memory.
+
+        What single precision can hold as it is is computed in it, which is twice as fast.
+        """
+        is_narrow = rows.dtype.kind == "f" and rows.dtype.itemsize <= 4
+        if self.kind not in ("standard", "rms") or not is_narrow:
+            place[...] = self(rows)
+            return
+        if (np.abs(self.centre) > MAX_OFFSET * self.spread).any():
+            place[...] = self(rows)
+            return
+        np.subtract(rows, self.centre.astype(np.float32), out=place)
+        np.multiply(place, (1.0 / self.spread).astype(np.float32), out=place)
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """Return the rows scaled, as float32; without scaling nothing need be copied.

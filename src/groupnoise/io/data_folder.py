@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.groups import Groups
+from groupnoise.core.streamed_groups import groups_of_rows
 from groupnoise.exceptions import DataError, MissingDataError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset, Windows
 from groupnoise.io.files import why_not_written, write_json
@@ -239,7 +240,7 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     if kind == "bags":
         return BagDataset(
             name=manifest["name"],
-            bags=Groups(arrays["features"], arrays["offsets"]),
+            bags=groups_of_rows(arrays["features"], arrays["offsets"]),
             labels=arrays["labels"],
             class_names=manifest["class_names"],
             instance_labels=arrays.get("instance_labels"),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from groupnoise.core.arrays import blocks
 from groupnoise.exceptions import DataError
 
 ArrayEntry = dict[str, Any]
@@ -105,7 +106,8 @@ class ArrayWriter:
 def write_array(path: Path, values: NDArray[Any]) -> ArrayEntry:
     """Write a whole array and return its entry for the manifest."""
     with ArrayWriter(path, values.dtype, values.shape[1:]) as writer:
-        writer.append(values)
+        for _, part in blocks(values):
+            writer.append(part)
         return writer.finish()
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.arrays import BoolArray, IntArray, release_pages
 from groupnoise.core.checks import check_choice
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
@@ -469,6 +469,7 @@ def _add(digest: Any, part: Any) -> None:
         rows = max(1, _BLOCK_BYTES // max(1, 8 * int(np.prod(part.shape[1:]))))
         for begin in range(0, len(part), rows):
             digest.update(np.ascontiguousarray(part[begin : begin + rows], dtype=plain))
+            release_pages(part)
         return
     for word in part:
         digest.update(f"{word}\0".encode())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -76,6 +76,8 @@ class MatchingEstimator(BaseEstimator):
     model_: MatchingModel
     trade_off_: TradeOff
     decisions_: Decisions
+    _max_objects: ClassVar[int | None] = None
+    """Objects of a batch that are held at a time."""
 
     @property
     def weighting_strength_(self) -> float:
@@ -128,6 +130,7 @@ class MatchingEstimator(BaseEstimator):
             patience=self.patience,
             keep=getattr(self, "keep", "best"),
             shuffle_pool=getattr(self, "shuffle_pool", None),
+            max_objects=self._max_objects,
         )
 
     def _feature_encoder(self, n_features: int, dim: int, generator: torch.Generator) -> nn.Module:

@@ -38,6 +38,9 @@ class TrainingPlan:
         For groups on disk that do not fit in memory: how many are mixed at a time, see
         :func:`groupnoise.core.batching.pooled_batch_rows`; a million is a good number. None
         mixes all, which takes 32 bytes of memory for each.
+    max_objects : int, optional
+        Objects that are held at a time, padding included: a step on more is made in parts whose
+        gradients are added. None takes every batch whole.
     """
 
     max_epochs: int = 50
@@ -48,6 +51,7 @@ class TrainingPlan:
     patience: int | None = None
     keep: str = "best"
     shuffle_pool: int | None = None
+    max_objects: int | None = None
 
     def __post_init__(self) -> None:
         check_count("max_epochs", self.max_epochs)
@@ -60,6 +64,8 @@ class TrainingPlan:
             check_count("patience", self.patience)
         if self.shuffle_pool is not None:
             check_count("shuffle_pool", self.shuffle_pool)
+        if self.max_objects is not None:
+            check_count("max_objects", self.max_objects)
 
     def rate_at(self, progress: float) -> float:
         """Return the learning rate after a fraction `progress` of the training.

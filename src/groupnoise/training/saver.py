@@ -110,7 +110,7 @@ def fingerprint(arrays: Iterable[NDArray[Any] | Tensor | None]) -> str:
         if array is None:
             digest.update(b"none")
             continue
-        values = array.detach().numpy() if isinstance(array, Tensor) else np.asarray(array)
+        values = array.detach().numpy() if isinstance(array, Tensor) else np.asanyarray(array)
         if values.dtype.kind == "O":
             values = values.astype(str)
         digest.update(f"{values.dtype.str}{values.shape}".encode())

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from groupnoise.core.arrays import IntArray, ProgressCallback
-from groupnoise.core.batching import batch_rows, collate, pooled_batch_rows
+from groupnoise.core.batching import batch_rows, collate, parts_of_batch, pooled_batch_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
@@ -106,8 +106,7 @@ def train(
                 "pair matching": pair,
                 "validation": validate is not None,
             }
-            arrays = (groups.objects, groups.offsets, groups.targets)
-            data = (*arrays, allowed, group_weights, model.target_inputs)
+            data = (*groups.arrays(), allowed, group_weights, model.target_inputs)
             saver = Saver(checkpoints, identity_of(state, plan, parts, data), workers)
             saver.restore(state)
         training = _Training(
@@ -172,11 +171,11 @@ class _Training:
         for rows in islice(self._batches(state), state.step, None):
             started = time.perf_counter()
             state.learning_rate = self.plan.rate_at(self._progress(state))
-            loss = self.workers.loss(self._per_group(state, rows), rows)
+            loss, last = self._gradient_of_parts(state, rows)
             pending = (0.0, 0.0) if self.saver is None else self.saver.pending()
-            value, stop, due = self.workers.sum(loss.item(), *pending)
+            value, stop, due = self.workers.sum(loss, *pending)
             self._check_finite_loss(value, state, rows)
-            self._descend(state, loss)
+            self._descend(state, last)
             state.loss_sum += value * len(rows)
             state.step += 1
             seconds = time.perf_counter() - started
@@ -203,9 +202,28 @@ class _Training:
             return output.per_group
         return output.per_group * self.group_weights[batch.rows]
 
-    def _descend(self, state: TrainingState, loss: Tensor) -> None:
+    def _gradient_of_parts(self, state: TrainingState, rows: IntArray) -> tuple[float, Tensor]:
+        """Return the loss of a batch, and the part of it whose gradient is still to be added.
+
+        A batch of more objects than the plan allows is worked on in parts, one at a time.
+        """
         for optimizer in state.optimizers:
             optimizer.zero_grad(set_to_none=True)
+        parts = [rows]
+        if self.plan.max_objects is not None:
+            sizes = self.groups.offsets[rows + 1] - self.groups.offsets[rows]
+            parts = list(parts_of_batch(rows, sizes, self.plan.max_objects))
+        value = 0.0
+        for part in parts:
+            loss = self.workers.loss(self._per_group(state, part), part)
+            if len(parts) > 1:
+                loss = loss * (len(part) / len(rows))
+            value += loss.item()
+            if part is not parts[-1]:
+                loss.backward()
+        return value, loss
+
+    def _descend(self, state: TrainingState, loss: Tensor) -> None:
         loss.backward()
         self.workers.sync(state.model)
         for optimizer in state.optimizers:

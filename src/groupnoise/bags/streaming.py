@@ -1,0 +1,241 @@
+"""Bags larger than memory: decided on a sample of them, trained on all of them from disk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from groupnoise.bags.automatic import MIN_BAGS, Outcome, decide
+from groupnoise.bags.ensemble import (
+    BagEnsemble,
+    FittedMember,
+    calibrate_bags,
+    calibrate_instances,
+    centred_log_probabilities,
+)
+from groupnoise.bags.out_of_fold import (
+    MAX_SEARCH_LOGITS,
+    MAX_SEARCH_ROWS,
+    draw_folds,
+    fit_member,
+    problem_of,
+)
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.batching import parts_of_batch
+from groupnoise.core.groups import Groups
+from groupnoise.core.streamed_groups import StreamedGroups
+
+SAMPLE_BAGS = 120
+"""Bags that settings are compared on; of each as many instances as the comparison may hold."""
+MIN_OF_CLASS = 4
+"""Bags of a class that are in the sample, however rare it is."""
+HELD_OUT = 5
+"""One in so many bags is held out to calibrate probabilities."""
+MAX_HELD_OUT_ROWS = 500_000
+MAX_ROWS = 1 << 15
+"""Instances that are read at a time for answers."""
+
+
+def decide_anywhere(
+    bags: Groups,
+    labels: BoolArray,
+    classes: NDArray[Any],
+    negative: int | None,
+    *,
+    generator: np.random.Generator,
+    patients: NDArray[Any] | None = None,
+    **how: Any,
+) -> Outcome:
+    """Decide on members and train them, in memory or from disk.
+
+    Parameters
+    ----------
+    bags : Groups
+        Training bags; streamed ones are decided about on a sample.
+    labels : bool ndarray of shape (n_bags, n_classes)
+        Their labels.
+    classes : ndarray of shape (n_classes,)
+        What the columns stand for.
+    negative : int or None
+        Column of the negative label.
+    generator : numpy.random.Generator
+        Decides all randomness.
+    patients : ndarray of shape (n_bags,), optional
+        Whose bags are held out together.
+    **how
+        All else, as `groupnoise.bags.automatic.decide` takes it.
+
+    Returns
+    -------
+    Outcome
+        The ensemble, and decisions that tell of the sample.
+    """
+    if not isinstance(bags, StreamedGroups):
+        return decide(
+            bags, labels, classes, negative, generator=generator, patients=patients, **how
+        )
+    taken = draw_bags(labels, generator)
+    sample = thinned(bags, taken, search_rows(labels), generator)
+    outcome = decide(
+        sample,
+        labels[taken],
+        classes,
+        negative,
+        generator=generator,
+        patients=None if patients is None else patients[taken],
+        **how,
+    )
+    ensemble = _trained_on_all(outcome.ensemble, bags, labels, generator, patients)
+    said = outcome.decisions
+    facts = {
+        **said.facts,
+        "bags": len(bags),
+        "instances": bags.n_objects,
+        "instances per bag": round(float(np.mean(bags.sizes)), 2),
+        "labels per bag": round(float(labels.sum(axis=1).mean()), 2),
+        "bags of the sample": len(taken),
+        "instances of the sample": sample.n_objects,
+    }
+    why = (
+        f"The bags are larger than memory: settings were compared on {len(taken)} of them with up "
+        f"to {int(sample.sizes.max())} instances each, drawn at random; what was taken was then "
+        "trained on all bags from disk."
+    )
+    return Outcome(ensemble, replace(said, facts=facts, reasons=(why, *said.reasons)))
+
+
+def search_rows(labels: BoolArray) -> int:
+    """Return how many instances settings are compared on."""
+    n_targets = int(labels.shape[1]) + 1
+    return min(MAX_SEARCH_ROWS, max(2_000, MAX_SEARCH_LOGITS // n_targets))
+
+
+def draw_bags(labels: BoolArray, generator: np.random.Generator) -> IntArray:
+    """Return bags whose labels are as frequent as in all, and a few of each rare class.
+
+    Parameters
+    ----------
+    labels : bool ndarray of shape (n_bags, n_classes)
+        The labels of each bag.
+    generator : numpy.random.Generator
+        Decides which.
+
+    Returns
+    -------
+    int64 ndarray
+        Rows in ascending order.
+    """
+    n_parts = -(-len(labels) // SAMPLE_BAGS)
+    taken = draw_folds(labels, n_parts, generator) == 0
+    for column in labels.T:
+        missing = MIN_OF_CLASS - int((column & taken).sum())
+        if missing > 0:
+            taken[generator.permutation(np.flatnonzero(column & ~taken))[:missing]] = True
+    rows: IntArray = np.flatnonzero(taken)
+    return rows
+
+
+def thinned(
+    bags: StreamedGroups, taken: IntArray, n_rows: int, generator: np.random.Generator
+) -> Groups:
+    """Return some of the bags in memory, of large ones as many instances as there is room for.
+
+    Parameters
+    ----------
+    bags : StreamedGroups
+        All bags.
+    taken : int64 ndarray
+        Which of them.
+    n_rows : int
+        Instances of all of them together.
+    generator : numpy.random.Generator
+        Decides which instances of a bag are taken.
+
+    Returns
+    -------
+    Groups
+        In single precision.
+    """
+    at_most = max(1, n_rows // len(taken))
+    parts = []
+    for row in taken:
+        bag = bags[int(row)]
+        if len(bag) > at_most:
+            bag = bag[np.sort(generator.choice(len(bag), at_most, replace=False))]
+        parts.append(bag.astype(np.float32))
+    return Groups.from_lists(parts)
+
+
+def _trained_on_all(
+    decided: BagEnsemble,
+    bags: StreamedGroups,
+    labels: BoolArray,
+    generator: np.random.Generator,
+    patients: NDArray[Any] | None,
+) -> BagEnsemble:
+    """Train the members taken on all bags, and calibrate them on bags that a first run held out.
+
+    What was learned of thinned bags would not do: a bag with more instances is likelier to have
+    a label by chance.
+    """
+    negative = decided.negative
+    named = labels if negative is None else np.delete(labels, negative, axis=1)
+    has_negative, exclusive = negative is not None, bool((named.sum(axis=1) <= 1).all())
+    seed = int(generator.integers(2**31))
+    codes = None if patients is None else np.unique(patients, return_inverse=True)[1]
+    held = _held_out(bags, named, generator, codes)
+    rest = np.setdiff1d(np.arange(len(bags)), held)
+    problem = problem_of(bags.subset(held), named[held], has_negative) if len(held) else None
+    members = []
+    averaged, pooled = torch.zeros(()), np.zeros(())
+    for each in decided.members:
+        member = fit_member(each.settings, each.weight, bags, named, has_negative, seed)
+        if problem is not None:
+            first = fit_member(
+                each.settings, each.weight, bags.subset(rest), named[rest], has_negative, seed
+            )
+            logits = _logits(first, bags.subset(held))
+            log_odds = first.log_odds(logits, problem).numpy()
+            scale, shift = calibrate_bags(log_odds, named[held], exclusive, has_negative)
+            centred = centred_log_probabilities(logits.log_softmax(-1))
+            spread = max(float(centred.std()), 1e-6)
+            member = replace(member, spread=spread, bag_scale=scale, bag_shift=shift)
+            averaged = averaged + each.weight / spread * centred
+            pooled = pooled + each.weight * (log_odds * scale + shift)
+        members.append(member)
+    ensemble = BagEnsemble(
+        members, named.shape[1], negative, exclusive, scale=1.0, shift=0.0, bag_scale=1.0,
+        bag_shift=0.0,
+    )  # fmt: skip
+    if problem is None:
+        return ensemble
+    scale, shift = calibrate_instances(averaged, problem, averaged.shape[1] > named.shape[1])
+    bag_scale, bag_shift = calibrate_bags(pooled, named[held], exclusive, has_negative)
+    return replace(ensemble, scale=scale, shift=shift, bag_scale=bag_scale, bag_shift=bag_shift)
+
+
+def _held_out(
+    bags: StreamedGroups,
+    labels: BoolArray,
+    generator: np.random.Generator,
+    patients: IntArray | None,
+) -> IntArray:
+    """Return bags to calibrate on, none where there are too few."""
+    if len(bags) < MIN_BAGS:
+        return np.zeros(0, dtype=np.int64)
+    rows = np.flatnonzero(draw_folds(labels, HELD_OUT, generator, patients) == 0)
+    rows = generator.permutation(rows)
+    fits = int((np.cumsum(bags.sizes[rows]) <= MAX_HELD_OUT_ROWS).sum())
+    held: IntArray = np.sort(rows[: max(1, fits)])
+    return held if len(held) < len(bags) else held[:0]
+
+
+def _logits(member: FittedMember, bags: StreamedGroups) -> Tensor:
+    """Return the logits of all instances, read a few bags at a time."""
+    parts = parts_of_batch(np.arange(len(bags)), bags.sizes, MAX_ROWS)
+    return torch.cat([member.logits(bags.gathered(rows)) for rows in parts])

@@ -1,0 +1,220 @@
+"""StreamedGroups: groups of feature rows that stay on disk, read group by group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from groupnoise.core.arrays import IntArray, release_pages
+from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.core.scaling import Scaler
+
+MAX_BYTES_IN_MEMORY = 1 << 30
+"""Features that would take more than this in single precision stay on disk."""
+MAX_SCALING_ROWS = 1 << 16
+"""Rows, at even distances, that the scaling of streamed groups is learned from."""
+
+
+class StreamedGroups(Groups):
+    """Groups of feature rows in a mapped file, of which only what is asked for is in memory.
+
+    Subsets share the file. Pages that were read are given back, so that the memory of a process
+    does not grow with the file; processes on one machine share what the system caches of it.
+
+    Parameters
+    ----------
+    file : memmap of shape (n_rows, n_features)
+        Finite feature rows.
+    offsets : array-like of shape (n_groups + 1,)
+        Where each group begins in it.
+    targets : ndarray of shape (n_groups, ...), optional
+        What each group is tied to.
+    """
+
+    __slots__ = ("_file", "_scaler", "_starts")
+
+    def __init__(
+        self, file: NDArray[Any], offsets: ArrayLike, targets: NDArray[Any] | None = None
+    ) -> None:
+        # Rows were looked at when they were written; the check of an empty array is free.
+        checked = Groups(np.empty((len(file), 0), dtype=file.dtype), offsets, targets)
+        self._file = file
+        self._scaler: Scaler | None = None
+        self._starts: IntArray = checked.offsets[:-1]
+        self.offsets = checked.offsets
+        self.targets = checked.targets
+
+    @property
+    def width(self) -> int:
+        """How many features an object has."""
+        return int(self._file.shape[1])
+
+    @property
+    def objects(self) -> NDArray[Any]:
+        """All rows as they lie on disk: mapped, or in memory if they are not neighbours there."""
+        begin, end = self._starts[0], self._starts[-1] + self.sizes[-1]
+        if end - begin == self.n_objects and (np.diff(self._starts) == self.sizes[:-1]).all():
+            return self._file[begin:end]
+        return self._file[ragged_rows(self._starts, self.sizes)]
+
+    def scaled_by(self, scaler: Scaler) -> StreamedGroups:
+        """Return the same groups, whose rows are scaled when they are read.
+
+        Parameters
+        ----------
+        scaler : Scaler
+            A fitted one.
+
+        Returns
+        -------
+        StreamedGroups
+            On the same file.
+        """
+        scaled = self._like(np.arange(len(self)))
+        scaled._scaler = scaler
+        return scaled
+
+    def subset(self, rows: ArrayLike | slice) -> StreamedGroups:
+        """Return the groups at `rows` (indices, a boolean mask or a slice), in that order.
+
+        Parameters
+        ----------
+        rows : array-like of int, of bool, or slice
+            Which groups; one may be named several times.
+
+        Returns
+        -------
+        StreamedGroups
+            At least one group, on the same file.
+        """
+        return self._like(self._picked(rows))
+
+    def gathered(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Read the objects of the groups at `rows`, one group after the other.
+
+        Parameters
+        ----------
+        rows : int ndarray of shape (groups,)
+            Which groups.
+
+        Returns
+        -------
+        ndarray of shape (objects of these groups, n_features)
+            Scaled where :meth:`scaled_by` said how.
+        """
+        sizes = self.offsets[rows + 1] - self.offsets[rows]
+        result = np.empty((int(sizes.sum()), self.width), dtype=self._dtype)
+        ends = np.cumsum(sizes)
+        for row, end, size in zip(rows, ends, sizes, strict=True):
+            self._read(int(row), result[end - size : end])
+        return result
+
+    def padded(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """Read the objects of the groups at `rows`, each up to the size of the largest.
+
+        Parameters
+        ----------
+        rows : int ndarray of shape (groups,)
+            Which groups.
+
+        Returns
+        -------
+        ndarray of shape (groups, size, n_features)
+            The last object of a shorter group is repeated.
+        """
+        sizes = self.offsets[rows + 1] - self.offsets[rows]
+        result = np.empty((len(rows), int(sizes.max()), self.width), dtype=self._dtype)
+        for place, row, size in zip(result, rows, sizes, strict=True):
+            self._read(int(row), place[:size])
+            place[size:] = place[size - 1]
+        return result
+
+    def some_rows(self, max_rows: int) -> NDArray[Any]:
+        """Read rows at even distances, as they lie on disk.
+
+        Parameters
+        ----------
+        max_rows : int
+            How many at most.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            All rows where there are no more.
+        """
+        at = np.arange(0, self.n_objects, -(-self.n_objects // max_rows))
+        group = np.searchsorted(self.offsets, at, side="right") - 1
+        rows: NDArray[Any] = self._file[self._starts[group] + at - self.offsets[group]]
+        release_pages(self._file)
+        return rows
+
+    def arrays(self) -> tuple[NDArray[Any] | None, ...]:
+        """Return the arrays that make up the collection, for a checksum.
+
+        Returns
+        -------
+        tuple of ndarray or None
+            The file, where groups begin and end in it, and the targets.
+        """
+        return self._file, self._starts, self.offsets, self.targets
+
+    def __getitem__(self, row: Any) -> Any:
+        if isinstance(row, slice):
+            return self.subset(row)
+        return self.gathered(self._picked([row]))
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        return self._file.dtype if self._scaler is None else np.dtype(np.float32)
+
+    def _read(self, row: int, place: NDArray[Any]) -> None:
+        start = self._starts[row]
+        rows = self._file[start : start + len(place)]
+        if self._scaler is None:
+            place[...] = rows
+        else:
+            self._scaler.scale_into(rows, place)
+        release_pages(self._file)
+
+    def _like(self, picked: IntArray) -> StreamedGroups:
+        """Return some of the groups without looking at them again."""
+        made = object.__new__(type(self))
+        made._file, made._scaler = self._file, self._scaler
+        made._starts = self._starts[picked]
+        made.offsets = np.concatenate([[0], np.cumsum(self.sizes[picked])])
+        made.targets = None if self.targets is None else self.targets[picked]
+        return made
+
+
+def groups_of_rows(rows: NDArray[Any], offsets: ArrayLike) -> Groups:
+    """Return groups of feature rows: streamed if the rows are mapped and too many for memory.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Finite feature rows, in memory or mapped from a file.
+    offsets : array-like of shape (n_groups + 1,)
+        Where each group begins.
+    """
+    if isinstance(rows, np.memmap) and rows.ndim == 2 and 4 * rows.size > MAX_BYTES_IN_MEMORY:
+        return StreamedGroups(rows, offsets)
+    return Groups(rows, offsets)
+
+
+def scaled_groups(kind: str, groups: Groups) -> tuple[Scaler, Groups]:
+    """Return a scaler learned from groups of feature rows, and the groups scaled by it.
+
+    Parameters
+    ----------
+    kind : str
+        One of `groupnoise.core.scaling.SCALINGS`.
+    groups : Groups
+        In memory, where a scaled copy is made; or streamed, where rows are scaled as they are read.
+    """
+    if isinstance(groups, StreamedGroups):
+        scaler = Scaler(kind).fit(groups.some_rows(MAX_SCALING_ROWS))
+        return scaler, groups.scaled_by(scaler)
+    scaler = Scaler(kind).fit(groups.objects)
+    return scaler, Groups(scaler(groups.objects), groups.offsets)
