@@ -505,3 +505,11 @@ def bootstrap_means(values, users, draws):
         ]
         means.append(sum(drawn) / len(drawn))
     return means
+
+
+def corrected_t(differences, test_to_train):
+    """Mean difference over its corrected standard error (Nadeau and Bengio)."""
+    n = len(differences)
+    mean = sum(differences) / n
+    variance = sum((each - mean) ** 2 for each in differences) / (n - 1)
+    return mean / math.sqrt((1 / n + test_to_train) * variance)

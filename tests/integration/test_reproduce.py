@@ -98,6 +98,36 @@ def test_a_killed_run_goes_on_where_it_was(recipe, tmp_path):
     after = log.read_text().splitlines()
     assert after[: len(before)] == before
     assert len(after) == 6
+    origin = json.loads(after[0])["results"][0]["provenance"]
+    assert {"code", "commit", "dirty", "versions", "processor", "threads", "load"} <= set(origin)
+
+
+def test_kept_trials_are_repeated_and_a_changed_figure_is_found(recipe, tmp_path):
+    words = command(recipe, "--jobs", 1, "--methods", "pl-knn", "--datasets", "digit-candidates")
+
+    def run(*more):
+        return subprocess.run(
+            [*words, *more], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+
+    early = run("--check", "2")
+    assert early.returncode == 2
+    assert "run it first without --check" in early.stderr
+    assert run().returncode == 0
+    same = run("--check", "2")
+    assert same.returncode == 0, same.stderr
+    assert same.stdout.count("same: ") >= 2
+    assert "figures agree within 0.005" in same.stdout
+    log = tmp_path / "runs/digits/trials.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        line["results"][0]["metrics"]["accuracy"] += 0.1
+        line["results"][0]["provenance"]["code"] = "another"
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    other = run("--check", "1")
+    assert other.returncode == 1
+    assert "DIFFERS: digit-candidates, pl-knn" in other.stdout
+    assert "kept by other code" in other.stdout
 
 
 @pytest.mark.parametrize(

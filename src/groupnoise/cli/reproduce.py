@@ -113,8 +113,12 @@ def reproduce(
         bool, typer.Option("--quick", help="One setting, few epochs: does everything run?")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where a stopped run was.")
+        bool, typer.Option("--resume", help="Take trials that this very code has finished.")
     ] = False,
+    check: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Run so many of the kept trials again, and compare."),
+    ] = None,
     jobs: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(help="How many processes.", show_default="one per core"),
@@ -175,6 +179,9 @@ def reproduce(
         chosen = parse_seeds(seeds or ("0:1" if quick else f"0:{recipe.protocol['trials']}"))
         plans.append(_plan(recipe, chosen, wanted, quick, data_dir, strict=name != ALL))
     n_jobs = jobs or os.cpu_count() or 1
+    if check is not None:
+        _check(plans, check, output, n_jobs)
+        return
     times = TimeTable.read(folder / "times.json")
     _show_estimates(plans, times, n_jobs)
     rows: list[dict[str, Any]] = []
@@ -285,6 +292,24 @@ def _run(
     typer.echo(markdown.read_text(encoding="utf-8"))
     typer.echo(f"report: {html}")
     return reproduction_rows(outcome)
+
+
+def _check(plans: Sequence[Plan], n_trials: int, output: Path, n_jobs: int) -> None:
+    """Repeat kept trials; a figure that differs ends the command with code 1."""
+    from groupnoise.reproduce.verification import TOLERANCE, Repeated, check_trials
+
+    def tell(figures: list[Repeated]) -> None:
+        for figure in figures:
+            typer.echo(f"{'same' if figure.agrees else 'DIFFERS'}: {figure}")
+
+    figures = []
+    for plan in plans:
+        log = output / plan.recipe.name / "trials.jsonl"
+        figures += check_trials(plan, log, n_trials, n_jobs=n_jobs, on_trial=tell)
+    n_different = sum(not figure.agrees for figure in figures)
+    typer.echo(f"{len(figures) - n_different} of {len(figures)} figures agree within {TOLERANCE}.")
+    if n_different:
+        raise typer.Exit(1)
 
 
 def _run_unseen(

@@ -37,7 +37,7 @@ class RunFacts:
     seeds: tuple[int, ...]
     seconds: float
     day: str = field(default_factory=lambda: date.today().isoformat())
-    versions: dict[str, str] = field(default_factory=lambda: _versions())
+    versions: dict[str, str] = field(default_factory=lambda: versions_in_use())
     machine: str = field(default_factory=lambda: _machine())
 
 
@@ -52,7 +52,8 @@ def spell_command(arguments: Sequence[str]) -> str:
     return shlex.join(["groupnoise", *arguments])
 
 
-def _versions() -> dict[str, str]:
+def versions_in_use() -> dict[str, str]:
+    """Return the version of Python and of each package that can change a figure."""
     found = {package: importlib.metadata.version(package) for package in PACKAGES}
     return {"python": platform.python_version(), **found}
 

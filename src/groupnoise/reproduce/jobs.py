@@ -19,6 +19,7 @@ from groupnoise.io.datasets import ClickDataset, split_rows
 from groupnoise.io.named import Dataset
 from groupnoise.io.setting import find_setting
 from groupnoise.reproduce.click_trial import ClickTrial
+from groupnoise.reproduce.provenance import code_fingerprint
 from groupnoise.reproduce.recipes import Recipe
 from groupnoise.reproduce.run import TrialResult, run_method
 from groupnoise.reproduce.trials import BagTrial, CandidateTrial, Trial
@@ -119,7 +120,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """What tells this job from every other, settings included."""
+        """What tells this job from every other: settings, and the code that would run it."""
         method = self.recipe.method(self.row, self.view.dataset, quick=self.quick)
         words = [
             self.view.label,
@@ -130,6 +131,7 @@ class Job:
             self.recipe.rows[self.row].method,
             dict(method.grid),
             dict(method.readings),
+            code_fingerprint(self.recipe.setting),
         ]
         return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
 

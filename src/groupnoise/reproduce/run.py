@@ -13,6 +13,7 @@ import numpy as np
 
 from groupnoise.reproduce.click_trial import ClickTrial
 from groupnoise.reproduce.prepared import Committee, member_seeds
+from groupnoise.reproduce.provenance import provenance
 from groupnoise.reproduce.trials import Trial, Watched
 
 Settings = dict[str, Any]
@@ -84,6 +85,8 @@ class TrialResult:
     """How many fits the seconds are for."""
     examples: list[dict[str, Any]] = field(default_factory=list)
     """Answers worth showing, where the experiment asks for them."""
+    provenance: dict[str, Any] = field(default_factory=dict)
+    """Code, machine and time of this very trial; empty in results of before they were kept."""
 
     def as_record(self) -> dict[str, Any]:
         """Return the result as JSON can hold it."""
@@ -127,6 +130,7 @@ def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
     metrics = {row: _test(trial, tested[row], readings[row[1]]) for row in rows}
     seconds = time.perf_counter() - started
     processor_seconds = time.process_time() - processor_started
+    origin = provenance(trial.setting)
     results = [
         TrialResult(
             setting=trial.setting,
@@ -142,6 +146,7 @@ def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
             criterion=criterion,
             test_curve=best[criterion, reading].test_curve,
             n_fits=method.n_fits + _is_refitted(trial),
+            provenance=origin,
         )
         for criterion, reading in rows
     ]

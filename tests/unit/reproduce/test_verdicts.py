@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupnoise.reproduce.report.tables import gap_closed, mean_ranks, verdict
+from groupnoise.reproduce.report.tables import gap_closed, mean_ranks, rank_tests, verdict
 
 
 def test_ranks_are_averaged_over_the_sets_and_ties_are_shared(make_result):
@@ -35,7 +35,25 @@ def test_the_best_rival_is_named_and_upper_bounds_are_none(make_result):
         for seed in range(3)
     ]
     words = verdict(results, ["supervised"])
-    assert words.startswith("ours is ahead of cc by 0.090 in accuracy (paired t-test over 3 trials")
+    assert words.startswith(
+        "ours is ahead of cc by 0.090 in accuracy, 95 % interval +0.065 to +0.1"
+    )
+    assert "(paired t-test over 3 trials: p = 0.004)" in words
+    corrected = verdict(results, ["supervised"], test_to_train=1 / 8)
+    assert "(corrected resampled t-test over 3 trials: p = 0.006)" in corrected
+
+
+def test_baselines_are_tested_over_the_sets_where_there_are_enough(make_result):
+    results = [
+        make_result(method, 0, value + number / 1000, dataset=f"set {number}")
+        for number in range(8)
+        for method, value in (("ours", 0.8), ("cc", 0.7), ("ahead", 0.81), ("supervised", 0.9))
+    ]
+    found = rank_tests(results, ["supervised"])
+    assert list(found) == ["cc", "ahead"]
+    assert all(p == pytest.approx(2 * 2 / 2**8) for p in found.values())
+    few = [r for r in results if r.dataset in ("set 0", "set 1")]
+    assert rank_tests(few) == {}
 
 
 def test_methods_without_a_trial_in_common_are_not_judged(make_result):

@@ -13,8 +13,15 @@ from groupnoise.io.files import write_text
 from groupnoise.pages.render import render_page
 from groupnoise.reproduce.facts import RunFacts
 from groupnoise.reproduce.recipes import Recipe
-from groupnoise.reproduce.report.sections import Section, make_sections, not_rivals, under
-from groupnoise.reproduce.report.tables import OURS, ResultTable, gap_closed, mean_ranks
+from groupnoise.reproduce.report.rank_picture import rank_picture
+from groupnoise.reproduce.report.sections import Section, make_sections, not_baselines, under
+from groupnoise.reproduce.report.tables import (
+    OURS,
+    ResultTable,
+    gap_closed,
+    mean_ranks,
+    rank_tests,
+)
 from groupnoise.reproduce.run import summarise
 from groupnoise.reproduce.running import Reproduction
 
@@ -35,6 +42,7 @@ def reproduction_text(
     ranks: Mapping[str, Mapping[str, float]],
     missing: Mapping[str, str],
     facts: RunFacts,
+    tests: Mapping[str, Mapping[str, float]],
 ) -> str:
     """Return the report.
 
@@ -50,6 +58,8 @@ def reproduction_text(
         Why a data set was left out.
     facts : RunFacts
         How it came about.
+    tests : mapping
+        For each criterion the adjusted p-value of ours against every baseline over the sets.
     """
     seeds = ", ".join(map(str, facts.seeds))
     lines = [f"# {recipe.name}", "", f"`{facts.command}`, {facts.day}, {facts.machine}.", ""]
@@ -83,6 +93,9 @@ def reproduction_text(
         words = ", ".join(f"{method} {rank:.2f}" for method, rank in means.items())
         chosen = CRITERION_WORDS[criterion]
         lines += ["", f"Mean rank over the sets (settings chosen by {chosen}): {words}."]
+        if tests.get(criterion):
+            told = ", ".join(f"{name} p = {p:.3f}" for name, p in tests[criterion].items())
+            lines += [f"Ours against each over the sets (Wilcoxon, Holm): {told}."]
     if missing:
         lines += ["", "## Left out", ""]
         lines += [f"- {name}: {reason}" for name, reason in missing.items()]
@@ -122,12 +135,19 @@ def write_reproduction(folder: Path, outcome: Reproduction, facts: RunFacts) -> 
         How it came about.
     """
     plan, sections, ranks = outcome.plan, make_sections(outcome), _ranks(outcome)
+    pictures = {c: rank_picture(table) for c, table in rank_tables(outcome).items()}
+    tests = {
+        criterion: rank_tests(under(outcome.results, criterion), not_baselines(plan.recipe))
+        for criterion in plan.recipe.criteria
+    }
     page = render_page(
         "reproduction.html",
         package="groupnoise.reproduce.report",
         recipe=plan.recipe,
         sections=sections,
         ranks=ranks,
+        rank_pictures=pictures,
+        rank_tests=tests,
         missing=plan.missing,
         labels={row: row for row in plan.recipe.row_names},
         ours=OURS,
@@ -137,7 +157,9 @@ def write_reproduction(folder: Path, outcome: Reproduction, facts: RunFacts) -> 
     )
     html, markdown = folder / "report.html", folder / "report.md"
     write_text(html, page)
-    write_text(markdown, reproduction_text(plan.recipe, sections, ranks, plan.missing, facts))
+    write_text(
+        markdown, reproduction_text(plan.recipe, sections, ranks, plan.missing, facts, tests)
+    )
     return html, markdown
 
 
@@ -157,7 +179,7 @@ def reproduction_rows(outcome: Reproduction) -> list[dict[str, Any]]:
             "criterion": criterion,
         }
         chosen = under(outcome.results, criterion)
-        for method, ranks in mean_ranks(chosen, not_rivals(plan.recipe)).items():
+        for method, ranks in mean_ranks(chosen, not_baselines(plan.recipe)).items():
             row = {"dataset": ALL_SETS, "method": method, "metric": "mean rank", **common}
             rows.append({**row, "mean": float(np.mean(ranks)), "std": float(np.std(ranks, ddof=1))})
         for view in plan.views:
@@ -169,15 +191,19 @@ def reproduction_rows(outcome: Reproduction) -> list[dict[str, Any]]:
     return rows
 
 
-def _ranks(outcome: Reproduction) -> dict[str, dict[str, float]]:
-    """Return for each criterion the mean rank of every method, best first."""
+def rank_tables(outcome: Reproduction) -> dict[str, dict[str, list[float]]]:
+    """Return for each criterion the rank of every method on each data set, best first."""
     recipe = outcome.plan.recipe
     found = {
-        criterion: mean_ranks(under(outcome.results, criterion), not_rivals(recipe))
+        criterion: mean_ranks(under(outcome.results, criterion), not_baselines(recipe))
         for criterion in recipe.criteria
     }
+    return {criterion: table for criterion, table in found.items() if table}
+
+
+def _ranks(outcome: Reproduction) -> dict[str, dict[str, float]]:
+    """Return for each criterion the mean rank of every method, best first."""
     return {
         criterion: {method: float(np.mean(ranks)) for method, ranks in table.items()}
-        for criterion, table in found.items()
-        if table
+        for criterion, table in rank_tables(outcome).items()
     }

@@ -72,9 +72,15 @@ def make_sections(outcome: Reproduction) -> list[Section]:
     return sections
 
 
-def not_rivals(recipe: Recipe) -> tuple[str, ...]:
+def not_baselines(recipe: Recipe) -> tuple[str, ...]:
     """Return the rows that ours is not compared with: upper bounds and further readings."""
     return (*recipe.upper_bounds, *recipe.readings)
+
+
+def test_to_train(recipe: Recipe) -> float:
+    """Return the size of test parts over training parts; 0 where trials share one split."""
+    fractions = recipe.protocol.get("fractions")
+    return float(fractions[2] / fractions[0]) if fractions else 0.0
 
 
 def under(results: Sequence[TrialResult], criterion: str) -> list[TrialResult]:
@@ -87,7 +93,7 @@ def _whole_section(plan: Plan, dataset: str, results: Sequence[TrialResult]) -> 
     recipe = plan.recipe
     first, *others = recipe.criteria
     main = under(results, first)
-    sentences = [verdict(main, not_rivals(recipe))]
+    sentences = [verdict(main, not_baselines(recipe), test_to_train(recipe))]
     for start, share in gap_closed(main).items():
         sentences.append(f"ours closes {share:.0%} of the gap from {start} to supervised.")
     curves: dict[str, list[list[float]]] = {}
@@ -127,7 +133,7 @@ def _views_section(
     sentences = []
     for view in views:
         here = [result for result in main if result.dataset == view.label]
-        words = verdict(here, not_rivals(recipe))
+        words = verdict(here, not_baselines(recipe), test_to_train(recipe))
         sentences += [f"{view.label.removeprefix(f'{dataset} ')}: {words}"] if words else []
     charts = _noise_charts if recipe.noise is not None else _pair_charts
     return Section(

@@ -9,6 +9,7 @@ import numpy as np
 
 from groupnoise.pages.charts import Scale
 from groupnoise.reproduce.run import TrialResult
+from groupnoise.reproduce.statistics import corrected_t_test, signed_rank_tests
 
 STRIP_WIDTH = 90
 STRIP_MARGIN = 6
@@ -165,7 +166,9 @@ def mean_values(results: Sequence[TrialResult], metric: str) -> dict[str, float]
     return {method: float(metric_values(results, method, metric).mean()) for method in methods}
 
 
-def verdict(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> str:
+def verdict(
+    results: Sequence[TrialResult], left_out: Sequence[str] = (), test_to_train: float = 0.0
+) -> str:
     """Say how ours stands against the best baseline, with a paired test over the trials.
 
     Parameters
@@ -174,6 +177,9 @@ def verdict(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> str
         All of one data set under one criterion.
     left_out : sequence of str
         Rows that are no baselines: other readings of ours, and upper bounds.
+    test_to_train : float, default=0.0
+        Size of the test part over that of the training part, where trials are random splits of
+        the same rows; 0 where they differ by initial weights alone.
     """
     metric = main_metric(results)
     means = mean_values(results, metric)
@@ -184,15 +190,18 @@ def verdict(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> str
     gap = paired_leads(results, OURS, baseline, metric)
     if not len(gap):
         return ""
-    lead = float(gap.mean())
+    found = corrected_t_test(gap, test_to_train)
+    lead = found.mean
     words = (
         f"ours is {'ahead of' if lead > 0 else 'behind'} {baseline} by {abs(lead):.3f} in {metric}"
     )
     if len(gap) < 2 or not gap.std():
         return words + "."
-    from scipy.stats import ttest_1samp
-
-    return f"{words} (paired t-test over {len(gap)} trials: p = {ttest_1samp(gap, 0).pvalue:.3f})."
+    kind = "corrected resampled t-test" if test_to_train else "paired t-test"
+    return (
+        f"{words}, 95 % interval {found.low:+.3f} to {found.high:+.3f} "
+        f"({kind} over {len(gap)} trials: p = {found.p_value:.3f})."
+    )
 
 
 def mean_ranks(
@@ -224,6 +233,31 @@ def mean_ranks(
     ranks = [rankdata([-means[m] for m in everywhere]) for means in by_dataset]
     table = {m: [float(rank[i]) for rank in ranks] for i, m in enumerate(everywhere)}
     return dict(sorted(table.items(), key=lambda pair: np.mean(pair[1])))
+
+
+def rank_tests(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> dict[str, float]:
+    """Return how sure it is that ours differs from each baseline over the data sets.
+
+    Parameters
+    ----------
+    results : sequence of TrialResult
+        Of several data sets under one criterion.
+    left_out : sequence of str
+        Rows that are not compared.
+
+    Returns
+    -------
+    dict of str to float
+        p-values of signed-rank tests, adjusted by Holm; none with too few data sets.
+    """
+    by_method: dict[str, list[float]] = {}
+    datasets = list(dict.fromkeys(result.dataset for result in results))
+    for dataset in datasets:
+        here = [r for r in results if r.dataset == dataset and r.method not in left_out]
+        for method, mean in mean_values(here, main_metric(here)).items():
+            by_method.setdefault(method, []).append(mean)
+    whole = {method: means for method, means in by_method.items() if len(means) == len(datasets)}
+    return signed_rank_tests(whole, OURS) if OURS in whole else {}
 
 
 def gap_closed(results: Sequence[TrialResult]) -> dict[str, float]:

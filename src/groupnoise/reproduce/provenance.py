@@ -1,0 +1,108 @@
+"""Where a figure comes from: which code, on which machine, when, and how busy it was."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import subprocess
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import groupnoise
+from groupnoise.reproduce.facts import versions_in_use
+
+ROOMS = {"mil": "bags", "pll": "candidates", "rs": "clicks"}
+SHARED = ("core", "training", "decisions")
+"""Rooms that every method rests on."""
+PROTOCOL = ("click_trial.py", "jobs.py", "prepared.py", "run.py", "trials.py", "views.py")
+"""Modules of this room that decide what is fitted on what, and what is scored."""
+
+
+@functools.cache
+def code_fingerprint(setting: str) -> str:
+    """Return what changes whenever code that makes the figures of a setting changes.
+
+    Readers, pages and commands do not count: they make no figure.
+
+    Parameters
+    ----------
+    setting : {"mil", "pll", "rs"}
+        Whose methods.
+
+    Returns
+    -------
+    fingerprint : str
+        Twelve hexadecimal digits.
+    """
+    package = Path(groupnoise.__path__[0])
+    rooms = [package / name for name in (*SHARED, ROOMS[setting])]
+    paths = [path for room in rooms for path in room.rglob("*.py")]
+    paths += [package / "reproduce" / name for name in PROTOCOL]
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(path.relative_to(package).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def provenance(setting: str) -> dict[str, Any]:
+    """Return what is taken down with every trial, at the moment it ends.
+
+    Parameters
+    ----------
+    setting : {"mil", "pll", "rs"}
+        Of the trial.
+
+    Returns
+    -------
+    facts : dict
+        Commit and whether files differ from it (None outside a checkout), code fingerprint,
+        versions, processor, cores, threads, load of the last minute and time.
+    """
+    import torch
+
+    return {
+        "code": code_fingerprint(setting),
+        **_checkout(),
+        "versions": versions_in_use(),
+        "processor": processor_name(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "ended": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+@functools.cache
+def _checkout() -> dict[str, Any]:
+    """Return the commit of the package's own checkout, if it is one."""
+    folder = Path(groupnoise.__path__[0])
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        # A repository that merely holds the environment says nothing about this package.
+        _git(folder, "ls-files", "--error-unmatch", "__init__.py")
+        return {"commit": commit, "dirty": bool(_git(folder, "status", "--porcelain", "--", "."))}
+    except (OSError, subprocess.SubprocessError):
+        return {"commit": None, "dirty": None}
+
+
+def _git(folder: Path, *words: str) -> str:
+    finished = subprocess.run(
+        ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10
+    )
+    return finished.stdout.strip()
+
+
+@functools.cache
+def processor_name() -> str:
+    """Return the name of the processor as the system gives it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
