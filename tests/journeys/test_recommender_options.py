@@ -89,7 +89,7 @@ TOGETHER = [
     },
     {**HISTORY, "encoder": "recurrence", "window_size": 3},
     {**HISTORY, "encoder": "recurrence", "scope": "last"},
-    {**HISTORY, "encoder": ("recurrence", None), "linear": {"together": (1.0, 30.0, 0.3)}},
+    {**HISTORY, "encoder": ("recurrence", None), "linear": {"together": (1.0, 30.0, 0.3, 5)}},
     {"normalization": "history"},
     {"weighting": "contrastive", "similarity": "neg_kl"},
     {"weighting": "contrastive", "scope": "last"},

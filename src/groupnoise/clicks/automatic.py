@@ -19,7 +19,7 @@ from groupnoise.clicks.held_out import (
     gains_by_block,
     hold_out_last,
 )
-from groupnoise.clicks.linear_evidence import LinearEvidence
+from groupnoise.clicks.linear_evidence import RANK, USUAL_RANK, LinearEvidence
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.halving import successive_halving
@@ -28,8 +28,9 @@ from groupnoise.decisions.record import Decisions, Trial
 
 CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"
 RIDGES = (30.0, 100.0, 300.0, 1000.0)
-RATES = (0.0, 0.05, 0.3)
-LINEAR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0)
+RATES = (0.05, 0.0, 0.3)
+RANKS = (USUAL_RANK, RANK)
+LINEAR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
 """In units that give linear and learned scores the same standard deviation."""
 MIN_LEAD = 0.5
 """Standard errors by which linear evidence must be ahead to be added."""
@@ -37,7 +38,8 @@ MAX_LINEAR_HISTORY = 1000
 """Clicks over which linear evidence is added; it needs no weight to be learned for each."""
 
 Linear = Mapping[str, Sequence[float]]
-"""For "together" and "following": (weight, ridge, rate) of the linear evidence that is added."""
+"""For "together" and "following": (weight, ridge, rate) of the linear evidence that is added, and
+its rank where that is not the usual one."""
 
 
 class Decided(NamedTuple):
@@ -84,7 +86,7 @@ def added_evidence(
         What gradient descent found.
     regressions : mapping of str to LinearEvidence
         By name.
-    linear : mapping of str to (weight, ridge, rate)
+    linear : mapping of str to (weight, ridge, rate) or (weight, ridge, rate, rank)
         What is added of each; a weight of 0 leaves one out.
     length : int
         Over how many of the latest clicks it is added.
@@ -94,15 +96,16 @@ def added_evidence(
     Evidence
     """
     parts = [learned]
-    for name, (weight, ridge, rate) in linear.items():
+    for name, (weight, ridge, rate, *rank) in linear.items():
         if weight:
-            parts.append(regressions[name].evidence(ridge, rate, length).scaled(weight))
+            own = regressions[name].evidence(ridge, rate, length, *map(int, rank))
+            parts.append(own.scaled(weight))
     return joined(parts)
 
 
 def choose_linear(
     learned: Evidence, regressions: Mapping[str, LinearEvidence], asked: Groups, length: int
-) -> tuple[dict[str, tuple[float, float, float]], FloatArray, dict[str, float]]:
+) -> tuple[dict[str, tuple[float, float, float, int]], FloatArray, dict[str, float]]:
     """Return how much linear evidence to add to what was learned.
 
     Parameters
@@ -118,7 +121,7 @@ def choose_linear(
 
     Returns
     -------
-    linear : dict of str to (weight, ridge, rate)
+    linear : dict of str to (weight, ridge, rate, rank)
     gain : ndarray of shape (n_histories,)
         Of the learned and linear evidence together.
     alone : dict of str to float
@@ -128,18 +131,10 @@ def choose_linear(
     scores = evidence_scores(learned, asked)
     spread = float(scores.std())
     best = gains(scores.copy(), asked)
-    linear: dict[str, tuple[float, float, float]] = {}
+    linear: dict[str, tuple[float, float, float, int]] = {}
     alone: dict[str, float] = {}
     for name, regression in regressions.items():
-        found: tuple[float, float, float, FloatArray] | None = None
-        for ridge in RIDGES:
-            for rate in RATES:
-                own = evidence_scores(regression.evidence(ridge, rate, length), asked)
-                gain = float(gains(own.copy(), asked).mean())
-                if found is None or gain > found[0]:
-                    found = gain, ridge, rate, own
-        assert found is not None
-        alone[name], ridge, rate, own = found
+        alone[name], (ridge, rate, rank), own = _best_alone(regression, asked, length)
         unit = spread / max(float(own.std()), 1e-12)
         tried = {
             weight * unit: gains(scores + weight * unit * own, asked) for weight in LINEAR_WEIGHTS
@@ -150,8 +145,31 @@ def choose_linear(
             taken = 0.0
         else:
             best, scores = tried[taken], scores + taken * own
-        linear[name] = (float(taken), ridge, rate)
+        linear[name] = (float(taken), ridge, rate, rank)
     return linear, best, alone
+
+
+def _best_alone(
+    regression: LinearEvidence, asked: Groups, length: int
+) -> tuple[float, tuple[float, float, int], FloatArray]:
+    """Return the gain of a regression by itself, its (ridge, rate, rank), and its scores."""
+    found: tuple[float, tuple[float, float, int], FloatArray] | None = None
+    widest = len(regression.values)
+    ranks = sorted({min(rank, widest) for rank in RANKS})
+    tried = [(ridge, RATES[0], rank) for rank in ranks for ridge in RIDGES]
+    while tried:
+        setting = tried.pop(0)
+        own = evidence_scores(
+            regression.evidence(setting[0], setting[1], length, setting[2]), asked
+        )
+        gain = float(gains(own.copy(), asked).mean())
+        if found is None or gain > found[0]:
+            found = gain, setting, own
+        if not tried and setting[1] == RATES[0]:  # the best ridge and rank, with other rates
+            ridge, _, rank = found[1]
+            tried = [(ridge, rate, rank) for rate in RATES[1:]]
+    assert found is not None
+    return found
 
 
 def decide_evidence(
@@ -241,7 +259,7 @@ def decide_evidence(
                 models[chosen.name], regressions, held.asked, linear_length(histories)
             )
             baselines["EASE of low rank"] = alone["together"]
-            added = [name for name, (weight, _, _) in settled.items() if weight]
+            added = [name for name, values in settled.items() if values[0]]
             reasons.append(f"Linear evidence added: {' and '.join(added) or 'none'}.")
         reached = float(gain.mean())
         if gain.mean() <= baselines["popularity"]:
@@ -253,7 +271,7 @@ def decide_evidence(
     on_all, records = learner.learned(
         histories, chosen.parameters, validate=validate, on_epoch=on_epoch
     )
-    if any(weight for weight, _, _ in settled.values()):
+    if any(values[0] for values in settled.values()):
         on_all = added_evidence(
             on_all, learner.linear(histories), settled, linear_length(histories)
         )

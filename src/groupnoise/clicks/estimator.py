@@ -169,7 +169,8 @@ class MaxMatchingRecommender(TableRecommender):
         nothing. Of a sequence each entry is a member, and their scores are averaged.
     linear : mapping, "auto" or None, default="auto"
         Linear evidence added to what was learned, for "history": for "together" (EASE) and
-        "following" a (weight, ridge, rate); see :mod:`groupnoise.clicks.linear_evidence`.
+        "following" a (weight, ridge, rate) and, if not 256, the rank; see
+        :mod:`groupnoise.clicks.linear_evidence`.
     max_epochs : int or "auto", default="auto"
         Passes over the data; "auto" is 6.
     batch_size : int or "auto", default="auto"

@@ -13,7 +13,7 @@ from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
 from groupnoise.clicks.history_windows import sliding_windows
 from groupnoise.clicks.linear_evidence import LinearEvidence, following, together
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
-from groupnoise.clicks.spectral import spectral_start
+from groupnoise.clicks.spectral import SpectralStart, spectral_start
 from groupnoise.core.arrays import ProgressCallback, torch_generator
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.portfolio import Option
@@ -101,6 +101,9 @@ class EvidenceLearner:
     n_items: int
     seed: int
     _known: dict[str, Evidence] = field(default_factory=dict, repr=False, compare=False)
+    _starts: dict[int, tuple[Groups, SpectralStart]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def tried(
         self,
@@ -192,10 +195,7 @@ class EvidenceLearner:
             vectors = generator.normal(scale=0.05, size=(self.n_items, dim)).astype(np.float32)
             bias = np.zeros(self.n_items, dtype=np.float32)
         else:
-            windows = sliding_windows(histories, SPECTRAL_WINDOW).groups
-            vectors, bias = spectral_start(
-                windows, self.n_items, dim, rate=SPECTRAL_RATE, generator=generator
-            )
+            vectors, bias = self._spectral(histories, dim, generator)
         full = parameters["candidates"] == "full"
         plan = EvidencePlan(
             max_epochs=max(1, round(share * parameters["max_epochs"])),
@@ -231,6 +231,19 @@ class EvidenceLearner:
             on_epoch=on_epoch,
         )
         return model.evidence(), records
+
+    def _spectral(
+        self, histories: Groups, dim: int, generator: np.random.Generator
+    ) -> SpectralStart:
+        """Return initial vectors, found once for all options of the same histories."""
+        last = self._starts.get(dim)
+        if last is None or last[0] is not histories:
+            windows = sliding_windows(histories, SPECTRAL_WINDOW).groups
+            own = np.random.default_rng(self.seed)
+            start = spectral_start(windows, self.n_items, dim, rate=SPECTRAL_RATE, generator=own)
+            self._starts[dim] = last = (histories, start)
+        generator.integers(1 << 31)  # what the search for vectors has drawn
+        return last[1]
 
     def linear(self, histories: Groups) -> dict[str, LinearEvidence]:
         """Return the two regressions between items.

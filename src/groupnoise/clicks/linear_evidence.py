@@ -22,7 +22,12 @@ from groupnoise.clicks.evidence import Evidence
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.groups import Groups
 
-RANK = 256
+RANK = 1024
+"""Eigenvectors that are kept; of a catalogue of rare items that no one clicks together the later
+ones say much, of a dense one they are noise."""
+MAX_WIDE_CATALOGUE = 20_000
+"""Items beyond which half as many are kept, so that neither time nor files grow large."""
+USUAL_RANK = 256
 FOLLOWING_RATE = 0.3
 """How fast a click counts less as an input of the next one, on log scale per click between."""
 FOLLOWING_LAGS = 16
@@ -49,7 +54,7 @@ class LinearEvidence:
     values: FloatArray
     outcomes: FloatArray | None = None
 
-    def evidence(self, ridge: float, rate: float, length: int) -> Evidence:
+    def evidence(self, ridge: float, rate: float, length: int, rank: int = USUAL_RANK) -> Evidence:
         """Return the regression as vectors whose products add up over clicks.
 
         Parameters
@@ -60,20 +65,23 @@ class LinearEvidence:
             How fast a click counts less in an answer, on log scale per later click.
         length : int
             How many of the latest clicks count.
+        rank : int, default=256
+            How many of the leading eigenvectors are used.
 
         Returns
         -------
         Evidence
             Without biases.
         """
+        vectors, values = self.vectors[:, :rank], self.values[:rank]
         if self.outcomes is None:
-            objects = self.vectors * np.sqrt(self.values / (self.values + ridge))
+            objects = vectors * np.sqrt(values / (values + ridge))
             rest = 1.0 - (objects**2).sum(axis=1, keepdims=True)
             targets = objects / np.maximum(rest, 1e-3)
         else:
-            objects = self.vectors / (self.values + ridge)
-            targets = self.outcomes
-        n_items, rank = self.vectors.shape
+            objects = vectors / (values + ridge)
+            targets = self.outcomes[:, :rank]
+        n_items, rank = vectors.shape
         return Evidence(
             objects.astype(np.float32),
             targets.astype(np.float32),
@@ -97,8 +105,8 @@ def together(
         Size of the catalogue.
     generator : numpy Generator
         Decides where the search for eigenvectors begins.
-    rank : int, default=256
-        How many eigenvectors to keep.
+    rank : int, default=1024
+        How many eigenvectors to keep; half as many of more than 20 000 items.
 
     Returns
     -------
@@ -127,8 +135,8 @@ def following(
         Size of the catalogue.
     generator : numpy Generator
         Decides where the search for eigenvectors begins.
-    rank : int, default=256
-        How many eigenvectors to keep.
+    rank : int, default=1024
+        How many eigenvectors to keep; half as many of more than 20 000 items.
 
     Returns
     -------
@@ -156,5 +164,6 @@ def _leading(
     if gram.nnz > DENSE_SHARE * n_items * n_items:
         gram = gram.toarray()
     seed = int(generator.integers(1 << 31))
-    vectors, values, _ = randomized_svd(gram, min(rank, n_items), n_iter=4, random_state=seed)
+    kept = min(rank if n_items <= MAX_WIDE_CATALOGUE else max(1, rank // 2), n_items)
+    vectors, values, _ = randomized_svd(gram, kept, n_iter=4, random_state=seed)
     return vectors, values

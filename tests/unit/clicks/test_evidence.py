@@ -207,6 +207,22 @@ def test_the_regression_of_next_clicks_of_full_rank_is_ridge_regression():
     np.testing.assert_allclose(found.objects @ found.targets.T, ridge, atol=1e-5)
 
 
+def test_a_lower_rank_keeps_the_leading_eigenvectors():
+    rng = np.random.default_rng(4)
+    histories = Groups.from_lists([rng.permutation(12)[:5].tolist() for _ in range(40)])
+    for regression in (together, following):
+        wide = regression(histories, 12, np.random.default_rng(0), rank=12)
+        narrow = regression(histories, 12, np.random.default_rng(0), rank=12).evidence(
+            3.0, 0.0, 5, 4
+        )
+        np.testing.assert_array_equal(narrow.targets.shape, (12, 4))
+        assert wide.evidence(3.0, 0.0, 5).objects.shape == (12, 12)
+        kept = wide.vectors[:, :4]
+        scale = np.sqrt(wide.values / (wide.values + 3.0))[:4]
+        expected = kept * scale if wide.outcomes is None else kept / (wide.values[:4] + 3.0)
+        np.testing.assert_allclose(narrow.objects, expected, rtol=1e-5)
+
+
 def test_a_rule_of_evidence_survives_a_record_and_refuses_what_does_not_fit():
     rule = small_model().evidence().rule()
     assert ScoringRule.from_record(rule.as_record()) == rule
