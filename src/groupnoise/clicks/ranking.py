@@ -8,7 +8,6 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.catalogue import top_k
 from groupnoise.clicks.ranking_slices import SLICE, ItemSlices, rank_by_slices
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count
@@ -19,6 +18,8 @@ PROTOCOLS = ("sampled", "full")
 
 _BLOCK_ENTRIES = 1 << 25
 """Scores held at once: 128 MB in single precision."""
+_NEAR_ENTRIES = 1 << 22
+"""Scores held at once where a block should stay near the processor."""
 
 
 class Scorer(Protocol):
@@ -308,7 +309,9 @@ def _rank_in_catalogue(
 ) -> TargetRanks:
     n_rows = len(groups)
     better, tied = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
-    for rows in _blocks(n_rows, n_items):
+    # Small blocks where no work is shared between rows: what is scored is still near when read.
+    n_entries = _BLOCK_ENTRIES if isinstance(scorer, SlicedScorer) else _NEAR_ENTRIES
+    for rows in _blocks(n_rows, n_items, min(n_entries, _BLOCK_ENTRIES)):
         scores = np.asarray(scorer.scores(groups.subset(np.r_[rows])))
         n_block = rows.stop - rows.start
         _check_scores(scores, (n_block, n_items))
@@ -344,11 +347,13 @@ def _best_unseen(scores: FloatArray, top: int, seen: tuple[IntArray, IntArray]) 
         ]
     )
     by_index = np.take_along_axis(picked, np.lexsort((picked, -best), axis=1), axis=1)
+    # Torch takes any of the items level with the last one: the lowest indices are wanted.
+    for row in np.flatnonzero(is_tied):
+        last = best[row, -1]
+        n_above = np.count_nonzero(best[row] > last)
+        by_index[row, n_above:] = np.flatnonzero(table[row] == last)[: width - n_above]
     found = np.full((len(table), top), -1, dtype=np.int64)
     found[:, :width] = np.where(np.isneginf(best), -1, by_index)
-    settled = np.flatnonzero(is_tied)
-    if len(settled):
-        found[settled] = top_k(table[settled], top)[0]
     return found
 
 
@@ -366,8 +371,8 @@ def _compare(scores: FloatArray, target_scores: FloatArray) -> tuple[IntArray, I
     return better, tied
 
 
-def _blocks(n_rows: int, width: int) -> list[slice]:
-    size = max(1, _BLOCK_ENTRIES // width)
+def _blocks(n_rows: int, width: int, n_entries: int | None = None) -> list[slice]:
+    size = max(1, (n_entries or _BLOCK_ENTRIES) // width)
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 

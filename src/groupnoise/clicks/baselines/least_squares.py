@@ -90,7 +90,8 @@ class EASERecommender(ItemToItemBaseline):
 
     def _score_all(self, histories: Groups) -> FloatArray:
         clicked = item_counts(histories, self.n_items_)
-        clicked.data[:] = 1.0
+        # In double precision the product would first copy all weights.
+        clicked.data = np.ones(clicked.nnz, dtype=np.float32)
         scores = np.zeros((len(histories), self.n_items_), dtype=np.float32)
         scores[:, self.kept_] = clicked[:, self.kept_] @ self.weights_
         return scores
