@@ -513,3 +513,12 @@ def corrected_t(differences, test_to_train):
     mean = sum(differences) / n
     variance = sum((each - mean) ** 2 for each in differences) / (n - 1)
     return mean / math.sqrt((1 / n + test_to_train) * variance)
+
+
+def inverse_propensity_estimates(propensity, target, clicked):
+    """IPS and its self-normalised form, row by row."""
+    earned, weight = 0.0, 0.0
+    for p, q, c in zip(propensity, target, clicked, strict=True):
+        earned += q / p * c
+        weight += q / p
+    return earned / len(propensity), earned / weight

@@ -24,6 +24,7 @@ from groupnoise.cli.info import doctor, info
 from groupnoise.cli.methods import methods
 from groupnoise.cli.predict import predict
 from groupnoise.cli.recall import recall
+from groupnoise.cli.replay import replay
 from groupnoise.cli.reproduce import reproduce
 from groupnoise.cli.resolve import resolve
 from groupnoise.cli.review import review
@@ -74,6 +75,7 @@ COMMANDS = (
     export,
     recall,
     serve,
+    replay,
     doctor,
 )
 for command in COMMANDS:

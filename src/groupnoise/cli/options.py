@@ -126,6 +126,11 @@ def reads_votes(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with_options(command, {**VOTES, **FORM})
 
 
+def reads_table(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options about the form of a file, as one `options: DataOptions`."""
+    return _with_options(command, FORM)
+
+
 def _with_options(command: Callable[..., Any], offered: dict[str, Any]) -> Callable[..., Any]:
     """Return a command whose signature has further options, which it gets as `options`."""
     signature = inspect.signature(command, eval_str=True)

@@ -6,9 +6,13 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.clicks.estimator import MaxMatchingRecommender
+    from groupnoise.clicks.evaluation import JudgedTargets, judge_targets
     from groupnoise.clicks.filters import add_stray_clicks, keep_core, merge_repeats
+    from groupnoise.clicks.history_split import HistorySplit, split_histories
+    from groupnoise.clicks.impressions import make_impressions
     from groupnoise.clicks.log import read_clicks
     from groupnoise.clicks.ranking import TargetRanks, rank_targets
+    from groupnoise.clicks.replay import read_impressions, replay_policy
     from groupnoise.clicks.scoring import ScoringRule
     from groupnoise.clicks.shop import make_shop
     from groupnoise.clicks.splits import split_clicks
@@ -18,34 +22,48 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "HistorySplit": "groupnoise.clicks.history_split",
+        "JudgedTargets": "groupnoise.clicks.evaluation",
         "MaxMatchingRecommender": "groupnoise.clicks.estimator",
         "ScoringRule": "groupnoise.clicks.scoring",
         "TargetRanks": "groupnoise.clicks.ranking",
         "add_stray_clicks": "groupnoise.clicks.filters",
         "convert_clicks": "groupnoise.clicks.streaming",
         "cut_windows": "groupnoise.clicks.windows",
+        "judge_targets": "groupnoise.clicks.evaluation",
         "keep_core": "groupnoise.clicks.filters",
+        "make_impressions": "groupnoise.clicks.impressions",
         "make_shop": "groupnoise.clicks.shop",
         "merge_repeats": "groupnoise.clicks.filters",
         "rank_targets": "groupnoise.clicks.ranking",
         "read_clicks": "groupnoise.clicks.log",
+        "read_impressions": "groupnoise.clicks.replay",
+        "replay_policy": "groupnoise.clicks.replay",
         "split_clicks": "groupnoise.clicks.splits",
+        "split_histories": "groupnoise.clicks.history_split",
         "write_windows": "groupnoise.clicks.streaming",
     },
 )
 
 __all__ = [
+    "HistorySplit",
+    "JudgedTargets",
     "MaxMatchingRecommender",
     "ScoringRule",
     "TargetRanks",
     "add_stray_clicks",
     "convert_clicks",
     "cut_windows",
+    "judge_targets",
     "keep_core",
+    "make_impressions",
     "make_shop",
     "merge_repeats",
     "rank_targets",
     "read_clicks",
+    "read_impressions",
+    "replay_policy",
     "split_clicks",
+    "split_histories",
     "write_windows",
 ]

@@ -87,7 +87,19 @@ class JudgedTargets:
         return clicks
 
     def rows(self, figure: str = "NDCG", k: int = TOP) -> FloatArray:
-        """Return HIT, NDCG or MRR of each target, in expectation over ties."""
+        """Return a figure of each target, in expectation over ties.
+
+        Parameters
+        ----------
+        figure : {"HIT", "NDCG", "MRR"}, default="NDCG"
+            Which.
+        k : int, default=10
+            Length of the list.
+
+        Returns
+        -------
+        ndarray of shape (n_targets,)
+        """
         return ROW_FIGURES[figure](self.n_better, self.n_tied, k)
 
     def figures(self, at: Sequence[int] = (TOP,)) -> dict[str, float]:
@@ -120,7 +132,19 @@ class JudgedTargets:
         return found
 
     def intervals(self, at: Sequence[int] = (TOP,), seed: int = 0) -> dict[str, Interval]:
-        """Return HIT and NDCG with their intervals over draws of users."""
+        """Return HIT and NDCG with their intervals over draws of users.
+
+        Parameters
+        ----------
+        at : sequence of int, default=(10,)
+            Lengths of the list.
+        seed : int, default=0
+            Decides the draws.
+
+        Returns
+        -------
+        dict of str to Interval
+        """
         return {
             f"full {name}@{k}": bootstrap_interval(
                 self.rows(name, k), self.users, random_state=seed
@@ -130,7 +154,17 @@ class JudgedTargets:
         }
 
     def buckets(self, k: int = TOP) -> dict[str, dict[str, float]]:
-        """Return targets, HIT and NDCG by popularity of the target and length of the history."""
+        """Return targets, HIT and NDCG by popularity of the target and length of the history.
+
+        Parameters
+        ----------
+        k : int, default=10
+            Length of the list.
+
+        Returns
+        -------
+        dict of str to dict
+        """
         parts = popularity_parts(self.catalogue_popularity)
         part = np.where(self.targets >= 0, parts[self.targets], -1)
         hits, gains = self.rows("HIT", k), self.rows("NDCG", k)

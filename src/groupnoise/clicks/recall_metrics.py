@@ -221,15 +221,56 @@ def bootstrap_interval(
     rows = np.asarray(values, dtype=np.float64)
     if not len(rows):
         raise DataError("0 targets were given; at least one is needed.")
+    means = bootstrap_ratios(
+        rows, np.ones(len(rows)), users, n_draws=n_draws, random_state=random_state
+    )
+    return Interval(float(rows.mean()), *interval_ends(means))
+
+
+def bootstrap_ratios(
+    numerators: ArrayLike,
+    denominators: ArrayLike,
+    users: ArrayLike,
+    *,
+    n_draws: int = 1000,
+    random_state: RandomState = 0,
+) -> FloatArray:
+    """Return the ratio of two sums in each draw of users.
+
+    Parameters
+    ----------
+    numerators, denominators : array-like of shape (n_rows,)
+        What is summed.
+    users : array-like of shape (n_rows,)
+        Whose each row is; the same users and seed give the same draws.
+    n_draws : int, default=1000
+        How many times users are drawn.
+    random_state : int, numpy generator or None, default=0
+        Decides the draws.
+
+    Returns
+    -------
+    ndarray of shape (n_draws,)
+        NaN where a draw has nothing to divide by.
+    """
     codes = np.unique(np.asarray(users), return_inverse=True)[1]
     n_users = int(codes.max()) + 1
-    sums = np.bincount(codes, rows, minlength=n_users)
-    counts = np.bincount(codes, minlength=n_users).astype(np.float64)
+    above, below = (
+        np.bincount(codes, np.asarray(values, dtype=np.float64), minlength=n_users)
+        for values in (numerators, denominators)
+    )
     generator = generator_from(random_state)
-    means = np.empty(n_draws)
+    ratios = np.full(n_draws, np.nan)
     for draw in range(n_draws):
         times = np.bincount(generator.integers(n_users, size=n_users), minlength=n_users)
-        means[draw] = times @ sums / (times @ counts)
+        total = float(times @ below)
+        if total > 0:
+            ratios[draw] = float(times @ above) / total
+    return ratios
+
+
+def interval_ends(draws: FloatArray) -> tuple[float, float]:
+    """Return the percentiles of draws between which 95 of 100 lie."""
     tail = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(means, [tail, 100 - tail])
-    return Interval(float(rows.mean()), float(low), float(high))
+    low, high = np.nanpercentile(draws, [tail, 100 - tail])
+    return float(low), float(high)

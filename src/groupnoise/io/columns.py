@@ -49,6 +49,8 @@ USUAL_NAMES = {
         "candidates", "candidate_labels", "candidate", "partial_target", "partial_labels",
         "partial_label", "labels",
     ),
+    "propensity": ("propensity", "propensity_score", "pscore", "probability", "prob"),
+    "clicked": ("clicked", "click", "is_click", "is_clicked", "reward"),
     "features": ("features", "feature", "x", "data", "embedding", "vector"),
 }  # fmt: skip
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)

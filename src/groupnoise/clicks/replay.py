@@ -1,0 +1,279 @@
+"""What a recommender would earn, from what another one showed: replay of logged impressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from groupnoise.clicks.recall_metrics import Interval, bootstrap_ratios, interval_ends
+from groupnoise.core.arrays import FloatArray
+from groupnoise.core.checks import check_count, check_positive
+from groupnoise.exceptions import DataError
+from groupnoise.io.cells import read_id_cells, read_numbers
+from groupnoise.io.columns import need_column
+from groupnoise.io.sources import Guesses, Report
+from groupnoise.io.tables import Table, read_table
+
+MIN_EFFECTIVE_ROWS = 100
+"""Rows an estimate should rest on; with fewer its interval is not to be trusted either."""
+
+
+@dataclass(frozen=True)
+class Impressions:
+    """Items that were shown, with the chance each had to be, and what was clicked.
+
+    Attributes
+    ----------
+    users : ndarray of shape (n_rows,)
+        To whom.
+    items : ndarray of shape (n_rows,)
+        Item ids.
+    propensity : float64 ndarray of shape (n_rows,)
+        The chance of that item to be shown there: over all items it sums to one.
+    clicked : bool ndarray of shape (n_rows,)
+        Whether it was clicked.
+    targets : mapping of str to float64 ndarray
+        The chance that other policies give each row, where the log says it.
+    """
+
+    users: NDArray[Any]
+    items: NDArray[Any]
+    propensity: FloatArray
+    clicked: NDArray[np.bool_]
+    targets: Mapping[str, FloatArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReplayedPolicy:
+    """What one policy would earn.
+
+    Attributes
+    ----------
+    name : str
+        What to call it.
+    ips : Interval
+        Click-through by inverse propensity: unbiased, of high variance.
+    snips : Interval
+        The same divided by the mean weight: slightly biased, far steadier.
+    ahead : Interval
+        `snips` less the click-through of the log itself, on the same draws of users.
+    n_effective : float
+        Rows of equal weight that would tell as much.
+    shown : float
+        Share of the logged rows that the policy could have shown.
+    max_weight : float
+        How much the heaviest row counts, after clipping.
+    """
+
+    name: str
+    ips: Interval
+    snips: Interval
+    ahead: Interval
+    n_effective: float
+    shown: float
+    max_weight: float
+
+
+def read_impressions(
+    source: Any,
+    *,
+    user: str | None = None,
+    item: str | None = None,
+    propensity: str | None = None,
+    clicked: str | None = None,
+    targets: Sequence[str] = (),
+    report: Report | None = None,
+    **table_options: Any,
+) -> Impressions:
+    """Read a log of impressions, one row per item shown.
+
+    Parameters
+    ----------
+    source : str, Path or frame
+        As :func:`~groupnoise.clicks.read_clicks` takes it.
+    user, item, propensity, clicked : str, optional
+        Columns; guessed by name if not given.
+    targets : sequence of str, default=()
+        Columns with the chance that other policies give the row.
+    report : callable, optional
+        Told of each guess.
+    **table_options
+        Passed to `read_table`: `format`, `separator`, `header`.
+
+    Returns
+    -------
+    Impressions
+
+    Raises
+    ------
+    DataError
+        If a propensity is not above 0 and at most 1, or a click not 0 or 1.
+    """
+    guesses = Guesses(report)
+    table = read_table(source, report=guesses, **table_options)
+    given = {"user": user, "item": item, "propensity": propensity, "clicked": clicked}
+    columns: dict[str, str] = {}
+    for part, name in given.items():
+        columns[part] = need_column(
+            part,
+            name,
+            table.frame.columns,
+            origin=table.origin,
+            report=guesses,
+            taken=[*columns.values(), *targets],
+        )
+    chances = _read_chances(table, columns["propensity"], least_is_allowed=False)
+    clicks = _read_clicked(table, columns["clicked"])
+    return Impressions(
+        users=read_id_cells(table, columns["user"]).to_numpy(),
+        items=read_id_cells(table, columns["item"]).to_numpy(),
+        propensity=chances,
+        clicked=clicks,
+        targets={name: _read_chances(table, name, least_is_allowed=True) for name in targets},
+    )
+
+
+def replay_policy(
+    impressions: Impressions,
+    target: FloatArray,
+    *,
+    name: str = "policy",
+    clip: float | None = None,
+    seed: int = 0,
+) -> ReplayedPolicy:
+    r"""Estimate the click-through of a policy from what another one showed.
+
+    With weights :math:`w_i = \pi(a_i \mid x_i) / p_i` and clicks c,
+
+    .. math::
+        \text{IPS} = \frac{1}{n} \sum_i w_i c_i, \qquad
+        \text{SNIPS} = \frac{\sum_i w_i c_i}{\sum_i w_i}.
+
+    Parameters
+    ----------
+    impressions : Impressions
+        The log.
+    target : float64 ndarray of shape (n_rows,)
+        The chance that the policy would have shown the item of each row.
+    name : str, default="policy"
+        What to call the policy.
+    clip : float, optional
+        The largest weight a row may have: less variance, but a bias towards the log.
+    seed : int, default=0
+        Decides the draws of users for the intervals.
+
+    Returns
+    -------
+    ReplayedPolicy
+
+    Raises
+    ------
+    DataError
+        If the log shows nothing that the policy would.
+
+    Examples
+    --------
+    >>> log = Impressions(np.arange(4), np.arange(4), np.full(4, 0.5), np.array([1, 0, 1, 1]) > 0)
+    >>> found = replay_policy(log, np.array([1.0, 1.0, 0.0, 0.0]))
+    >>> found.ips.mean, found.snips.mean
+    (0.5, 0.5)
+    """
+    weights = np.asarray(target, dtype=np.float64) / impressions.propensity
+    if clip is not None:
+        check_positive("clip", clip)
+        weights = np.minimum(weights, clip)
+    if not weights.sum() > 0:
+        raise DataError(
+            f"the log shows nothing that {name} would show, so it tells nothing of it; log with a "
+            "policy that now and then shows anything, or let more items be shown."
+        )
+    clicks = impressions.clicked.astype(np.float64)
+    ones = np.ones(len(clicks))
+    users = impressions.users
+    ips = bootstrap_ratios(weights * clicks, ones, users, random_state=seed)
+    snips = bootstrap_ratios(weights * clicks, weights, users, random_state=seed)
+    logged = bootstrap_ratios(clicks, ones, users, random_state=seed)
+    value = float((weights * clicks).sum() / weights.sum())
+    return ReplayedPolicy(
+        name,
+        ips=Interval(float((weights * clicks).mean()), *interval_ends(ips)),
+        snips=Interval(value, *interval_ends(snips)),
+        ahead=Interval(value - float(clicks.mean()), *interval_ends(snips - logged)),
+        n_effective=float(weights.sum() ** 2 / np.square(weights).sum()),
+        shown=float((weights > 0).mean()),
+        max_weight=float(weights.max()),
+    )
+
+
+def chances_of_model(
+    fitted: Any, impressions: Impressions, histories: Mapping[Any, Sequence[Any]], *, top: int = 10
+) -> FloatArray:
+    """Return the chance that a recommender shows each logged item: one of its best, drawn evenly.
+
+    Parameters
+    ----------
+    fitted : recommender
+        Ours or a baseline.
+    impressions : Impressions
+        The log.
+    histories : mapping of user to sequence of item ids
+        What each user had clicked before; a user without history is answered by popularity.
+    top : int, default=10
+        How many items a user may be shown.
+
+    Returns
+    -------
+    float64 ndarray of shape (n_rows,)
+    """
+    check_count("top", top)
+    users, row_user = np.unique(impressions.users, return_inverse=True)
+    asked = [list(histories.get(user, ())) for user in users.tolist()]
+    lists, _ = fitted.recommend(asked, top=top)
+    items = fitted.catalogue_.as_read(impressions.items)
+    is_shown = (lists[row_user] == items[:, None]).any(axis=1)
+    return np.where(is_shown, 1.0 / top, 0.0)
+
+
+def about_replay(policy: ReplayedPolicy) -> str | None:
+    """Return why an estimate should not be trusted, or None."""
+    if policy.n_effective < MIN_EFFECTIVE_ROWS:
+        return (
+            f"{policy.name}: the estimate rests on {policy.n_effective:.0f} rows' worth of "
+            f"impressions; below {MIN_EFFECTIVE_ROWS} intervals are too narrow."
+        )
+    return None
+
+
+def _read_chances(table: Table, column: str, *, least_is_allowed: bool) -> FloatArray:
+    if column not in table.frame.columns:
+        raise DataError(f"{table.origin} has no column {column!r} with chances of a policy.")
+    values = read_numbers(table, column)
+    is_wrong = (values > 1) | (values < 0 if least_is_allowed else values <= 0)
+    if is_wrong.any():
+        row = int(np.flatnonzero(is_wrong)[0])
+        bound = "at least 0" if least_is_allowed else "above 0, as the item was shown,"
+        raise DataError(
+            f"{table.place(row)}: {column} is {values[row]:g}, but a chance is {bound} and at "
+            "most 1; correct or drop that row."
+        )
+    return values
+
+
+def _read_clicked(table: Table, column: str) -> NDArray[np.bool_]:
+    cells = table.frame[column]
+    if cells.dtype == pl.Boolean and not cells.null_count():
+        return cells.to_numpy()
+    values = read_numbers(table, column)
+    wrong = np.flatnonzero((values != 0) & (values != 1))
+    if len(wrong):
+        raise DataError(
+            f"{table.place(int(wrong[0]))}: {column} is {values[wrong[0]]:g}; a row was clicked "
+            "(1) or not (0)."
+        )
+    clicked: NDArray[np.bool_] = values == 1
+    return clicked
