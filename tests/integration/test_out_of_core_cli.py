@@ -91,7 +91,7 @@ def test_a_log_that_changed_is_refused(log, tmp_path):
     ("words", "sentence"),
     [
         (["digit-candidates"], "goes with click logs"),
-        (["bags.csv", "--setting", "mil"], "goes with click logs"),
+        (["bags.csv", "--setting", "mil"], "goes with click logs"),  # no such file
         (["shop", "--method", "popularity"], "popularity trains in memory"),
         (["shop", "-p", "dimm=4"], "did you mean 'dim'"),
     ],

@@ -182,7 +182,9 @@ def fit(
     ] = False,
     out_of_core: Annotated[
         Path | None,
-        typer.Option(help="rs: keep the windows in this folder, not in memory; made if needed."),
+        typer.Option(
+            help="Keep bags (mil) or windows (rs) in this folder, not in memory; made if needed."
+        ),
     ] = None,
     workers: Annotated[
         int, typer.Option(help="Processes on this machine that share the training.")
@@ -198,7 +200,13 @@ def fit(
 
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
-    from groupnoise.cli.out_of_core import cut_on_disk, explaining_lack_of_memory, open_log
+    from groupnoise.cli.out_of_core import (
+        cut_on_disk,
+        explaining_lack_of_memory,
+        holds_bags,
+        open_bags,
+        open_log,
+    )
     from groupnoise.cli.sources import find_data
     from groupnoise.core.checks import check_fraction
     from groupnoise.io.files import check_not_own_input, check_writable_folder
@@ -219,8 +227,12 @@ def fit(
     pairs = [*(param or []), *([f"budget={budget}"] if budget is not None else [])]
     make_estimator = partial(_make_estimator, method, pairs, paper, seed)
     with explaining_lack_of_memory(data, out_of_core):
-        if out_of_core is None:
-            found = find_data(data, options)
+        if out_of_core is None or holds_bags(data, options):
+            found = (
+                find_data(data, options)
+                if out_of_core is None
+                else open_bags(data, options, out_of_core)
+            )
             estimator = make_estimator(found)
             held_out, training, protocol = _held_out(found, protocol, validation, seed)
         else:

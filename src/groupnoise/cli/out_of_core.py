@@ -1,4 +1,4 @@
-"""`groupnoise fit --out-of-core`: a click log of any size, trained on from windows on disk."""
+"""`groupnoise fit --out-of-core`: clicks or bags of any size, trained on from disk."""
 
 from __future__ import annotations
 
@@ -49,10 +49,36 @@ def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Foun
         found = find_data(data, options)
     if found is None or found.setting is not clicks:
         raise ParameterError(
-            f"--out-of-core goes with click logs (rs); {data} is none. Bags are read from a folder "
-            "that `groupnoise data convert` wrote with -p scaling=none."
+            f"--out-of-core goes with click logs (rs) and bags (mil) in files; {data} is neither."
         )
     return found
+
+
+def open_bags(data: str, options: DataOptions, folder: Path) -> Found:
+    """Return bags that need not fit in memory; files are copied once into `folder`."""
+    from groupnoise.bags.on_disk import bags_on_disk
+    from groupnoise.cli.sources import Found, check_columns
+    from groupnoise.io.setting import find_setting
+
+    setting = find_setting("mil")
+    check_columns(setting, options)
+    guesses: list[str] = []
+    dataset = bags_on_disk(
+        data, folder / "bags", wait=not is_first(), report=guesses.append, **options.given
+    )
+    if guesses:
+        typer.echo("; ".join(guesses), err=True)
+    return Found(dataset, setting, data, options=options.given, is_file=True)
+
+
+def holds_bags(data: str, options: DataOptions) -> bool:
+    """Tell whether DATA is files of bags, or a folder of bags that was converted."""
+    from groupnoise.io.data_folder import is_data_folder, open_groups
+    from groupnoise.io.datasets import BagDataset
+
+    if is_data_folder(data):
+        return isinstance(open_groups(data), BagDataset)
+    return options.setting == "mil" and Path(data).exists()
 
 
 def cut_on_disk(
@@ -91,7 +117,7 @@ def explaining_lack_of_memory(data: str, folder: Path | None) -> Iterator[None]:
         if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
             raise
         remedy = (
-            "click logs (rs) are trained on from disk with --out-of-core DIR"
+            "click logs (rs) and bags (mil) are trained on from disk with --out-of-core DIR"
             if folder is None
             else "lower shuffle_pool, batch_size or dim with --param"
         )

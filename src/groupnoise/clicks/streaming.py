@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -37,9 +35,16 @@ from groupnoise.core.arrays import IntArray, ProgressCallback, blocks
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
-from groupnoise.io.data_folder import new_folder, open_groups, write_groups, write_manifest
+from groupnoise.io.data_folder import (
+    made_from,
+    new_folder,
+    open_groups,
+    record_origin,
+    wait_until_made,
+    write_groups,
+    write_manifest,
+)
 from groupnoise.io.datasets import ClickDataset, Windows
-from groupnoise.io.files import write_json
 from groupnoise.io.growing_arrays import ArrayEntry, ArrayWriter
 from groupnoise.io.sources import Guesses, Report, find_source, say_nothing
 
@@ -329,11 +334,8 @@ def _append(writers: dict[str, ArrayWriter], windows: Windows, first_user: int) 
     writers["positions"].append(windows.positions)
 
 
-RECORD = "made_from.json"
-"""Written into a folder last: what it was made from, and so what it may serve for."""
 OBJECTS_AT_ONCE = 250_000
 """Clicks of windows cut at a time; about 100 bytes of memory each."""
-PAUSE_SECONDS = 0.2
 
 
 def clicks_on_disk(
@@ -372,7 +374,7 @@ def clicks_on_disk(
     if options:
         wanted["options"] = options
     if wait:
-        _wait_for(folder, wanted)
+        wait_until_made(folder, wanted)
     if not folder.exists():
         convert_clicks(
             source,
@@ -382,8 +384,8 @@ def clicks_on_disk(
             progress=progress,
             **options,
         )
-        write_json(folder / RECORD, wanted)
-    elif _record_of(folder) != wanted:
+        record_origin(folder, wanted)
+    elif made_from(folder) != wanted:
         raise DataError(
             f"{folder} was not made from {source} as it is now; remove it or give another folder."
         )
@@ -425,8 +427,8 @@ def windows_on_disk(
         "held out": _digest([np.zeros(0, np.int64) if held_out is None else held_out]),
     }
     if wait:
-        _wait_for(folder, wanted)
-    found = _record_of(folder)
+        wait_until_made(folder, wanted)
+    found = made_from(folder)
     if found != wanted:
         write_windows(
             folder,
@@ -438,23 +440,10 @@ def windows_on_disk(
             clicks_at_once=max(1, OBJECTS_AT_ONCE // size),
             progress=progress,
         )
-        write_json(folder / RECORD, wanted)
+        record_origin(folder, wanted)
     windows = open_groups(folder)
     assert isinstance(windows, Windows)
     return windows
-
-
-def _wait_for(folder: Path, wanted: dict[str, Any]) -> None:
-    while _record_of(folder) != wanted:
-        time.sleep(PAUSE_SECONDS)
-
-
-def _record_of(folder: Path) -> Any:
-    """Return what a folder was made from, or None if that is not known."""
-    try:
-        return json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
 
 
 def _digest(arrays: Iterable[NDArray[Any]]) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,10 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 NOTE = "note_"
 """Begins the names of arrays that belong to the notes, which are otherwise in the manifest."""
+
+ORIGIN = "made_from.json"
+"""Written into a folder last: what it was made from, and so what it may serve for."""
+PAUSE_SECONDS = 0.2
 
 StoredData = BagDataset | PartialLabelDataset | ClickDataset | Windows
 
@@ -149,6 +154,25 @@ def new_folder(
         if not is_resumable:
             shutil.rmtree(building, ignore_errors=True)
         raise
+
+
+def record_origin(folder: Path, wanted: Mapping[str, Any]) -> None:
+    """Say what a data folder was made from, which completes it for those who wait."""
+    write_json(folder / ORIGIN, wanted)
+
+
+def made_from(folder: Path) -> Any:
+    """Return what a data folder was made from, or None if that is not known."""
+    try:
+        return json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def wait_until_made(folder: Path, wanted: Mapping[str, Any]) -> None:
+    """Return once another process has made the folder from what is wanted."""
+    while made_from(folder) != wanted:
+        time.sleep(PAUSE_SECONDS)
 
 
 def _put_in_place(building: Path, folder: Path) -> None:
