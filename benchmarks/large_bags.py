@@ -23,7 +23,13 @@ from groupnoise.io.data_folder import new_folder, write_manifest
 from groupnoise.io.growing_arrays import ArrayWriter, write_array
 
 SIZES: dict[str, dict[str, Any]] = {
-    "small": {"n_bags": 120, "max_size": 3_000, "width": 128, "n_in_memory": 60, "budget": "15s"},
+    "small": {
+        "n_bags": 120,
+        "max_size": 3_000,
+        "width": 128,
+        "n_in_memory": 60,
+        "budget": "15s",
+    },
     "large": {
         "n_bags": 1_000,
         "max_size": 20_000,
