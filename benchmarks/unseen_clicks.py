@@ -101,7 +101,7 @@ def measure(log: str, method: str, seed: int, data: Path) -> dict[str, Any]:
     n_items = int(max(history.max() for history in histories)) + 1
     training = [history[:-2] if len(history) >= 3 else history for history in histories]
     model = METHODS[method](seed)
-    started = time.perf_counter()
+    started, busy = time.perf_counter(), time.process_time()
     more = {}
     if method == "sasrec":
         kept = [history for history in histories if len(history) >= 3][:2000]
@@ -115,6 +115,7 @@ def measure(log: str, method: str, seed: int, data: Path) -> dict[str, Any]:
         "users": len(histories),
         "items": n_items,
         "fit_seconds": round(time.perf_counter() - started, 1),
+        "fit_cpu_seconds": round(time.process_time() - busy, 1),
         "validation": figures(model, histories, 2, n_items),
     }
     started = time.perf_counter()
@@ -123,6 +124,7 @@ def measure(log: str, method: str, seed: int, data: Path) -> dict[str, Any]:
     if method == "max-matching":
         row["decided"] = model.decisions_.members[0][1]
         row["trials"] = [trial.as_record() for trial in model.decisions_.trials]
+        row["said"] = model.decisions_.summary().splitlines()
     return row
 
 
@@ -142,7 +144,10 @@ def main() -> None:
                 stored = json.loads(path.read_text())["rows"] if path.is_file() else []
                 key = (log, method, seed)
                 rows = [r for r in stored if (r["log"], r["method"], r["seed"]) != key]
-                note = "wall-clock times were taken on a machine shared with other work"
+                note = (
+                    "wall-clock times were taken on a machine shared with other work; "
+                    "fit_cpu_seconds, where a row has it, is the time of one core"
+                )
                 command = (
                     "python benchmarks/unseen_clicks.py LOGS --methods METHODS --data DIRECTORY"
                 )

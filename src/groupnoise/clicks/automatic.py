@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from groupnoise.clicks.evidence import Evidence, joined
-from groupnoise.clicks.evidence_options import LARGE_LOG, EvidenceLearner, portfolio
+from groupnoise.clicks.evidence_options import TRIAL_TARGETS, EvidenceLearner, portfolio
 from groupnoise.clicks.held_out import (
     GAIN_CUT,
     MAX_SCORES,
@@ -32,6 +32,9 @@ RATES = (0.05, 0.0, 0.3)
 RANKS = (USUAL_RANK, RANK)
 LINEAR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
 """In units that give linear and learned scores the same standard deviation."""
+KEPT_OPTIONS = 0.25
+"""Share of the options that are trained with all epochs: of four the best alone, which is then
+trained again on all clicks. A fit costs about four times one training."""
 MIN_LEAD = 0.5
 """Standard errors by which linear evidence must be ahead to be added."""
 MAX_LINEAR_HISTORY = 1000
@@ -244,6 +247,7 @@ def decide_evidence(
             options,
             evaluate,
             rungs=(1 / 3, 1.0) if len(options) > 1 else (1.0,),
+            keep=KEPT_OPTIONS,
             budget=budget,
         )
         chosen, trials, seconds = search.ranking[0], tuple(search.trials), search.seconds
@@ -300,10 +304,10 @@ def decide_evidence(
 
 def _sampled(histories: Groups, generator: np.random.Generator) -> Groups:
     """Return all histories, or so many of a large log that trials stay short."""
-    if histories.n_objects - len(histories) <= LARGE_LOG:
+    if histories.n_objects - len(histories) <= TRIAL_TARGETS:
         return histories
     order = generator.permutation(len(histories))
-    n_kept = int(np.searchsorted(np.cumsum(histories.sizes[order]), LARGE_LOG)) + 1
+    n_kept = int(np.searchsorted(np.cumsum(histories.sizes[order]), TRIAL_TARGETS)) + 1
     return histories.subset(np.sort(order[:n_kept]))
 
 

@@ -25,9 +25,11 @@ SPECTRAL_WINDOW = 5
 SPECTRAL_RATE = 0.3
 DENSE_CLICKS_PER_ITEM = 50
 MIN_HISTORY, MAX_HISTORY = 20, 200
-LARGE_LOG = 300_000
-"""Targets beyond which a batch is larger and options are tried on a sample; passes over many
-targets of rare items are fewer."""
+SMALL_LOG, LARGE_LOG = 20_000, 300_000
+"""Targets up to which a batch is smaller, and beyond which it is larger; more passes than four over
+the rare items of a log that is not small fit its noise."""
+TRIAL_TARGETS = 100_000
+"""Targets beyond which options are tried on a sample of the histories."""
 
 
 def portfolio(histories: Groups, n_items: int) -> list[Option]:
@@ -53,9 +55,9 @@ def portfolio(histories: Groups, n_items: int) -> list[Option]:
         "window_size": length,
         "init": "spectral",
         "candidates": "sampled",
-        "n_negatives": 1500,
-        "max_epochs": 6 if is_dense or n_targets <= LARGE_LOG else 4,
-        "batch_size": 256 if n_targets <= 20_000 else 1024 if n_targets <= LARGE_LOG else 2048,
+        "n_negatives": 512,
+        "max_epochs": 6 if is_dense or n_targets <= SMALL_LOG else 4,
+        "batch_size": 256 if n_targets <= SMALL_LOG else 512 if n_targets <= LARGE_LOG else 1024,
         "learning_rate": 5e-3,
         "weight_decay": 0.1 if is_dense else 1.0,
     }

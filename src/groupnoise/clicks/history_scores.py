@@ -27,9 +27,6 @@ from groupnoise.core.similarity import Dot, NegativeKL
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
 from groupnoise.training.estimator import ObjectScores
 
-MIN_EXPONENT = -80.0
-"""exp of anything below comes near the smallest number of single precision."""
-
 _FORMS = {SigmoidWeighting: "sigmoid", ContrastiveWeighting: "contrastive"}
 
 
@@ -191,115 +188,6 @@ def _log_mixed(model: MatchingModel, mixture: Mixture) -> Tensor:
             term += torch.from_numpy(mixture.log_weight[column]).unsqueeze(-1)
             total[histories] = torch.logaddexp(total[histories], term)
     return total
-
-
-class ItemSlices(NamedTuple):
-    """Scores of many histories for a few items at a time.
-
-    Taken item by item, every distinct query is scored once for all histories, and nothing as
-    large as the catalogue times the histories is ever held. Scores are not on log scale.
-
-    Attributes
-    ----------
-    items : Tensor of shape (n_items, dim + 2)
-        Vectors of all items, their bias, and a one for the log-normalizer.
-    mixture : Mixture
-        The histories; its queries end in a one for the bias and in the log-normalizer taken off.
-    """
-
-    items: Tensor
-    mixture: Mixture
-
-    @torch.no_grad()
-    def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
-        """Return the scores of a slice of items after the histories, or after those in `rows`.
-
-        Parameters
-        ----------
-        items : slice
-            Of the catalogue.
-        rows : int64 ndarray, optional
-            The histories to score; all by default.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_items of the slice)
-        """
-        mixture = self.mixture if rows is None else self.mixture.take(rows)
-        shares = (torch.from_numpy(mixture.queries) @ self.items[items].t()).exp_()
-        mixed: FloatArray = F.embedding_bag(
-            torch.from_numpy(mixture.query_of),
-            shares,
-            torch.from_numpy(mixture.offsets[:-1]),
-            mode="sum",
-            per_sample_weights=torch.from_numpy(np.exp(mixture.log_weight)),
-        ).numpy()
-        return mixed
-
-
-class LogitSlices(NamedTuple):
-    """Scores, before the softmax, of histories that are one query each.
-
-    Attributes
-    ----------
-    items : float32 ndarray of shape (n_items, dim + 1)
-        Vectors of all items, and their bias.
-    queries : float32 ndarray of shape (n_histories, dim + 1)
-        The histories, and a one for the bias.
-    """
-
-    items: Float32Array
-    queries: Float32Array
-
-    def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
-        """Return the scores of a slice of items after the histories, or after those in `rows`.
-
-        Parameters
-        ----------
-        items : slice
-            Of the catalogue.
-        rows : int64 ndarray, optional
-            The histories to score; all by default.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_items of the slice)
-        """
-        queries = self.queries if rows is None else self.queries[rows]
-        return np.asarray(queries @ self.items[items].T)
-
-
-@torch.no_grad()
-def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | LogitSlices | None:
-    """Prepare scores by slices of items, or return None where probabilities may underflow.
-
-    Parameters
-    ----------
-    model, mixture
-        As in :func:`score_catalogue`.
-
-    Returns
-    -------
-    ItemSlices, LogitSlices or None
-    """
-    queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
-    targets, bias = model.encode_targets(everything), model.target_bias(everything)
-    if mixture.items is None:
-        offset = targets.new_zeros(len(targets)) if bias is None else bias
-        with_bias = torch.cat([queries, queries.new_ones(len(queries), 1)], -1)
-        items = torch.cat([targets, offset.unsqueeze(-1)], -1)
-        return LogitSlices(items.numpy(), with_bias.numpy())
-    level = log_normalizer(queries, targets, bias)
-    # By Cauchy and Schwarz no logit is larger than this, on either side of zero.
-    largest = queries.norm(dim=-1).amax() * targets.norm(dim=-1).amax()
-    offset = targets.new_zeros(len(targets)) if bias is None else bias
-    smallest = float(mixture.log_weight.min()) - level.amax() - largest + offset.amin()
-    if smallest < MIN_EXPONENT:
-        return None
-    one = queries.new_ones(1)
-    rows = torch.cat([queries, one.expand(len(queries), 1), -level.unsqueeze(-1)], -1)
-    items = torch.cat([targets, offset.unsqueeze(-1), one.expand(len(targets), 1)], -1)
-    return ItemSlices(items, mixture._replace(queries=rows.numpy()))
 
 
 @torch.no_grad()

@@ -14,18 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from groupnoise.clicks.catalogue import IndexedHistories, ItemHistories
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.history_scores import (
-    ItemSlices,
     ItemVectors,
-    LogitSlices,
     among_all_clicks,
     evidence_of_clicks,
-    item_slices,
     objective_of_answers,
     queries_of,
     rule_of,
     score_catalogue,
     score_items,
 )
+from groupnoise.clicks.item_slices import ItemSlices, LogitSlices, item_slices
 from groupnoise.clicks.mixture import Mixture
 from groupnoise.clicks.recommender import ItemToItemRecommender
 from groupnoise.clicks.scoring import ScoringRule

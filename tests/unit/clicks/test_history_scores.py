@@ -5,12 +5,8 @@ import pytest
 import torch
 
 from builders import id_batch, table_model
-from groupnoise.clicks.history_scores import (
-    item_slices,
-    queries_of,
-    score_catalogue,
-    score_items,
-)
+from groupnoise.clicks.history_scores import queries_of, score_catalogue, score_items
+from groupnoise.clicks.item_slices import item_slices
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core import Dot, GroupObjective, Groups, Max, SigmoidWeighting
 
