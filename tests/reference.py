@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 
 
@@ -522,3 +523,27 @@ def inverse_propensity_estimates(propensity, target, clicked):
         earned += q / p * c
         weight += q / p
     return earned / len(propensity), earned / weight
+
+
+def distances(rows, others):
+    """Euclidean distance of every pair of rows, one coordinate after the other."""
+    result = np.zeros((len(rows), len(others)))
+    for i, row in enumerate(rows):
+        for j, other in enumerate(others):
+            result[i, j] = math.sqrt(
+                sum((float(a) - float(b)) ** 2 for a, b in zip(row, other, strict=True))
+            )
+    return result
+
+
+def kernel_logits(rows, landmarks, width, weight, bias):
+    """Logits of labels: a constant and one Gaussian bump at each landmark."""
+    apart = distances(rows, landmarks)
+    result = np.zeros((len(rows), weight.shape[1]))
+    for i in range(len(rows)):
+        for label in range(weight.shape[1]):
+            result[i, label] = float(bias[label])
+            for j in range(len(landmarks)):
+                bump = math.exp(-((apart[i, j] / width) ** 2) / 2)
+                result[i, label] += bump * float(weight[j, label])
+    return result

@@ -1,21 +1,28 @@
-"""WeightedSettings: fitted settings that answer together, each with its weight."""
+"""WeightedSettings and AveragedModel: fitted settings that answer together, each weighted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.arrays import BoolArray, FloatArray
+from groupnoise.core.feature_names import rows_to_predict
+from groupnoise.core.label_sets import check_equal_rows, read_candidates
+from groupnoise.core.objective import GroupObjective
 from groupnoise.training.estimator import ObjectScores
 from groupnoise.training.plan import History
 from groupnoise.training.saved_state import OWN_ENCODER, WEIGHTS, read_parameters, saved_parameters
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 SETTING = "setting-"
 """What names of arrays begin with in a model folder, before the number of the setting."""
@@ -112,3 +119,111 @@ class WeightedSettings(Sequence[tuple[float, CandidateModel]]):
             model._rebuild(record["fitted"], own)
             pairs.append((float(record["weight"]), model))
         return cls(tuple(pairs))
+
+
+NOTHING_TAKEN = WeightedSettings()
+
+
+class AveragedModel(CandidateModel):
+    """Answers of one setting, or of several settings together where several were fitted."""
+
+    settings_: WeightedSettings
+
+    def _taken(self) -> WeightedSettings:
+        """Return the fitted settings; none before `fit` and where all parameters are explicit."""
+        settings: WeightedSettings = getattr(self, "settings_", NOTHING_TAKEN)
+        return settings
+
+    def _in_use(self, name: str) -> Any:
+        return self._taken()[0][1]._in_use(name) if self._taken() else super()._in_use(name)
+
+    def _objective(self) -> GroupObjective:
+        objectives = [model._objective() for _, model in self._taken()]
+        return objectives[0] if objectives else super()._objective()
+
+    def _log_pair(self, X: ArrayLike, temperature: float | None = None) -> list[Tensor]:
+        if not self._taken():
+            return super()._log_pair(X, temperature)
+        return self._taken().log_pair(rows_to_predict(self, X), temperature)
+
+    def _member_weights(self) -> list[float] | None:
+        return self._taken().member_weights() or None
+
+    def calibrate(self, X: ArrayLike, candidates: Any) -> Self:
+        """Make label probabilities honest with rows that were held out from training.
+
+        One temperature for all logits is chosen so that the candidates become as likely as
+        possible; true labels are not needed. `save` keeps the temperature, and `fit` forgets it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows that `fit` has not seen.
+        candidates : array-like, sparse matrix or sequence of sets
+            Their candidate labels, as in `fit`.
+
+        Returns
+        -------
+        AveragedModel
+            Itself.
+        """
+        super().calibrate(X, candidates)
+        for _, model in self._taken():
+            model.calibration_temperature_ = self.calibration_temperature_
+        return self
+
+    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
+        """Return log P(label | row).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            In the order of `classes_`.
+        """
+        check_is_fitted(self, "model_")
+        if not self._taken():
+            return super().predict_log_proba(X)
+        return self._taken().predict_log_proba(rows_to_predict(self, X))
+
+    def select(self, X: ArrayLike, candidates: Any) -> ObjectScores:
+        """Return which candidate each row matches, and how all of its candidates score.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows.
+        candidates : array-like, sparse matrix or sequence of sets
+            Their candidate labels, as in `fit`.
+
+        Returns
+        -------
+        ObjectScores
+            The average over all settings taken.
+        """
+        check_is_fitted(self, "model_")
+        if not self._taken():
+            return super().select(X, candidates)
+        rows = rows_to_predict(self, X)
+        indicator, _ = read_candidates(candidates, self.classes_)
+        check_equal_rows(rows, indicator)
+        return self._taken().select(rows, indicator)
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        if not self._taken():
+            return super()._fitted_state()
+        records, arrays = self._taken().state()
+        return {**self._classifier_state(), "settings": records}, arrays
+
+    def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        if "settings" not in fitted:
+            super()._rebuild(fitted, arrays)
+            return
+        self._restore_classifier(fitted)
+        self.settings_ = WeightedSettings.from_state(fitted["settings"], arrays, self.encoder)
+        self.members_ = self.settings_.members()
+        self.model_ = self._models()[0]

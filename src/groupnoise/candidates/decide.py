@@ -2,143 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 
-from groupnoise.candidates.model import CandidateModel
+from groupnoise.candidates.held_out import HeldOut, information
 from groupnoise.candidates.parameters import CandidateParameters
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
+from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_positive
 from groupnoise.core.prior_weights import spread_over_neighbours
-from groupnoise.decisions.halving import standard_error, successive_halving
+from groupnoise.decisions.halving import Search, is_level, standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, is_plain
 from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import ParameterError
 
-MIN_ROWS = 40
-"""With fewer rows nothing is held out."""
-MAX_TRIAL_ROWS = 4_000
-"""Rows that trials look at; more would change the ranking little and the time much."""
-HELD_OUT = 0.25
-FOLDS = ((300, 4), (1_000, 2))
-"""(rows up to, folds) of the held-out comparison; larger data have one."""
-TRIAL_EPOCHS = 0.25
-"""Share of the epochs that a trial gets: on the design sets a second rung with all of them
-changed neither the ranking nor the accuracy of the average."""
-MAX_AVERAGED = 3
-DOUBT = 0.02
-"""Share of every answer that is spread evenly, so that no held-out row can cost without bound."""
-TEMPERATURES = (0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
+TRIAL_EPOCHS = ((3_000, 0.5), (math.inf, 0.25))
+"""(rows up to, share of the epochs that a trial gets): with fewer steps networks on few rows look
+worse beside kernels than they are in the end."""
+MIN_AVERAGED, MAX_AVERAGED = 3, 5
+"""Settings that are averaged: the best, and further ones that held-out rows cannot tell from it."""
 SMOOTHINGS = (1.0, 2.0, 4.0)
 CRITERION = "information on held-out candidates (log lift over other rows)"
-
-
-def information(probabilities: FloatArray, candidates: BoolArray) -> FloatArray:
-    """Return how much better each row predicts its own candidates than other rows do.
-
-    log P(S_i | x_i) - log mean_j P(S_i | x_j): a label that is a candidate nearly everywhere is
-    covered by whoever always answers it, and earns nothing here.
-
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        Of held-out rows.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Their candidate labels.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Zero on average for answers that do not depend on the row.
-    """
-    doubted = (1.0 - DOUBT) * probabilities + DOUBT / probabilities.shape[1]
-    own = (doubted * candidates).sum(axis=1)
-    others = candidates @ doubted.mean(axis=0)
-    result: FloatArray = np.log(own) - np.log(others)
-    return result
-
-
-def best_information(probabilities: FloatArray, candidates: BoolArray) -> FloatArray:
-    """Return the information at the temperature that suits the answers best.
-
-    Settings differ in how sure they sound, which any of them could be cured of; what counts is
-    how well they tell labels apart.
-
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        Of held-out rows.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Their candidate labels.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        As :func:`information` gives it.
-    """
-    log_proba = np.log(np.maximum(probabilities, 1e-9))
-    scores = [information(softmax(log_proba / t, axis=1), candidates) for t in TEMPERATURES]
-    return max(scores, key=lambda each: float(each.mean()))
-
-
-@dataclass
-class HeldOut:
-    """Trials of options on held-out rows, with the predictions they made.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        The features.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        The candidate labels.
-    classes : ndarray of shape (n_classes,)
-        The labels.
-    weights : array-like of shape (n_rows, n_classes), optional
-        Trust in each candidate.
-    given : mapping
-        Parameters that are not decided.
-    seed : int
-        Decides the folds and the trials.
-    """
-
-    rows: NDArray[Any]
-    candidates: BoolArray
-    classes: NDArray[Any]
-    weights: ArrayLike | None
-    given: Mapping[str, Any]
-    seed: int
-    predictions: dict[str, FloatArray] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        generator = np.random.default_rng([self.seed, 1])
-        order = generator.permutation(len(self.rows))[:MAX_TRIAL_ROWS]
-        n_folds = next((folds for limit, folds in FOLDS if len(order) <= limit), 1)
-        size = max(1, round(len(order) * HELD_OUT))
-        self.folds: list[tuple[IntArray, IntArray]] = []
-        for number in range(n_folds):
-            held = order[number * size : (number + 1) * size]
-            self.folds.append((np.setdiff1d(order, held), np.sort(held)))
-        self.held = np.concatenate([held for _, held in self.folds])
-
-    def __call__(self, option: Option, share: float) -> FloatArray:
-        """Return the information of held-out rows after a share of the epochs."""
-        parameters = {**self.given, **option.parameters, "n_members": 1, "on_epoch": None}
-        parameters["max_epochs"] = max(1, round(share * parameters["max_epochs"]))
-        parts = []
-        for number, (kept, held) in enumerate(self.folds):
-            model = CandidateModel(**{**parameters, "random_state": self.seed + number})
-            weights = None if self.weights is None else np.asarray(self.weights)[kept]
-            model._fit_rows(self.rows[kept], self.candidates[kept], self.classes, weights)
-            parts.append(model.predict_proba(self.rows[held]))
-        self.predictions[option.name] = np.concatenate(parts)
-        return best_information(self.predictions[option.name], self.candidates[self.held])
 
 
 def decide(
@@ -170,19 +59,19 @@ def decide(
     Returns
     -------
     Decisions
-        With the options taken, one to three of equal weight.
+        With the options taken, one to five of equal weight.
     """
     search = successive_halving(
         options,
         trials,
-        rungs=(TRIAL_EPOCHS,),
+        rungs=(next(share for limit, share in TRIAL_EPOCHS if facts["rows"] <= limit),),
         budget=budget,
         tie=0.0,
         on_progress=on_progress,
         resume_folder=resume_folder,
         fingerprint=repr((trials.seed, facts, sorted(option.name for option in options))),
     )
-    best = search.ranking[:MAX_AVERAGED]
+    best = _averaged(search)
     first = next(trial for trial in search.trials if trial.option == best[0].name)
     reasons = [f"{best[0].name!r} predicted held-out candidates best: {best[0].why}."]
     if len(best) > 1:
@@ -212,6 +101,17 @@ def decide(
         seconds=search.seconds,
         budget=budget,
     )
+
+
+def _averaged(search: Search) -> list[Option]:
+    """Return the best options, as many as are level with the first."""
+    scores = {trial.option: np.asarray(trial.scores) for trial in search.trials}
+    first = scores[search.ranking[0].name]
+    return [
+        option
+        for number, option in enumerate(search.ranking[:MAX_AVERAGED])
+        if number < MIN_AVERAGED or is_level(first, scores[option.name], 1.0)
+    ]
 
 
 def _smoothed(trials: HeldOut, options: list[Option]) -> list[Option]:

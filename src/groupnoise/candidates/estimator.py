@@ -4,69 +4,42 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
 
-from groupnoise.candidates.averaging import WeightedSettings
-from groupnoise.candidates.decide import (
-    MIN_ROWS,
-    HeldOut,
-    decide,
-    given_ensemble,
-    without_search,
-)
+from groupnoise.candidates.averaging import AveragedModel, WeightedSettings
+from groupnoise.candidates.decide import without_search
+from groupnoise.candidates.held_out import HeldOut
 from groupnoise.candidates.model import CandidateModel, weights_once
-from groupnoise.candidates.parameters import PAPER, CandidateParameters
-from groupnoise.candidates.portfolio import facts_of, portfolio
-from groupnoise.core.arrays import FloatArray, ProgressCallback
+from groupnoise.candidates.parameters import PAPER
+from groupnoise.candidates.search import (
+    DECIDED,
+    TRADE_OFF,
+    given_values,
+    plain_values,
+    settings_to_train,
+)
 from groupnoise.core.checks import check_features
-from groupnoise.core.feature_names import remember_columns, rows_to_predict
+from groupnoise.core.feature_names import remember_columns
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
-from groupnoise.core.objective import GroupObjective
-from groupnoise.decisions.budget import AUTO, is_auto, parse_budget
+from groupnoise.decisions.budget import AUTO, is_auto
 from groupnoise.decisions.halving import SAVED_AS
-from groupnoise.decisions.portfolio import narrow
-from groupnoise.decisions.record import Decisions
-from groupnoise.exceptions import TrainingStopped
 from groupnoise.training.checkpoints import Checkpoints
-from groupnoise.training.estimator import ObjectScores, Validate
+from groupnoise.training.estimator import Validate
 from groupnoise.training.saver import training_alone
 from groupnoise.training.workers import OneWorker, Workers
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-DECIDED = (
-    "encoder",
-    "hidden",
-    "scaling",
-    "normalize",
-    "temperature",
-    "weighting_strength",
-    "max_epochs",
-    "batch_size",
-    "learning_rate",
-    "weight_decay",
-    "ordinal_smoothing",
-    "n_members",
-)
-"""Parameters that depend on the data and are "auto" by default."""
-TRADE_OFF = {"temperature", "weighting_strength"}
-"""Where these alone are "auto" they are chosen on a grid, see `TradeOff`."""
-NOTHING_TAKEN = WeightedSettings()
-MAX_SECONDS = 600.0
-"""What the budget "auto" stands for: far more than the search needs at 20 000 rows."""
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MaxMatchingPartialLabelClassifier(CandidateModel):
+class MaxMatchingPartialLabelClassifier(AveragedModel):
     """Classify instances after learning from sets of candidate labels.
 
     Objects are candidate labels, targets are instances; f is a vector per label, g the encoder of
@@ -76,14 +49,19 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
 
     Parameters
     ----------
-    encoder : "auto", {"linear", "mlp"} or nn.Module, default="auto"
-        g. "linear" is the paper's. With a module of your own nothing is searched for.
+    encoder : "auto", {"linear", "mlp", "kernel"} or nn.Module, default="auto"
+        g. "linear" is the paper's; "kernel" is a Gaussian kernel between rows, which keeps up to
+        3000 training rows. With a module of your own nothing is searched for.
     hidden : "auto", int or sequence of int, default="auto"
         Hidden widths of "mlp".
     dim : int, default=64
         Width of the vectors.
     dropout : float, default=0.5
         Dropout of "mlp".
+    kernel_scale : "auto" or float, default="auto"
+        Width of "kernel" in units of the mean distance between rows.
+    kernel_ridge : "auto" or float, default="auto"
+        Strength of the ridge penalty of "kernel".
     scaling : {"auto", "standard", "l2", "power", "none"}, default="auto"
         Scaling of the features, learned from the training rows.
     normalize : {"auto", "both", "objects", "targets"}, default="auto"
@@ -179,6 +157,8 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
 
     encoder: Any = AUTO
     hidden: Any = AUTO
+    kernel_scale: Any = AUTO
+    kernel_ridge: Any = AUTO
     scaling: str = AUTO
     normalize: str = AUTO
     temperature: float | Sequence[float] | str = AUTO
@@ -278,15 +258,16 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
         candidate_weights = weights_once(candidate_weights, y, indicator, classes)
         seed = self._seed()
         with training_alone(checkpoint, workers or OneWorker()):
-            trials = HeldOut(rows, indicator, classes, candidate_weights, self._given(), seed)
-            self.decisions_ = self._decide(trials, workers, checkpoint)
+            given = given_values(self)
+            trials = HeldOut(rows, indicator, classes, candidate_weights, given, seed)
+            self.decisions_ = settings_to_train(self, trials, workers, checkpoint)
             for sentence in self.decisions_.warnings:
                 warnings.warn(sentence, UserWarning, stacklevel=2)
             remember_columns(self, [X])
             self.classes_, self.calibration_temperature_ = classes, 1.0
             fitted: list[tuple[float, CandidateModel]] = []
             for number, (weight, parameters) in enumerate(self.decisions_.members):
-                settings = {**self._given(), **parameters, "random_state": seed + number}
+                settings = {**given, **parameters, "random_state": seed + number}
                 model = CandidateModel(**settings)
                 fitted.append((weight, model))
                 model._fit_rows(
@@ -323,167 +304,3 @@ class MaxMatchingPartialLabelClassifier(CandidateModel):
             self._generator()  # refuses what is no seed
             return int(self.random_state)
         return int(self._generator().integers(2**31))
-
-    def _explicit(self) -> dict[str, Any]:
-        """Return the decided parameters that the user gave."""
-        return {name: getattr(self, name) for name in DECIDED if not is_auto(getattr(self, name))}
-
-    def _given(self) -> dict[str, Any]:
-        """Return a value for every parameter of a setting, plain ones where it is "auto"."""
-        given = {each.name: getattr(self, each.name) for each in fields(CandidateParameters)}
-        return {**given, **plain_values(), **self._explicit()}
-
-    def _decide(
-        self, trials: HeldOut, workers: Workers | None, checkpoint: Checkpoints | None
-    ) -> Decisions:
-        """Return the settings to train and why."""
-        budget = parse_budget(self.budget, default=MAX_SECONDS)
-        if self.ensemble is not None:
-            return given_ensemble(self.ensemble)
-        facts = facts_of(trials.rows, trials.candidates, trials.classes)
-        options = narrow(portfolio(facts), self._explicit())
-        plain = {name: self._given()[name] for name in DECIDED if is_auto(getattr(self, name))}
-        if isinstance(self.encoder, nn.Module):
-            why = "An encoder of your own is trained once, under plain settings."
-            return without_search("plain", plain, why, facts)
-        if workers is not None and workers.count > 1:
-            why = "Several workers share one training, so plain settings were taken."
-            return without_search("plain", plain, why, facts)
-        if len(trials.rows) < MIN_ROWS:
-            why = (
-                f"{len(trials.rows)} rows are too few to hold any out ({MIN_ROWS} are needed), so "
-                "plain settings were taken; give the parameters you know better."
-            )
-            return without_search("plain", plain, why, facts, warn=True)
-        if len(options) == 1:
-            why = "Explicit values left one setting of the portfolio."
-            return without_search(options[0].name, options[0].parameters, why, facts)
-        if checkpoint is not None and not checkpoint.resume:
-            (checkpoint.folder / SAVED_AS).unlink(missing_ok=True)
-        return decide(
-            trials,
-            options,
-            facts,
-            budget=budget,
-            on_progress=partial(_report, self.on_epoch, checkpoint),
-            resume_folder=None if checkpoint is None else checkpoint.folder,
-        )
-
-    def _taken(self) -> WeightedSettings:
-        """Return the fitted settings; none before `fit` and where all parameters are explicit."""
-        settings: WeightedSettings = getattr(self, "settings_", NOTHING_TAKEN)
-        return settings
-
-    def _in_use(self, name: str) -> Any:
-        return self._taken()[0][1]._in_use(name) if self._taken() else super()._in_use(name)
-
-    def _objective(self) -> GroupObjective:
-        objectives = [model._objective() for _, model in self._taken()]
-        return objectives[0] if objectives else super()._objective()
-
-    def _log_pair(self, X: ArrayLike, temperature: float | None = None) -> list[Tensor]:
-        if not self._taken():
-            return super()._log_pair(X, temperature)
-        return self._taken().log_pair(rows_to_predict(self, X), temperature)
-
-    def _member_weights(self) -> list[float] | None:
-        return self._taken().member_weights() or None
-
-    def calibrate(self, X: ArrayLike, candidates: Any) -> Self:
-        """Make label probabilities honest with rows that were held out from training.
-
-        One temperature for all logits is chosen so that the candidates become as likely as
-        possible; true labels are not needed. `save` keeps the temperature, and `fit` forgets it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows that `fit` has not seen.
-        candidates : array-like, sparse matrix or sequence of sets
-            Their candidate labels, as in `fit`.
-
-        Returns
-        -------
-        MaxMatchingPartialLabelClassifier
-            Itself.
-        """
-        super().calibrate(X, candidates)
-        for _, model in self._taken():
-            model.calibration_temperature_ = self.calibration_temperature_
-        return self
-
-    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
-        """Return log P(label | row).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`.
-        """
-        check_is_fitted(self, "model_")
-        if not self._taken():
-            return super().predict_log_proba(X)
-        return self._taken().predict_log_proba(rows_to_predict(self, X))
-
-    def select(self, X: ArrayLike, candidates: Any) -> ObjectScores:
-        """Return which candidate each row matches, and how all of its candidates score.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-        candidates : array-like, sparse matrix or sequence of sets
-            Their candidate labels, as in `fit`.
-
-        Returns
-        -------
-        ObjectScores
-            The average over all settings taken.
-        """
-        check_is_fitted(self, "model_")
-        if not self._taken():
-            return super().select(X, candidates)
-        rows = rows_to_predict(self, X)
-        indicator, _ = read_candidates(candidates, self.classes_)
-        check_equal_rows(rows, indicator)
-        return self._taken().select(rows, indicator)
-
-    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        if not self._taken():
-            return super()._fitted_state()
-        records, arrays = self._taken().state()
-        return {**self._classifier_state(), "settings": records}, arrays
-
-    def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        if "settings" not in fitted:
-            super()._rebuild(fitted, arrays)
-            return
-        self._restore_classifier(fitted)
-        self.settings_ = WeightedSettings.from_state(fitted["settings"], arrays, self.encoder)
-        self.members_ = self.settings_.members()
-        self.model_ = self._models()[0]
-
-
-def plain_values() -> dict[str, Any]:
-    """Return the plain value of every parameter that is "auto" by default."""
-    return {each.name: each.default for each in fields(CandidateParameters) if each.name in DECIDED}
-
-
-def _report(
-    on_epoch: ProgressCallback | None, checkpoint: Checkpoints | None, record: dict[str, Any]
-) -> None:
-    """Show how far the search is, and leave it between trials when a stop was asked for."""
-    if record["event"] != "trial":
-        return
-    if checkpoint is not None and checkpoint.requested_stop is not None:
-        raise TrainingStopped(
-            f"the search stopped before {record['option']!r}", checkpoint.requested_stop
-        )
-    if on_epoch is not None:
-        progress = {"epoch": record["trial"], "n_epochs": record["trials"]}
-        on_epoch({**progress, "deciding": record["option"]})

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Tensor, nn
 
-from groupnoise.candidates.parameters import PAPER, CandidateParameters
-from groupnoise.core.arrays import BoolArray, FloatArray
+from groupnoise.candidates.answers import EVALUATION_BATCH, CandidateAnswers
+from groupnoise.candidates.kernel import KernelEncoder, count_landmarks, fit_kernel
+from groupnoise.candidates.parameters import PAPER
+from groupnoise.core.arrays import BoolArray
 from groupnoise.core.candidates import (
     CandidateSource,
     FullCandidates,
@@ -31,41 +32,27 @@ from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.feature_names import remember_columns, rows_to_predict
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import (
-    answered_right,
     check_equal_rows,
     read_candidate_weights,
     read_candidates,
 )
 from groupnoise.core.model import MatchingModel
-from groupnoise.core.pair_matching import Matcher, Matching, PairMatching, PriorMatching
-from groupnoise.core.prior_weights import (
-    group_weights,
-    log_candidate_weights,
-    spread_over_neighbours,
-)
+from groupnoise.core.pair_matching import Matcher, PairMatching, PriorMatching
+from groupnoise.core.prior_weights import group_weights, log_candidate_weights
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions.trade_off import CandidateTrials
 from groupnoise.exceptions import DataError
-from groupnoise.training.calibration import CandidateCalibration
 from groupnoise.training.checkpoints import Checkpoints
-from groupnoise.training.estimator import (
-    MatchingEstimator,
-    ObjectScores,
-    Validate,
-    mean_output,
-    mean_probability,
-    object_scores,
-)
+from groupnoise.training.estimator import Validate
+from groupnoise.training.plan import History
 from groupnoise.training.workers import Workers
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-EVALUATION_BATCH = 1024
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CandidateModel(CandidateParameters, ClassifierMixin, CandidateCalibration, MatchingEstimator):
+class CandidateModel(CandidateAnswers):
     """Classify instances after learning from sets of candidate labels, under one setting.
 
     Objects are candidate labels, targets are instances; f is a vector per label, g the encoder of
@@ -194,15 +181,21 @@ class CandidateModel(CandidateParameters, ClassifierMixin, CandidateCalibration,
         generator = self._generator()
         groups = Groups.from_indicator(indicator, targets=np.arange(len(rows)))
         pair: Matcher = self._pair(len(rows))
+        log_trust = None
         if candidate_weights is not None:
-            pair = PriorMatching(pair, log_candidate_weights(candidate_weights, indicator))
+            log_trust = log_candidate_weights(candidate_weights, indicator)
+            pair = PriorMatching(pair, log_trust)
+        counts = group_weights(self.class_weight, indicator, self.classes_)
+        if self._is_kernel():
+            self._solve(inputs, indicator, log_trust, counts, generator)
+            return
         try:
             self._train_members(
                 lambda draw: self._build_model(draw, inputs),
                 groups,
                 pair,
                 generator,
-                group_weights=group_weights(self.class_weight, indicator, self.classes_),
+                group_weights=counts,
                 validate=validate,
                 workers=workers,
                 checkpoint=checkpoint,
@@ -211,8 +204,61 @@ class CandidateModel(CandidateParameters, ClassifierMixin, CandidateCalibration,
             # Also after a training that failed: the best weights so far answer and are saved.
             self._let_go_of_rows()
 
+    def _is_kernel(self) -> bool:
+        return isinstance(self.encoder, str) and self.encoder == "kernel"
+
+    def _solve(
+        self,
+        inputs: Tensor,
+        indicator: BoolArray,
+        log_trust: Tensor | None,
+        counts: Tensor | None,
+        generator: np.random.Generator,
+    ) -> None:
+        """Fit a kernel, which needs no steps: one member, and a record per turn."""
+        check_positive("kernel_scale", self.kernel_scale)
+        check_positive("kernel_ridge", self.kernel_ridge)
+        self.n_landmarks_ = count_landmarks(len(inputs))
+        self.model_ = self._build_kernel(inputs)
+        self.members_ = nn.ModuleList([self.model_])
+        encoder = self.model_.target_encoder
+        assert isinstance(encoder, KernelEncoder)
+        errors = fit_kernel(
+            encoder,
+            inputs.numpy(),
+            indicator,
+            scale=self.kernel_scale,
+            ridge=self.kernel_ridge,
+            trust=None if log_trust is None else log_trust.double().exp().numpy(),
+            row_weights=None if counts is None else counts.double().numpy(),
+            generator=generator,
+        )
+        self.history_ = History()
+        for number, error in enumerate(errors):
+            record = {"epoch": number + 1, "n_epochs": len(errors), "loss": error}
+            self.history_.append(record)
+            if self.on_epoch is not None:
+                self.on_epoch(record)
+        self._let_go_of_rows()
+
+    def _build_kernel(self, inputs: Tensor | None) -> MatchingModel:
+        """Return a model whose g gives the logits themselves: f is one unit vector per label."""
+        n_classes = len(self.classes_)
+        labels = EmbeddingEncoder(n_classes, n_classes, generator=torch.Generator())
+        with torch.no_grad():
+            labels.weight.copy_(torch.eye(n_classes))
+        return MatchingModel(
+            labels,
+            KernelEncoder(self.n_features_in_, self.n_landmarks_, n_classes),
+            n_targets=0 if inputs is None else len(inputs),
+            target_inputs=inputs,
+        )
+
     def _let_go_of_rows(self) -> None:
-        """Keep the denominators of the labels; no training rows, here or in a model file."""
+        """Keep the denominators of the labels, not the training rows.
+
+        Only a kernel keeps rows, as its landmarks.
+        """
         models = [
             model for model in getattr(self, "members_", ()) if model.target_inputs is not None
         ]
@@ -284,140 +330,20 @@ class CandidateModel(CandidateParameters, ClassifierMixin, CandidateCalibration,
                     pairs.append((logits - level) / cooling)
         return pairs
 
-    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
-        """Return log P(label | row).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`.
-        """
-        members = [log_pair.log_softmax(-1) for log_pair in self._log_pair(X)]
-        return spread_over_neighbours(mean_probability(members), self.ordinal_smoothing).numpy()
-
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Return P(label | row).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            Rows sum to one.
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Labels of `classes_`.
-        """
-        best = self.predict_log_proba(X).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
-
-    def disambiguate(self, X: ArrayLike, candidates: Any) -> NDArray[Any]:
-        """Return the best of the candidate labels of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-        candidates : array-like, sparse matrix or sequence of sets
-            Their candidate labels, as in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            One of the candidates each.
-        """
-        log_proba = self.predict_log_proba(X)
-        indicator, _ = read_candidates(candidates, self.classes_)
-        check_equal_rows(log_proba, indicator)
-        best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
-
-    def select(self, X: ArrayLike, candidates: Any) -> ObjectScores:
-        """Return which candidate each row matches, and how all of its candidates score.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-        candidates : array-like, sparse matrix or sequence of sets
-            Their candidate labels, as in `fit`.
-
-        Returns
-        -------
-        ObjectScores
-            The candidates of a row in the order of `classes_`.
-        """
-        log_pairs = self._log_pair(X)
-        indicator, _ = read_candidates(candidates, self.classes_)
-        check_equal_rows(log_pairs[0], indicator)
-        objective, mask, outputs = self._objective(), torch.from_numpy(indicator), []
-        with torch.no_grad():
-            tables = [m.encode_objects(torch.arange(len(self.classes_))) for m in self._models()]
-            for rows in torch.arange(len(mask)).split(EVALUATION_BATCH):
-                members = [
-                    objective(
-                        Matching(pair[rows], mask[rows], table.expand(len(rows), -1, -1), None)
-                    )
-                    for pair, table in zip(log_pairs, tables, strict=True)
-                ]
-                outputs.append((mean_output(members), mask[rows]))
-        return object_scores(outputs)
-
-    def score(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy for true labels, the covering rate for candidate labels.
-
-        The covering rate is the share of rows whose predicted label is one of the candidates: it
-        needs no true label, so `GridSearchCV` can choose by it. A true label that `fit` did not
-        see counts as answered wrong.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-        y : array-like, sparse matrix or sequence of sets
-            True labels, or candidate labels as in `fit`.
-        sample_weight : array-like of shape (n_rows,), default=None
-            How much each row counts; alike by default.
-
-        Returns
-        -------
-        float
-            Between 0 and 1.
-        """
-        right = answered_right(self.predict(X), y, self.classes_)
-        weights = None if sample_weight is None else np.asarray(sample_weight)
-        return float(np.average(right, weights=weights))
-
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays = {**self.scaler_.arrays(), "log_normalizer": self.log_normaliser_}
-        return self._classifier_state(), arrays
+        landmarks = {"n_landmarks": self.n_landmarks_} if self._is_kernel() else {}
+        return {**self._classifier_state(), **landmarks}, arrays
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._restore_classifier(fitted)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
         self.log_normaliser_ = arrays["log_normalizer"]
+        if self._is_kernel():
+            self.n_landmarks_ = int(fitted["n_landmarks"])
+            self.model_ = self._build_kernel(None)
+            self.members_ = nn.ModuleList([self.model_])
+            return
         self._rebuild_members(lambda draw: self._build_model(draw, None), arrays)
 
 

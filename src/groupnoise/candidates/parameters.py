@@ -35,14 +35,19 @@ class CandidateParameters:
 
     Parameters
     ----------
-    encoder : {"linear", "mlp"} or nn.Module, default="mlp"
-        g. "linear" is the paper's.
+    encoder : {"linear", "mlp", "kernel"} or nn.Module, default="mlp"
+        g. "linear" is the paper's. "kernel" is a Gaussian kernel between rows that is solved in
+        closed form: no steps, one member; it keeps up to 3000 training rows.
     hidden : int or sequence of int, default=(300,)
         Hidden widths of "mlp".
     dim : int, default=64
         Width of the vectors.
     dropout : float, default=0.5
         Dropout of "mlp".
+    kernel_scale : float, default=1.0
+        Width of "kernel" in units of the mean distance between rows.
+    kernel_ridge : float, default=0.05
+        Strength of the ridge penalty of "kernel".
     scaling : {"standard", "l2", "power", "none"}, default="standard"
         Scaling of the features, learned from the training rows.
     normalize : {"both", "objects", "targets"}, default="both"
@@ -101,6 +106,8 @@ class CandidateParameters:
     hidden: int | Sequence[int] = (300,)
     dim: int = 64
     dropout: float = 0.5
+    kernel_scale: float = 1.0
+    kernel_ridge: float = 0.05
     scaling: str = "standard"
     normalize: str = "both"
     candidates: str = "in_batch"

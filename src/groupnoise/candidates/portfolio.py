@@ -12,8 +12,37 @@ from numpy.typing import NDArray
 from groupnoise.core.arrays import BoolArray
 from groupnoise.decisions.portfolio import Option
 
-PLANS = ((3_000, (64, 60, 2)), (10_000, (128, 40, 2)), (math.inf, (256, 40, 1)))
+PLANS = (
+    (1_000, (64, 60, 2)),
+    (3_000, (64, 60, 1)),
+    (10_000, (128, 40, 1)),
+    (math.inf, (256, 40, 1)),
+)
 """(rows up to, (batch size, epochs, members of each setting)): many rows need fewer passes."""
+MAX_KERNEL_ROWS = 10_000
+"""Beyond this a kernel between rows costs more than networks, which then know more."""
+KERNEL = {"encoder": "kernel", "normalize": "objects", "weight_decay": 0.0}
+KERNELS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("standard", {"scaling": "standard"}, "few rows of a table"),
+    (
+        "wide",
+        {"scaling": "standard", "kernel_scale": 2.0},
+        "few rows and a nearly linear truth",
+    ),
+    (
+        "narrow",
+        {"scaling": "standard", "kernel_ridge": 0.3, "kernel_scale": 0.5},
+        "labels in several clusters",
+    ),
+    (
+        "narrow, free",
+        {"scaling": "standard", "kernel_scale": 0.5},
+        "labels in many clusters",
+    ),
+    ("power", {"scaling": "power"}, "few rows of counts"),
+    ("l2", {"scaling": "l2"}, "few texts, features of one unit"),
+)
+"""Name, parameters and occasion of the kernels, which are solved and cost next to nothing."""
 MIN_ORDERED = 10
 """From this number of labels on, whole numbers may be an order such as ages."""
 
@@ -90,6 +119,8 @@ def portfolio(facts: Mapping[str, Any]) -> list[Option]:
         "learning_rate": 1e-2,
         "n_members": n_members,
         "ordinal_smoothing": 0.0,
+        "kernel_scale": 1.0,
+        "kernel_ridge": 0.05,
     }
     sparse = facts["zeros among the features"] > 0.5
     standard, l2, power = "standard", "l2", "power"
@@ -129,6 +160,11 @@ def portfolio(facts: Mapping[str, Any]) -> list[Option]:
             0.0,
         ),
     ]
+    if n_rows <= MAX_KERNEL_ROWS:
+        table += [
+            (f"kernel, {name}", {**KERNEL, **parameters}, why, 0.5)
+            for name, parameters, why in KERNELS
+        ]
     return [
         Option(name, {**common, **parameters}, why, complexity)
         for name, parameters, why, complexity in table
