@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from groupnoise.candidates.model import CandidateModel
+from groupnoise.candidates.parameters import DETAILS
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.feature_names import rows_to_predict
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
 from groupnoise.core.objective import GroupObjective
+from groupnoise.decisions.budget import is_auto
 from groupnoise.training.estimator import ObjectScores
 from groupnoise.training.plan import History
 from groupnoise.training.saved_state import OWN_ENCODER, WEIGHTS, read_parameters, saved_parameters
@@ -135,7 +137,11 @@ class AveragedModel(CandidateModel):
         return settings
 
     def _in_use(self, name: str) -> Any:
-        return self._taken()[0][1]._in_use(name) if self._taken() else super()._in_use(name)
+        if self._taken():
+            return self._taken()[0][1]._in_use(name)
+        if name in DETAILS and is_auto(getattr(self, name)):
+            return DETAILS[name]
+        return super()._in_use(name)
 
     def _objective(self) -> GroupObjective:
         objectives = [model._objective() for _, model in self._taken()]

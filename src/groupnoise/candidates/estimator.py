@@ -16,7 +16,7 @@ from groupnoise.candidates.averaging import AveragedModel, WeightedSettings
 from groupnoise.candidates.decide import without_search
 from groupnoise.candidates.held_out import HeldOut
 from groupnoise.candidates.model import CandidateModel, weights_once
-from groupnoise.candidates.parameters import PAPER
+from groupnoise.candidates.parameters import DETAILS, PAPER
 from groupnoise.candidates.search import (
     DECIDED,
     TRADE_OFF,
@@ -56,7 +56,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         Hidden widths of "mlp".
     dim : int, default=64
         Width of the vectors.
-    dropout : float, default=0.5
+    dropout : "auto" or float, default="auto"
         Dropout of "mlp".
     kernel_scale : "auto" or float, default="auto"
         Width of "kernel" in units of the mean distance between rows.
@@ -157,6 +157,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
 
     encoder: Any = AUTO
     hidden: Any = AUTO
+    dropout: Any = AUTO
     kernel_scale: Any = AUTO
     kernel_ridge: Any = AUTO
     scaling: str = AUTO
@@ -241,7 +242,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         """
         self.settings_ = WeightedSettings()
         undecided = {name for name in DECIDED if is_auto(getattr(self, name))}
-        if self.ensemble is None and undecided <= TRADE_OFF:
+        if self.ensemble is None and undecided <= TRADE_OFF | set(DETAILS):
             super().fit(
                 X,
                 y,

@@ -169,7 +169,7 @@ class CandidateModel(CandidateAnswers):
         candidate_weights, validate, workers, checkpoint
             As in :meth:`fit`.
         """
-        check_dropout(self.dropout)
+        check_dropout(self._in_use("dropout"))
         check_count("dim", self.dim)
         check_positive("ordinal_smoothing", self.ordinal_smoothing, allow_zero=True)
         self.classes_, self.n_features_in_ = classes, rows.shape[1]
@@ -216,8 +216,8 @@ class CandidateModel(CandidateAnswers):
         generator: np.random.Generator,
     ) -> None:
         """Fit a kernel, which needs no steps: one member, and a record per turn."""
-        check_positive("kernel_scale", self.kernel_scale)
-        check_positive("kernel_ridge", self.kernel_ridge)
+        for name in ("kernel_scale", "kernel_ridge"):
+            check_positive(name, self._in_use(name))
         self.n_landmarks_ = count_landmarks(len(inputs))
         self.model_ = self._build_kernel(inputs)
         self.members_ = nn.ModuleList([self.model_])
@@ -227,8 +227,8 @@ class CandidateModel(CandidateAnswers):
             encoder,
             inputs.numpy(),
             indicator,
-            scale=self.kernel_scale,
-            ridge=self.kernel_ridge,
+            scale=self._in_use("kernel_scale"),
+            ridge=self._in_use("kernel_ridge"),
             trust=None if log_trust is None else log_trust.double().exp().numpy(),
             row_weights=None if counts is None else counts.double().numpy(),
             generator=generator,

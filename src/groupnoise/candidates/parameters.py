@@ -28,6 +28,9 @@ PAPER: dict[str, Any] = {
 }
 """The paper's settings: linear g, Eq. 4 over instances, max selection, lambda 1."""
 
+DETAILS = {"dropout": 0.5, "kernel_scale": 1.0, "kernel_ridge": 0.05}
+"""Parameters that are decided beside others; alone they are worth no search."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CandidateParameters:

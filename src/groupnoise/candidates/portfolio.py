@@ -16,12 +16,12 @@ PLANS = (
     (1_000, (64, 60, 2)),
     (3_000, (64, 60, 1)),
     (10_000, (128, 40, 1)),
-    (math.inf, (256, 40, 1)),
+    (math.inf, (128, 40, 1)),
 )
 """(rows up to, (batch size, epochs, members of each setting)): many rows need fewer passes."""
 MAX_KERNEL_ROWS = 10_000
 """Beyond this a kernel between rows costs more than networks, which then know more."""
-KERNEL = {"encoder": "kernel", "normalize": "objects", "weight_decay": 0.0}
+KERNEL = {"encoder": "kernel", "normalize": "objects"}
 KERNELS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("standard", {"scaling": "standard"}, "few rows of a table"),
     (
@@ -43,6 +43,88 @@ KERNELS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("l2", {"scaling": "l2"}, "few texts, features of one unit"),
 )
 """Name, parameters and occasion of the kernels, which are solved and cost next to nothing."""
+OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
+    (
+        "mlp, standard",
+        {"scaling": "standard", "weight_decay": 0.3, "weighting_strength": 1.0},
+        "a table of features",
+        1.0,
+    ),
+    (
+        "mlp, l2",
+        {"scaling": "l2", "weight_decay": 0.3, "weighting_strength": 1.0},
+        "features of one unit, text",
+        1.0,
+    ),
+    (
+        "mlp, power",
+        {"scaling": "power", "weight_decay": 0.3, "weighting_strength": 1.0},
+        "counts and long tails",
+        1.2,
+    ),
+    ("mlp, standard, free", {"scaling": "standard"}, "many rows", 1.5),
+    ("mlp, l2, decay", {"scaling": "l2", "weight_decay": 1.0}, "few rows, many features", 0.9),
+    ("mlp, standard, decay", {"scaling": "standard", "weight_decay": 1.0}, "few rows", 0.9),
+    (
+        "mlp, standard, over labels",
+        {"scaling": "standard", "weight_decay": 0.3, "normalize": "objects"},
+        "labels of very unequal frequency",
+        1.0,
+    ),
+    (
+        "linear, standard",
+        {
+            "scaling": "standard",
+            "weight_decay": 1.0,
+            "encoder": "linear",
+            "normalize": "objects",
+        },
+        "few rows and a linear truth",
+        0.0,
+    ),
+    (
+        "linear, soft",
+        {
+            "scaling": "standard",
+            "weight_decay": 0.3,
+            "encoder": "linear",
+            "normalize": "objects",
+            "temperature": 20.0,
+        },
+        "a linear truth and candidates that are hard to tell apart",
+        0.0,
+    ),
+)
+"""Name, parameters, occasion and complexity of settings that are trained step by step."""
+OF_MANY_ROWS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    (
+        "standard, over labels",
+        {"scaling": "standard", "normalize": "objects", "dropout": 0.2},
+        "many rows of a table",
+    ),
+    (
+        "power, over labels",
+        {"scaling": "power", "normalize": "objects", "dropout": 0.2},
+        "many rows of counts and long tails",
+    ),
+    (
+        "l2, over labels",
+        {"scaling": "l2", "normalize": "objects", "dropout": 0.2},
+        "many texts, features of one unit",
+    ),
+    (
+        "standard, deep",
+        {"scaling": "standard", "normalize": "objects", "hidden": (300, 300), "dropout": 0.2},
+        "many rows and a truth of many parts",
+    ),
+    ("standard, free", {"scaling": "standard", "dropout": 0.2}, "labels of unequal frequency"),
+    (
+        "standard, dropout",
+        {"scaling": "standard", "normalize": "objects"},
+        "many rows and much noise",
+    ),
+)
+"""Name, parameters and occasion of settings for more rows: less is held back."""
 MIN_ORDERED = 10
 """From this number of labels on, whole numbers may be an order such as ages."""
 
@@ -108,65 +190,34 @@ def portfolio(facts: Mapping[str, Any]) -> list[Option]:
     """
     n_rows = facts["rows"]
     batch_size, max_epochs, n_members = next(plan for limit, plan in PLANS if n_rows <= limit)
+    is_large = n_rows > MAX_KERNEL_ROWS
     common = {
         "encoder": "mlp",
         "hidden": (300,),
+        "dropout": 0.5,
         "normalize": "both",
         "temperature": (1.0, 0.3),
         "weighting_strength": 0.0,
         "max_epochs": max_epochs,
         "batch_size": batch_size,
-        "learning_rate": 1e-2,
+        "learning_rate": 3e-3 if is_large else 1e-2,
+        "weight_decay": 0.0,
         "n_members": n_members,
         "ordinal_smoothing": 0.0,
         "kernel_scale": 1.0,
         "kernel_ridge": 0.05,
     }
-    sparse = facts["zeros among the features"] > 0.5
-    standard, l2, power = "standard", "l2", "power"
-    weighted = {"weighting_strength": 1.0}
-    table = [
-        (
-            "mlp, standard",
-            {"scaling": standard, "weight_decay": 0.3, **weighted},
-            "a table of features",
-            1.0,
-        ),
-        (
-            "mlp, l2",
-            {"scaling": l2, "weight_decay": 0.3, **weighted},
-            "features of one unit, text",
-            1.0,
-        ),
-        (
-            "mlp, power",
-            {"scaling": power, "weight_decay": 0.3, **weighted},
-            "counts and long tails",
-            1.2,
-        ),
-        ("mlp, standard, free", {"scaling": standard, "weight_decay": 0.0}, "many rows", 1.5),
-        ("mlp, l2, decay", {"scaling": l2, "weight_decay": 1.0}, "few rows, many features", 0.9),
-        ("mlp, standard, decay", {"scaling": standard, "weight_decay": 1.0}, "few rows", 0.9),
-        (
-            "mlp, standard, over labels",
-            {"scaling": standard, "weight_decay": 0.3, "normalize": "objects"},
-            "labels of very unequal frequency",
-            1.0,
-        ),
-        (
-            "linear, standard",
-            {"scaling": standard, "weight_decay": 1.0, "encoder": "linear", "normalize": "objects"},
-            "few rows and a linear truth",
-            0.0,
-        ),
-    ]
-    if n_rows <= MAX_KERNEL_ROWS:
+    if is_large:
+        table = [(f"mlp, {name}", parameters, why, 1.0) for name, parameters, why in OF_MANY_ROWS]
+    else:
+        table = [*OF_FEWER_ROWS]
         table += [
             (f"kernel, {name}", {**KERNEL, **parameters}, why, 0.5)
             for name, parameters, why in KERNELS
         ]
+    sparse = facts["zeros among the features"] > 0.5
     return [
         Option(name, {**common, **parameters}, why, complexity)
         for name, parameters, why, complexity in table
-        if not (sparse and parameters["scaling"] == power)
+        if not (sparse and parameters["scaling"] == "power")
     ]

@@ -24,6 +24,7 @@ from groupnoise.training.workers import Workers
 DECIDED = (
     "encoder",
     "hidden",
+    "dropout",
     "kernel_scale",
     "kernel_ridge",
     "scaling",
@@ -44,6 +45,7 @@ OBJECTIVE = {"selection", "top_k", "weighting", "similarity", "similarity_scale"
 """Parameters of the objective that are never decided."""
 OF_STEPS = {
     "hidden",
+    "dropout",
     "normalize",
     "temperature",
     "weighting_strength",
