@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,9 +24,9 @@ old oak,plant,plant
 
 
 @contextlib.contextmanager
-def desk_at(folder, *words):
+def desk_at(folder, *words, data="rows.csv", port="0"):
     """A desk in a process of its own; yields its address and process id."""
-    command = [sys.executable, "-m", "groupnoise", "review", "rows.csv", "--port", "0", *words]
+    command = [sys.executable, "-m", "groupnoise", "review", data, "--port", port, *words]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -113,12 +114,65 @@ def test_a_person_answers_by_keyboard_alone_in_two_tabs(folder, browser):
         assert tabs[0].evaluate("document.querySelector('#cells b')") is None
         width = tabs[0].evaluate("document.documentElement.scrollWidth")
         assert width <= 360
+        letters = tabs[0].evaluate("getComputedStyle(document.body).color")
+        assert min(map(int, re.findall(r"\d+", letters)[:3])) > 200  # light on dark
         process.kill()
         process.wait()
         tabs[0].keyboard.press("1")
         tabs[0].wait_for_selector("#trouble:not([hidden])")
-        assert "cannot be reached" in tabs[0].inner_text("#trouble")
+        assert "sent again until it is back" in tabs[0].inner_text("#trouble")
+        port = address.rsplit(":", 1)[1]
+        with desk_at(folder, "--answers", "browser.jsonl", port=port):
+            tabs[0].wait_for_selector("#progress:has-text('1 of 4 answered')")
+            assert tabs[0].is_hidden("#trouble")
     assert all(url.startswith((address, "blob:")) for url in asked)
     events = [json.loads(line) for line in (folder / "browser.jsonl").read_text().splitlines()]
-    assert [event.get("label", "undone") for event in events[1:]][1:] == ["undone", None]
+    labels = [event.get("label", "undone") for event in events[1:]]
+    assert labels[1:3] == ["undone", None]
+    assert len(labels) == 4  # the answer of the lost connection was kept once
     assert events[1]["note"] == "1 s u"
+
+
+BAGS = ["bag,label,picture,size"] + [
+    f"b{bag},{['no', 'yes'][bag % 2]},p{row % 2}.png,{3 * (bag % 2 and row == 0) + row / 9:.2f}"
+    for bag in range(10)
+    for row in range(3)
+]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("kind", ["rows", "bags"])
+def test_pictures_are_shown_of_rows_and_of_the_objects_of_bags(kind, browser, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for name, colour in (("p0.png", "red"), ("p1.png", "blue")):
+        image.new("RGB", (40, 30), colour).save(tmp_path / name)
+    words = ()
+    if kind == "rows":
+        table = "picture,ann_1,ann_2\np0.png,red,red\np1.png,red,blue\n../rows.csv,red,red\n"
+        words = ("--images", "picture")
+    else:
+        table = "\n".join(BAGS)
+        words = ("--setting", "mil", "--group", "bag", "--label", "label", "--budget", "1s")
+    (tmp_path / "rows.csv").write_text(table)
+    asked = []
+    with desk_at(tmp_path, *words) as (address, _):
+        page = browser.new_context(viewport={"width": 360, "height": 640}).new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(address)
+        where = "#pictures img" if kind == "rows" else "#named button img"
+        page.wait_for_function(
+            f"[...document.querySelectorAll('{where}')].some(i => i.naturalWidth === 40)"
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        if kind == "bags":
+            assert page.inner_text("#ask") == "Which of these objects carries yes?"
+            assert "none of them" in page.inner_text("#named")
+        page.keyboard.press("1")
+        page.wait_for_selector("#progress:has-text('1 of')")
+        with httpx.Client(base_url=address) as client:
+            exported = list(csv.DictReader(io.StringIO(client.get("/v1/export").text)))
+            assert sum(bool(line["answered_by"]) for line in exported) == 1
+            statuses = {client.get(f"/v1/picture/{row}/0").status_code for row in (2, 99)}
+            assert statuses == ({404} if kind == "rows" else {200, 404})
+            assert client.get("/v1/picture/0/0").headers["content-type"] == "image/png"
+    assert all(url.startswith((address, "data:")) for url in asked)

@@ -165,5 +165,5 @@ def _with_options(command: Callable[..., Any], offered: dict[str, Any]) -> Calla
 
 def option_of(name: str) -> str:
     """Return the words of an option as a user types them."""
-    declared = get_args(COLUMNS.get(name) or FORM[name])[1].param_decls
+    declared = get_args((COLUMNS | VOTES | FORM)[name])[1].param_decls
     return declared[0] if declared else f"--{name.replace('_', '-')}"

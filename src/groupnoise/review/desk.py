@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -10,16 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.review.answers import AnswerFile
+from groupnoise.review.pictures import Picture
+from groupnoise.review.questions import Questions, RowQuestions
 from groupnoise.votes.resolution import Resolution
 
 LOCK_SECONDS = 300.0
 """How long a row stays with the person it is shown to."""
-MAX_CELL = 20_000
-"""Characters of a cell that are shown."""
 
 
 class TakenError(GroupNoiseError):
@@ -33,30 +30,31 @@ class _Lock:
 
 
 class Desk:
-    """Rows in the order to look at them, each with one person at a time.
+    """Questions in the order to look at them, each with one person at a time.
 
     Parameters
     ----------
-    resolution : Resolution
-        Rows, labels and probabilities.
+    questions : Resolution or Questions
+        Rows with labels and probabilities, or other questions.
     answers : str or Path
         The file that keeps the answers; those it holds already are taken over.
     relearn : callable, optional
-        Given the answers so far, a label by row, returns a resolution that has learned from them.
+        Given the answers so far, a label by row, returns what has learned from them.
     clock : callable, default=time.monotonic
         Seconds, for the locks.
     """
 
     def __init__(
         self,
-        resolution: Resolution,
+        questions: Resolution | Questions,
         answers: str | Path,
         *,
-        relearn: Callable[[Mapping[int, str]], Resolution] | None = None,
+        relearn: Callable[[Mapping[int, str]], Resolution | Questions] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._found = resolution
-        self._order = resolution.order.tolist()
+        self._questions = _as_questions(questions)
+        # What was proposed before anybody answered: answers tell how far it can be trusted.
+        self._first = self._questions
         self._clock = clock
         self._relearn = relearn
         self._learning: threading.Thread | None = None
@@ -66,13 +64,12 @@ class Desk:
         self._locks: dict[int, _Lock] = {}
         self._given: dict[int, dict[str, Any]] = {}
         self._skipped: dict[int, None] = {}
-        self.labels = resolution.votes.class_names
-        self._file = AnswerFile(
-            answers,
-            {"rows": resolution.votes.n_rows, "labels": self.labels, "data": _checksum(resolution)},
-        )
+        self._file = AnswerFile(answers, self._questions.about())
         for event in self._file.events:
             self._apply(event)
+
+    def __len__(self) -> int:
+        return len(self._questions.order)
 
     def _apply(self, event: dict[str, Any]) -> None:
         row = int(event["row"])
@@ -89,19 +86,30 @@ class Desk:
     def progress(self) -> dict[str, Any]:
         """Return how many rows are answered, and how many labels may still be wrong.
 
+        Answers tell how often what was proposed is wrong beside how often it should be: the doubt
+        about the rest is multiplied by that ratio, which one expected mistake holds near 1.
+
         Returns
         -------
         progress : dict
-            `answered`, `skipped`, `total`, `expected_wrong`; whether it is `learning`, from how
-            many answers it has `learned`, and the `failure` of the last attempt.
+            `answered`, `skipped`, `total`, `found_wrong`, `expected_wrong`; whether it is
+            `learning`, from how many answers it has `learned`, and the `failure` of the last
+            attempt.
         """
-        doubt = 1.0 - np.nan_to_num(self._found.probabilities, nan=0.0).max(axis=1)
-        doubt[list(self._given)] = 0.0
+        with self._mutex:
+            given, questions = dict(self._given), self._questions
+        doubt = questions.doubt.copy()
+        doubt[list(given)] = 0.0
+        first = self._first
+        found = sum(event["label"] != first.proposed[row] for row, event in given.items())
+        ratio = (1.0 + found) / (1.0 + float(first.doubt[list(given)].sum()))
+        left = len(self) - len(given)
         return {
-            "answered": len(self._given),
+            "answered": len(given),
             "skipped": len(self._skipped),
-            "total": len(self._order),
-            "expected_wrong": round(float(doubt.sum()), 1),
+            "total": len(self),
+            "found_wrong": found,
+            "expected_wrong": round(min(ratio * float(doubt.sum()), float(left)), 1),
             "learning": self._learning is not None and self._learning.is_alive(),
             "learned": self._learned,
             "failure": self._failure,
@@ -127,15 +135,15 @@ class Desk:
         return True
 
     def _learn_from(
-        self, relearn: Callable[[Mapping[int, str]], Resolution], known: dict[int, str]
+        self, relearn: Callable[[Mapping[int, str]], Resolution | Questions], known: dict[int, str]
     ) -> None:
         try:
-            found = relearn(known)
+            found = _as_questions(relearn(known))
         except Exception as error:  # the desk stays open with what it knew
             self._failure = f"could not learn from the answers: {error}"
             return
         with self._mutex:
-            self._found, self._order = found, found.order.tolist()
+            self._questions = found
             self._learned, self._failure = len(known), ""
 
     def next_row(self, who: str) -> dict[str, Any] | None:
@@ -153,7 +161,7 @@ class Desk:
         """
         with self._mutex:
             now = self._clock()
-            free = [row for row in self._order if row not in self._given]
+            free = [row for row in self._questions.order if row not in self._given]
             fresh = [row for row in free if row not in self._skipped]
             for row in [*fresh, *(row for row in self._skipped if row in free)]:
                 lock = self._locks.get(row)
@@ -162,7 +170,7 @@ class Desk:
                         other: held for other, held in self._locks.items() if held.who != who
                     }
                     self._locks[row] = _Lock(who, now + LOCK_SECONDS)
-                    return self._describe(row)
+                    return self._questions.describe(row)
         return None
 
     def answer(self, row: int, who: str, label: str | None, note: str = "") -> None:
@@ -179,10 +187,9 @@ class Desk:
         note : str, default=""
             A remark.
         """
-        if not 0 <= row < len(self._order):
-            raise DataError(f"there is no row {row}; there are {len(self._order)}.")
-        if label is not None and label not in self.labels:
-            raise DataError(f"{label!r} is not one of the {len(self.labels)} labels.")
+        self._check_row(row)
+        if label is not None and not self._questions.allows(row, label):
+            raise DataError(f"{label!r} is none of the answers to row {row}.")
         with self._mutex:
             before = self._given.get(row)
             if before is not None and before["who"] == who and before["label"] == label:
@@ -234,7 +241,7 @@ class Desk:
         row : dict
             Cells, candidates with weights, labels.
         """
-        return self._describe(row)
+        return self._questions.describe(row)
 
     def _keep(self, event: dict[str, Any]) -> None:
         event["time"] = round(time.time(), 3)
@@ -242,61 +249,42 @@ class Desk:
         self._apply(event)
         self._locks.pop(int(event["row"]), None)
 
-    def _describe(self, row: int) -> dict[str, Any]:
-        found = self._found
-        weights = np.nan_to_num(found.probabilities[row], nan=0.0)
-        named = found.votes.candidates()[row] if len(found.votes) else weights > 0
-        order = np.lexsort((-weights, ~named))
-        cells = {name: _shown(found.rows[name][row]) for name in found.rows.columns}
-        return {
-            "row": row,
-            "cells": cells,
-            "why": found.columns["why"][row],
-            "labels": [
-                {
-                    "label": self.labels[k],
-                    "weight": round(float(weights[k]), 4),
-                    "named": bool(named[k]),
-                }
-                for k in order
-            ],
-        }
+    def _check_row(self, row: int) -> None:
+        if not 0 <= row < len(self):
+            raise DataError(f"there is no row {row}; there are {len(self)}.")
+
+    def picture(self, row: int, position: int) -> Picture:
+        """Return a picture of a row.
+
+        Parameters
+        ----------
+        row, position : int
+            The row, and which of its pictures.
+
+        Returns
+        -------
+        picture : Picture
+            Bytes and media type.
+        """
+        self._check_row(row)
+        return self._questions.picture(row, position)
 
     def export(self) -> dict[str, list[Any]]:
-        """Return every column, with the answers of people in place of what was resolved.
+        """Return all columns, with the answers of people in place of what was proposed.
 
         Returns
         -------
         columns : dict of str to list
-            As `Resolution.to_columns`, and `answered_by` and `note`.
+            The input and the answers, `answered_by` and `note`.
         """
         with self._mutex:
-            given = dict(self._given)
-        columns = self._found.to_columns()
-        n_rows = len(self._order)
-        label, sure = list(columns["label"]), list(columns["probability"])
-        for row, event in given.items():
-            label[row], sure[row] = event["label"], 1.0
-        who = [given[row]["who"] if row in given else None for row in range(n_rows)]
-        notes = [given[row]["note"] if row in given else None for row in range(n_rows)]
-        return {
-            **columns, "label": label, "probability": sure, "answered_by": who, "note": notes,
-        }  # fmt: skip
+            given, questions = dict(self._given), self._questions
+        return questions.export(given)
 
     def close(self) -> None:
         """Let another process open the file of answers."""
         self._file.close()
 
 
-def _shown(cell: Any) -> str:
-    return "" if cell is None else str(cell)[:MAX_CELL]
-
-
-def _checksum(found: Resolution) -> str:
-    """Return what tells these rows from others, whatever was resolved about them."""
-    digest = hashlib.sha256()
-    for name in found.rows.columns:
-        digest.update(f"{name}\0".encode())
-        for cell in found.rows[name].to_list():
-            digest.update(f"{cell}\0".encode())
-    return digest.hexdigest()
+def _as_questions(source: Resolution | Questions) -> Questions:
+    return RowQuestions(source) if isinstance(source, Resolution) else source

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from groupnoise import __version__
-from groupnoise.exceptions import GroupNoiseError
+from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.recall.http.errors import Refusal, install_error_handlers
 from groupnoise.recall.http.guard import Guard
 from groupnoise.recall.http.monitoring import ServiceMetrics
@@ -92,6 +92,14 @@ def _add_routes(app: FastAPI, desk: Desk) -> None:
     @app.post("/v1/learn")
     async def learn(person: Person) -> Response:
         return JSONResponse({"begun": desk.learn(), "progress": desk.progress()})
+
+    @app.get("/v1/picture/{row}/{position}")
+    async def picture(row: int, position: int) -> Response:
+        try:
+            found = await asyncio.to_thread(desk.picture, row, position)
+        except DataError as error:
+            raise Refusal(404, "no_picture", str(error)) from None
+        return Response(found.content, media_type=found.media_type)
 
     @app.get("/v1/progress")
     async def progress() -> Response:

@@ -120,7 +120,7 @@ def test_answers_about_other_rows_and_a_second_server_are_refused(found, tmp_pat
 
 
 def test_a_label_or_a_row_that_does_not_exist_is_refused(desk):
-    with pytest.raises(DataError, match="'z' is not one of the 2 labels"):
+    with pytest.raises(DataError, match="'z' is none of the answers to row 0"):
         desk.answer(0, "ann", "z")
     with pytest.raises(DataError, match="there is no row 9"):
         desk.answer(9, "ann", "x")

@@ -3,9 +3,13 @@
 const at = (id) => document.getElementById(id);
 const store = window.sessionStorage; // per tab: two tabs are two people
 // randomUUID exists on loopback and under TLS only; this desk may be served otherwise.
-const drawn = crypto.getRandomValues(new Uint32Array(1))[0].toString(16);
-const who = store.getItem("who") || "person-" + drawn;
-store.setItem("who", who);
+const drawn = store.getItem("tab") ||
+  crypto.getRandomValues(new Uint32Array(1))[0].toString(16).padStart(8, "0");
+store.setItem("tab", drawn);
+const RETRY_MS = 2000;
+// Two tabs of one person stay two: each has its own row.
+const who = () => (store.getItem("name") || "person") + "-" + drawn.slice(0, 4);
+const nextRow = () => "/v1/next?who=" + encodeURIComponent(who());
 let current = null;
 let busy = false;
 
@@ -35,31 +39,69 @@ function trouble(sentence) {
   at("trouble").textContent = sentence || "";
 }
 
-function show(next, progress) {
-  current = next;
-  at("note").value = "";
+function tell(progress) {
   at("progress").textContent = progress.answered + " of " + progress.total + " answered, " +
-    progress.skipped + " skipped; about " + progress.expected_wrong + " labels may still be wrong" +
+    progress.skipped + " skipped, " + progress.found_wrong + " corrected; about " +
+    progress.expected_wrong + " of the rest may still be wrong" +
     (progress.learning ? "; learning" : progress.learned ? "; learned from " + progress.learned : "");
   if (progress.failure) trouble(progress.failure);
   at("learn").disabled = progress.learning || !progress.answered;
   at("bar").value = progress.total ? progress.answered / progress.total : 1;
-  for (const id of ["cells", "named", "others"]) at(id).replaceChildren();
+  if (progress.learning) setTimeout(watch, RETRY_MS);
+}
+
+async function watch() {
+  try {
+    tell(await (await ask("/v1/progress")).json());
+  } catch {
+    setTimeout(watch, RETRY_MS);
+  }
+}
+
+// Pictures are asked for like all else, with the token; a tag alone could not send it.
+async function load(image, address) {
+  if (address.startsWith("data:")) { image.src = address; return; }
+  try {
+    const reader = new FileReader();
+    reader.onload = () => { image.src = reader.result; };
+    reader.readAsDataURL(await (await ask(address)).blob());
+  } catch (error) {
+    image.alt = error.message;
+  }
+}
+
+function picture(address, description) {
+  const image = document.createElement("img");
+  image.alt = description;
+  load(image, address);
+  return image;
+}
+
+function part(className, text) {
+  const span = document.createElement("span");
+  span.className = className;
+  span.textContent = text;
+  return span;
+}
+
+function show(next, progress) {
+  current = next;
+  at("note").value = "";
+  tell(progress);
+  for (const id of ["cells", "named", "others", "pictures"]) at(id).replaceChildren();
   at("skip").disabled = !next;
   at("more").hidden = !next;
+  at("ask").textContent = next ? next.ask : "";
   if (!next) {
     at("cells").textContent = progress.answered >= progress.total
       ? "All rows are answered." : "Nothing is left for you: the other rows are with other people.";
     at("why").textContent = "";
     return;
   }
+  for (const address of next.pictures || []) at("pictures").append(picture(address, "picture"));
   for (const [name, cell] of Object.entries(next.cells)) {
     const line = document.createElement("div");
-    const head = document.createElement("span");
-    const text = document.createElement("span");
-    head.className = "name"; head.textContent = name;
-    text.className = "text"; text.textContent = cell;
-    line.append(head, text);
+    line.append(part("name", name), part("text", cell));
     at("cells").append(line);
   }
   at("why").textContent = next.why || "";
@@ -71,10 +113,11 @@ function show(next, progress) {
       button.append(key, " ");
     }
     button.append(each.label);
-    const weight = document.createElement("span");
-    weight.className = "weight";
-    weight.textContent = Math.round(100 * each.weight) + " %";
-    button.append(weight);
+    if (each.weight !== null) {
+      button.append(part("weight", Math.round(100 * each.weight) + " %"));
+    }
+    if (each.picture) button.append(picture(each.picture, each.label));
+    if (each.text) button.append(part("told", each.text));
     button.addEventListener("click", () => answer(each.label));
     at(each.named ? "named" : "others").append(button);
   });
@@ -86,6 +129,7 @@ async function refresh(path, body) {
   show(said.next, said.progress);
 }
 
+// An answer that is sent twice is kept once, so that a lost connection costs a person nothing.
 async function guarded(work) {
   if (busy) return;
   busy = true;
@@ -93,47 +137,64 @@ async function guarded(work) {
     await work();
     trouble("");
   } catch (error) {
-    trouble(error.status ? error.message
-      : "The desk cannot be reached, and the last answer may not be saved: give it again.");
-    if (error.status === 409) await refresh("/v1/next?who=" + encodeURIComponent(who));
-  } finally {
-    busy = false;
+    if (!error.status) {
+      trouble("The desk cannot be reached: what you did last is sent again until it is back.");
+      setTimeout(() => { busy = false; guarded(work); }, RETRY_MS);
+      return;
+    }
+    trouble(error.message);
+    if (error.status === 409) await refresh(nextRow());
   }
+  busy = false;
 }
 
-const answer = (label) => guarded(async () => {
+const answer = (label) => {
   if (!current) return;
-  await ask("/v1/answer", { row: current.row, who, label, note: at("note").value });
-  await refresh("/v1/next?who=" + encodeURIComponent(who));
+  const given = { row: current.row, who: who(), label, note: at("note").value };
+  guarded(async () => {
+    await ask("/v1/answer", given);
+    await refresh(nextRow());
+  });
+};
+const undo = () => guarded(() => refresh("/v1/undo", { who: who() }));
+const learn = () => guarded(async () => {
+  const said = await (await ask("/v1/learn", { who: who() })).json();
+  tell(said.progress);
 });
-const undo = () => guarded(() => refresh("/v1/undo", { who }));
-
-at("skip").addEventListener("click", () => answer(null));
-at("undo").addEventListener("click", undo);
-at("learn").addEventListener("click", () => guarded(async () => {
-  await ask("/v1/learn", { who });
-  at("learn").disabled = true;
-}));
-at("export").addEventListener("click", () => guarded(async () => {
+const save = () => guarded(async () => {
   const file = await (await ask("/v1/export")).blob();
   const link = document.createElement("a");
   link.href = URL.createObjectURL(file);
   link.download = "labels.csv";
   link.click();
   URL.revokeObjectURL(link.href);
-}));
+});
+
+at("skip").addEventListener("click", () => answer(null));
+at("undo").addEventListener("click", undo);
+at("learn").addEventListener("click", learn);
+at("export").addEventListener("click", save);
+at("name").value = store.getItem("name") || "";
+at("name").addEventListener("change", () => {
+  store.setItem("name", at("name").value.trim());
+  guarded(() => refresh(nextRow())); // the row goes with the name
+});
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-  if (event.target === at("note")) {
-    if (event.key === "Escape" || event.key === "Enter") at("note").blur();
+  if (event.target instanceof HTMLInputElement) {
+    if (event.key === "Escape" || event.key === "Enter") event.target.blur();
     return;
   }
   const key = event.key.toLowerCase();
   if (key >= "1" && key <= "9" && key.length === 1) {
     const chosen = current && current.labels[Number(key) - 1];
-    if (chosen) answer(chosen.label);
+    // A label that nobody named is never chosen unseen: the first press shows it.
+    if (chosen && !chosen.named && !at("more").open) at("more").open = true;
+    else if (chosen) answer(chosen.label);
   } else if (key === "s") answer(null);
   else if (key === "u") undo();
+  else if (key === "l" && !at("learn").disabled) learn();
+  else if (key === "e") save();
   else if (key === "n") { event.preventDefault(); at("note").focus(); }
 });
-guarded(() => refresh("/v1/next?who=" + encodeURIComponent(who)));
+guarded(() => refresh(nextRow()));

@@ -1,0 +1,296 @@
+"""Which object of a bag carries its label: one question per bag and label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.exceptions import DataError
+from groupnoise.io.datasets import BagDataset, keep_objects
+from groupnoise.io.sources import Report, say_nothing
+from groupnoise.review.bag_views import BagViews
+from groupnoise.review.pictures import Picture
+from groupnoise.review.questions import Answers, checksum, who_said
+
+MAX_SHOWN = 30
+"""Objects of a bag to choose from, the likeliest ones."""
+NONE = "none of them"
+"""The answer that no object of the bag carries the label."""
+N_FOLDS = 5
+SEARCH_BUDGET = "5s"
+
+
+@dataclass(frozen=True)
+class Carried:
+    """How likely each object of a bag carries one of its labels.
+
+    Attributes
+    ----------
+    bags, labels : int64 ndarray of shape (n_questions,)
+        The bag and the column of the label of each question.
+    responsibility : list of ndarray
+        Per question, one probability per object of the bag; sums to one.
+    """
+
+    bags: IntArray
+    labels: IntArray
+    responsibility: list[FloatArray]
+
+
+class BagQuestions:
+    """Asks which object of each bag carries its label.
+
+    Parameters
+    ----------
+    dataset : BagDataset
+        The bags.
+    carried : Carried
+        Probabilities from models that did not see the bag.
+    views : BagViews
+        What is shown of objects.
+    """
+
+    def __init__(self, dataset: BagDataset, carried: Carried, views: BagViews) -> None:
+        self.dataset, self.carried, self.views = dataset, carried, views
+        best = np.array([share.max() for share in carried.responsibility])
+        self.order: Sequence[int] = np.argsort(best, kind="stable").tolist()
+        self.proposed: Sequence[str | None] = [
+            object_name(int(share.argmax())) for share in carried.responsibility
+        ]
+        self.doubt: FloatArray = 1.0 - best
+
+    def about(self) -> dict[str, Any]:
+        """Return the bags, their labels and a checksum of the objects."""
+        bags = self.dataset.bags
+        cells = (np.ascontiguousarray(bags.objects).tobytes().hex(), bags.offsets.tolist())
+        names = [self.dataset.class_names[k] for k in self.carried.labels]
+        asked = zip(self.carried.bags.tolist(), names, strict=True)
+        return {
+            "questions": len(names),
+            "labels": self.dataset.class_names,
+            "data": checksum([("objects", cells), ("asked", asked), ("ids", self.views.bag_ids)]),
+        }
+
+    def allows(self, number: int, answer: str) -> bool:
+        """Tell whether the answer is an object of the bag, or that there is none.
+
+        Parameters
+        ----------
+        number : int
+            The question.
+        answer : str
+            Such as `object 3`.
+
+        Returns
+        -------
+        allowed : bool
+            Whether it can be kept.
+        """
+        return answer == NONE or position_of(answer, self._size(number)) is not None
+
+    def _size(self, number: int) -> int:
+        return len(self.carried.responsibility[number])
+
+    def describe(self, number: int) -> dict[str, Any]:
+        """Return the bag, its label, and its objects to choose from.
+
+        Parameters
+        ----------
+        number : int
+            The question.
+
+        Returns
+        -------
+        shown : dict
+            What JSON can hold.
+        """
+        bag = int(self.carried.bags[number])
+        label = self.dataset.class_names[self.carried.labels[number]]
+        share = self.carried.responsibility[number]
+        likely = np.argsort(-share, kind="stable")[:MAX_SHOWN]
+        size = self._size(number)
+        cells = {"bag": self.views.bag_ids[bag], "label": label, "objects": str(size)}
+        more = f"; the {MAX_SHOWN} likeliest of {size} are shown" if size > MAX_SHOWN else ""
+        return {
+            "row": number,
+            "ask": f"Which of these objects carries {label}?",
+            "cells": cells | self.views.bag_cells(bag),
+            "pictures": self.views.bag_pictures(bag),
+            "why": f"probabilities come from models that did not see this bag{more}",
+            "labels": [
+                {
+                    "label": object_name(int(position)),
+                    "weight": round(float(share[position]), 4),
+                    "named": True,
+                    **self.views.object_view(bag, int(position), number),
+                }
+                for position in likely
+            ]
+            + [{"label": NONE, "weight": None, "named": True}],
+        }
+
+    def picture(self, number: int, position: int) -> Picture:
+        """Return the picture file of an object.
+
+        Parameters
+        ----------
+        number, position : int
+            The question, and the object of its bag.
+
+        Returns
+        -------
+        picture : Picture
+            No file but those that the table names is ever read.
+        """
+        return self.views.object_picture(int(self.carried.bags[number]), position)
+
+    def export(self, given: Answers) -> dict[str, list[Any]]:
+        """Return one line per question, with the answers of people in place of those proposed.
+
+        Parameters
+        ----------
+        given : mapping of int to mapping
+            What people answered.
+
+        Returns
+        -------
+        columns : dict of str to list
+            Bag, label, the object from 1 (empty where none carries the label), its row in the
+            source from 0 where there is one, probability, `look`, `answered_by` and `note`.
+        """
+        n_questions = len(self.carried.bags)
+        look = np.empty(n_questions, dtype=np.int64)
+        look[np.asarray(self.order)] = np.arange(1, n_questions + 1)
+        columns: dict[str, list[Any]] = {
+            "bag": [self.views.bag_ids[bag] for bag in self.carried.bags],
+            "label": [self.dataset.class_names[k] for k in self.carried.labels],
+        }
+        positions: list[int | None] = []
+        sure: list[float] = []
+        for number, share in enumerate(self.carried.responsibility):
+            answer = given[number]["label"] if number in given else self.proposed[number]
+            positions.append(position_of(str(answer), len(share)))
+            sure.append(1.0 if number in given else round(float(share.max()), 6))
+        columns["object"] = [None if at is None else at + 1 for at in positions]
+        rows = self.dataset.source_rows
+        if rows is not None:
+            first = self.dataset.bags.offsets[self.carried.bags]
+            columns["source_row"] = [
+                None if at is None else int(rows[start + at])
+                for at, start in zip(positions, first, strict=True)
+            ]
+        columns |= {"probability": sure, "look": look.tolist()}
+        return columns | who_said(given, n_questions)
+
+
+def object_name(position: int) -> str:
+    """Return what an object is called on the page, counted from 1."""
+    return f"object {position + 1}"
+
+
+def position_of(answer: str, size: int) -> int | None:
+    """Return the position of an object in its bag; None where the answer is none of them."""
+    word, _, number = answer.partition(" ")
+    if word != "object" or not number.isdecimal() or not 1 <= int(number) <= size:
+        return None
+    return int(number) - 1
+
+
+def who_carries(
+    dataset: BagDataset,
+    *,
+    known: Mapping[int, str] | None = None,
+    estimator: Any = None,
+    budget: float | str = SEARCH_BUDGET,
+    seed: int = 0,
+    report: Report | None = None,
+) -> Carried:
+    """Say of each bag and label which object carries it, by models that did not see the bag.
+
+    Parameters
+    ----------
+    dataset : BagDataset
+        Labelled bags.
+    known : mapping of int to str, optional
+        Answers by question. A bag of one label then teaches by the object that was chosen, and
+        one of which no object carries its label teaches nothing.
+    estimator : estimator, optional
+        A Max-Matching classifier of bags; by default one that decides its parameters itself.
+    budget : float or str, default="5s"
+        Time that each of the five folds may search for parameters.
+    seed : int, default=0
+        Decides folds and initial weights.
+    report : callable, optional
+        Told which label is taken as negative: nothing is asked about it.
+
+    Returns
+    -------
+    carried : Carried
+        One question per bag and positive label.
+    """
+    from groupnoise.audit.evidence import class_columns, posterior
+    from groupnoise.bags.audit import BagSource
+    from groupnoise.bags.estimator import MaxMatchingMILClassifier
+    from groupnoise.bags.forms import negative_column
+    from groupnoise.bags.out_of_fold import draw_folds
+
+    names: NDArray[Any] = np.asarray(dataset.class_names)
+    negative, _ = negative_column("auto", names, dataset.labels)
+    asked = dataset.labels.copy()
+    if negative is not None:
+        (report or say_nothing)(
+            f"took {names[negative]!s} as the negative label: no object carries it, so nothing is "
+            "asked about its bags"
+        )
+        asked[:, negative] = False
+    bags, labels = np.nonzero(asked)
+    if not len(bags):
+        raise DataError(f"no bag of {dataset.name} has a label that an object could carry.")
+    template = estimator or MaxMatchingMILClassifier(
+        negative_label=negative, budget=budget, random_state=seed
+    )
+    taught = BagSource(_taught(dataset, bags, known or {}))
+    n_folds = max(2, min(N_FOLDS, len(dataset.bags) // 2))
+    patients = dataset.patients
+    codes = None if patients is None else np.unique(patients, return_inverse=True)[1]
+    folds = draw_folds(dataset.labels, n_folds, np.random.default_rng(seed), codes)
+    responsibility: list[FloatArray] = [np.zeros(0)] * len(bags)
+    for fold in np.unique(folds):
+        training = np.flatnonzero(folds != fold)
+        if not taught.group_counts[training].any():
+            raise DataError(f"{dataset.name} has too few labelled bags to hold some out.")
+        model = taught.fit(template, training)
+        columns = class_columns(model.classes_, dataset.class_names)
+        mine = np.flatnonzero(folds[bags] == fold)
+        if len(mine):
+            held = dataset.bags.subset(bags[mine])
+            found = model.select(held, model.classes_[columns[labels[mine]]])
+            shares = posterior(found.scores, found.offsets).responsibility
+            for number, share in zip(mine, np.split(shares, found.offsets[1:-1]), strict=True):
+                responsibility[number] = share
+    return Carried(bags.astype(np.int64), labels.astype(np.int64), responsibility)
+
+
+def _taught(dataset: BagDataset, bags: IntArray, known: Mapping[int, str]) -> BagDataset:
+    """Return the bags as answers leave them for training."""
+    from dataclasses import replace
+
+    kept = np.ones(dataset.bags.n_objects, dtype=bool)
+    labels = dataset.labels.copy()
+    for number, answer in known.items():
+        bag = int(bags[number])
+        if labels[bag].sum() != 1:
+            continue
+        start, stop = dataset.bags.offsets[bag], dataset.bags.offsets[bag + 1]
+        position = position_of(answer, int(stop - start))
+        if position is None:
+            labels[bag] = False
+        else:
+            kept[start:stop] = False
+            kept[start + position] = True
+    return keep_objects(replace(dataset, labels=labels), kept)

@@ -1,0 +1,196 @@
+"""What a desk asks: questions in an order, each with choices, their weights and what to see."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from groupnoise.core.arrays import FloatArray
+from groupnoise.exceptions import DataError
+from groupnoise.review.pictures import Picture, read_picture
+from groupnoise.votes.resolution import Resolution
+
+MAX_CELL = 20_000
+"""Characters of a cell that are shown."""
+
+Answers = Mapping[int, Mapping[str, Any]]
+"""What people answered, by question: `label`, `who` and `note`."""
+
+
+class Questions(Protocol):
+    """Questions that people can answer one at a time."""
+
+    @property
+    def order(self) -> Sequence[int]:
+        """Numbers of the questions, the one to look at first in front."""
+        ...
+
+    @property
+    def proposed(self) -> Sequence[str | None]:
+        """The likeliest answer of each question; None where nothing is known."""
+        ...
+
+    @property
+    def doubt(self) -> FloatArray:
+        """How likely the proposed answer is wrong, shape (n_questions,)."""
+        ...
+
+    def about(self) -> dict[str, Any]:
+        """Return what tells these questions from others."""
+        ...
+
+    def allows(self, number: int, answer: str) -> bool:
+        """Tell whether a question can be answered so."""
+        ...
+
+    def describe(self, number: int) -> dict[str, Any]:
+        """Return what is shown: `ask`, `cells`, `why`, `labels` and `pictures`."""
+        ...
+
+    def picture(self, number: int, position: int) -> Picture:
+        """Return a picture that `describe` gives the address of."""
+        ...
+
+    def export(self, given: Answers) -> dict[str, list[Any]]:
+        """Return all columns, with the answers of people in place of those proposed."""
+        ...
+
+
+class RowQuestions:
+    """Asks which label is right for each row of a table.
+
+    Parameters
+    ----------
+    found : Resolution
+        Rows, labels and probabilities.
+    pictures : sequence of lists of Path, optional
+        The picture files of each row.
+    """
+
+    def __init__(self, found: Resolution, pictures: Sequence[Sequence[Path]] | None = None) -> None:
+        self.found = found
+        self.pictures = pictures
+        self.order: Sequence[int] = found.order.tolist()
+        self.proposed: Sequence[str | None] = found.columns["label"]
+        self.doubt: FloatArray = 1.0 - np.nan_to_num(found.probabilities, nan=0.0).max(axis=1)
+        self._named = found.votes.candidates()
+
+    def about(self) -> dict[str, Any]:
+        """Return the number of rows, the labels and a checksum of the cells."""
+        rows, votes = self.found.rows, self.found.votes
+        columns = ((name, rows[name].to_list()) for name in rows.columns)
+        return {"rows": votes.n_rows, "labels": votes.class_names, "data": checksum(columns)}
+
+    def allows(self, number: int, answer: str) -> bool:
+        """Tell whether the answer is one of the labels.
+
+        Parameters
+        ----------
+        number : int
+            The row.
+        answer : str
+            A label.
+
+        Returns
+        -------
+        allowed : bool
+            Whether somebody may say so, also where nobody named it.
+        """
+        return answer in self.found.votes.class_names
+
+    def describe(self, number: int) -> dict[str, Any]:
+        """Return the cells of a row, why it got its label, and the labels to choose from.
+
+        Parameters
+        ----------
+        number : int
+            The row.
+
+        Returns
+        -------
+        shown : dict
+            What JSON can hold.
+        """
+        found, names = self.found, self.found.votes.class_names
+        weights = np.nan_to_num(found.probabilities[number], nan=0.0)
+        named = self._named[number]
+        n_pictures = len(self.pictures[number]) if self.pictures is not None else 0
+        return {
+            "row": number,
+            "ask": "Which label is right?",
+            "cells": {name: shown(found.rows[name][number]) for name in found.rows.columns},
+            "pictures": [f"/v1/picture/{number}/{position}" for position in range(n_pictures)],
+            "why": found.columns["why"][number],
+            "labels": [
+                {
+                    "label": names[k],
+                    "weight": round(float(weights[k]), 4),
+                    "named": bool(named[k]),
+                }
+                for k in np.lexsort((-weights, ~named))
+            ],
+        }
+
+    def picture(self, number: int, position: int) -> Picture:
+        """Return a picture that the table names for a row.
+
+        Parameters
+        ----------
+        number, position : int
+            The row, and which of its pictures.
+
+        Returns
+        -------
+        picture : Picture
+            No other file is ever read.
+        """
+        files = self.pictures[number] if self.pictures is not None else []
+        if not 0 <= position < len(files):
+            raise DataError(f"row {number} has {len(files)} pictures; there is no {position}.")
+        return read_picture(files[position])
+
+    def export(self, given: Answers) -> dict[str, list[Any]]:
+        """Return every column, with the answers of people in place of what was resolved.
+
+        Parameters
+        ----------
+        given : mapping of int to mapping
+            What people answered.
+
+        Returns
+        -------
+        columns : dict of str to list
+            As `Resolution.to_columns`, and `answered_by` and `note`.
+        """
+        columns = self.found.to_columns()
+        label, sure = list(columns["label"]), list(columns["probability"])
+        for row, event in given.items():
+            label[row], sure[row] = event["label"], 1.0
+        return {**columns, "label": label, "probability": sure, **who_said(given, len(label))}
+
+
+def who_said(given: Answers, n_questions: int) -> dict[str, list[Any]]:
+    """Return who answered each question, and their notes."""
+    return {
+        column: [given[number][key] if number in given else None for number in range(n_questions)]
+        for column, key in (("answered_by", "who"), ("note", "note"))
+    }
+
+
+def shown(cell: Any) -> str:
+    """Return a cell as it is shown."""
+    return "" if cell is None else str(cell)[:MAX_CELL]
+
+
+def checksum(columns: Iterable[tuple[str, Iterable[Any]]]) -> str:
+    """Return what tells these columns from others, whatever was learned about them."""
+    digest = hashlib.sha256()
+    for name, cells in columns:
+        digest.update(f"{name}\0".encode())
+        for cell in cells:
+            digest.update(f"{cell}\0".encode())
+    return digest.hexdigest()

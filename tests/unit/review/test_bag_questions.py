@@ -1,0 +1,115 @@
+"""Bags at the desk: which object carries the label, what is shown of it, and what answers teach."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from groupnoise.bags import MaxMatchingMILClassifier, load_digit_bags, read_bags
+from groupnoise.exceptions import DataError
+from groupnoise.io.tables import read_table
+from groupnoise.review import Desk
+from groupnoise.review.bag_questions import BagQuestions, who_carries
+from groupnoise.review.bag_views import BagViews
+
+PLAIN = MaxMatchingMILClassifier.plain(random_state=0, max_epochs=20, n_members=1)
+
+
+def write_mails(path, n_mails=20):
+    """Mails of four sentences; every second one is spam because of one of them."""
+    generator = np.random.default_rng(0)
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["mail", "label", "sentence", "shouting", "length"])
+        for mail in range(n_mails):
+            for sentence in range(4):
+                is_spam = mail % 2 == 1 and sentence == mail % 4
+                words = f"buy now {mail}" if is_spam else "see you at noon"
+                shouting = 3.0 * is_spam + generator.normal(scale=0.3)
+                writer.writerow([f"m{mail}", ["ham", "spam"][mail % 2], words,
+                                 f"{shouting:.3f}", generator.integers(3, 9)])  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mails(tmp_path_factory):
+    path = tmp_path_factory.mktemp("mails") / "mails.csv"
+    write_mails(path)
+    dataset = read_bags(path, group="mail", label="label")
+    notes = []
+    carried = who_carries(dataset, estimator=PLAIN, report=notes.append)
+    questions = BagQuestions(dataset, carried, BagViews(dataset, table=read_table(path)))
+    return dataset, questions, notes
+
+
+def test_each_positive_bag_is_asked_about_and_sees_its_sentences(mails):
+    _, questions, notes = mails
+    assert any("took ham as the negative label" in note for note in notes)
+    assert len(questions.order) == 10
+    shown = questions.describe(questions.order[0])
+    assert shown["ask"] == "Which of these objects carries spam?"
+    told = {each["label"]: each.get("text", "") for each in shown["labels"]}
+    assert sorted(told) == ["none of them", "object 1", "object 2", "object 3", "object 4"]
+    assert sum("buy now" in text for text in told.values()) == 1
+    assert sum(each["weight"] for each in shown["labels"][:-1]) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_answers_become_objects_of_the_export(mails, tmp_path):
+    dataset, questions, _ = mails
+    desk = Desk(questions, tmp_path / "a.jsonl")
+    first = desk.next_row("ann")["row"]
+    with pytest.raises(DataError, match="'object 5' is none of the answers"):
+        desk.answer(first, "ann", "object 5")
+    desk.answer(first, "ann", "object 2", "clear")
+    second = desk.next_row("ann")["row"]
+    desk.answer(second, "ann", "none of them")
+    columns = desk.export()
+    start = dataset.bags.offsets[questions.carried.bags[first]]
+    assert columns["object"][first] == 2
+    assert columns["source_row"][first] == start + 1
+    assert (columns["answered_by"][first], columns["note"][first]) == ("ann", "clear")
+    assert columns["object"][second] is None
+    assert columns["source_row"][second] is None
+    desk.close()
+
+
+def test_an_answered_bag_teaches_by_the_object_that_was_chosen():
+    bags = load_digit_bags(24, size=(3, 3), random_state=0)
+    seen = []
+
+    class Remembers(MaxMatchingMILClassifier):
+        def fit(self, bags, y, **named):
+            seen.append((bags, y))
+            return super().fit(bags, y, **named)
+
+    untaught = who_carries(bags, estimator=PLAIN)
+    truth = bags.instance_labels
+    known = {0: "object 2", 1: "none of them"}
+    parameters = PLAIN.get_params()
+    taught = who_carries(bags, known=known, estimator=Remembers(**parameters))
+    sizes = np.concatenate([each.sizes for each, _ in seen])
+    assert (sizes == 1).sum() == 4  # bag 0, in each fold but its own
+    assert sum(len(each) for each, _ in seen) == 4 * 23  # bag 1 teaches nothing
+    assert [len(share) for share in taught.responsibility] == [3] * len(taught.bags)
+    chosen = [
+        truth[bags.bags.offsets[bag] + share.argmax()]
+        for bag, share in zip(untaught.bags, untaught.responsibility, strict=True)
+    ]
+    assert np.mean(chosen == untaught.labels) > 1 / 3
+
+
+def test_pictures_of_objects_come_from_the_data():
+    bags = load_digit_bags(8, size=(3, 3), random_state=0)
+    view = BagViews(bags).object_view(0, 1, 0)
+    assert view["picture"].startswith("data:image/png;base64,")
+
+
+def test_the_likeliest_of_many_objects_are_shown():
+    bags = load_digit_bags(6, size=(40, 40), random_state=0)
+    carried = who_carries(bags, estimator=PLAIN)
+    questions = BagQuestions(bags, carried, BagViews(bags))
+    shown = questions.describe(0)
+    assert len(shown["labels"]) == 31
+    assert "the 30 likeliest of 40 are shown" in shown["why"]
+    assert questions.allows(0, "object 40")
+    assert not questions.allows(0, "object 0")
+    assert not questions.allows(0, "object ²")
