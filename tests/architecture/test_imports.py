@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "recall": {"core", "io", "clicks"},
     "audit": {"core", "io", "pages", *ROOMS},
     "votes": {"core", "io", "training", "candidates"},
-    "review": {"core", "io", "recall", "votes"},
+    "review": {"core", "io", "recall", "votes", "audit", "bags"},
     "reproduce": FOLDERS - {"cli"},
     "cli": FOLDERS,
 }
