@@ -143,7 +143,11 @@ NEGATIVE_NAMES = {
 }
 """Negative labels, each with the label beside which it is known as one."""
 NOTHING = ("negative", "neg", "none", "nothing", "background", "no", "normal", "other", "control")
-"""Labels that are negative beside any other."""
+"""Labels that are negative beside any others."""
+NOTHING_OF_TWO = ("healthy", "absent", "benign", "inactive", "unaffected", "false")
+"""Labels that are negative beside exactly one other, whatever that is called."""
+NEGATIONS = ("non", "non-", "non_", "non ", "not-", "not_", "not ", "no-", "no_", "no ")
+"""What negates the other of two labels: "non-smoker" beside "smoker"."""
 
 
 def negative_column(
@@ -187,6 +191,8 @@ def negative_column(
     column = None
     if len(words) == 2:
         column = next((k for k in (0, 1) if NEGATIVE_NAMES.get(words[k]) == words[1 - k]), None)
+        if column is None:
+            column = next((k for k in (0, 1) if _negates(words[k], words[1 - k])), None)
     if column is None:
         column = next((k for k, word in enumerate(words) if word in NOTHING), None)
     if column is None or (labels[:, column] & (labels.sum(axis=1) > 1)).any():
@@ -196,6 +202,13 @@ def negative_column(
         "is negative (negative_label=None says otherwise)."
     )
     return column, (sentence,)
+
+
+def _negates(word: str, other: str) -> bool:
+    """Tell whether a label is negative beside one other label."""
+    if word in NOTHING_OF_TWO:
+        return other not in NOTHING
+    return any(word == each + other for each in NEGATIONS)
 
 
 def _check_alone(labels: BoolArray, column: int, classes: NDArray[Any]) -> None:

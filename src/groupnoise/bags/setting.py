@@ -17,13 +17,13 @@ from groupnoise.bags.metrics import evaluate_bags
 from groupnoise.core.arrays import IntArray
 from groupnoise.io.datasets import BagDataset, subset_bags
 from groupnoise.io.description import Description
+from groupnoise.io.hold_out import draw_held_out
 from groupnoise.io.setting import (
     Answers,
     Evaluation,
     RowLabels,
     Setting,
     check_labels_given,
-    draw_held_out,
     labels_as_names,
 )
 from groupnoise.io.sources import Report

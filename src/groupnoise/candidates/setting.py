@@ -18,6 +18,7 @@ from groupnoise.core.label_sets import check_equal_rows
 from groupnoise.core.label_sets import read_candidates as candidates_of
 from groupnoise.io.datasets import PartialLabelDataset, subset_rows
 from groupnoise.io.description import Description
+from groupnoise.io.hold_out import draw_held_out
 from groupnoise.io.setting import (
     Answers,
     Evaluation,
@@ -25,7 +26,6 @@ from groupnoise.io.setting import (
     Setting,
     check_labels_given,
     columns_of_classes,
-    draw_held_out,
     labels_as_names,
 )
 from groupnoise.io.sources import Report

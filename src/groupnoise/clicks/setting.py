@@ -19,7 +19,8 @@ from groupnoise.core.groups import Groups, ragged_rows
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.description import Description
-from groupnoise.io.setting import MAX_HELD_OUT, Answers, Evaluation, RowLabels, Setting
+from groupnoise.io.hold_out import MAX_HELD_OUT
+from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting
 from groupnoise.io.sources import Report
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -29,8 +29,6 @@ HOMES = {
 }
 """Where the object of each setting lives; a further setting is one more line."""
 SETTINGS = tuple(HOMES)
-MAX_HELD_OUT = 10_000
-"""Groups that are held out at most; the standard error of a rate is then below half a point."""
 _BLOCK_BYTES = 1 << 24
 
 Data = TypeVar("Data", BagDataset, PartialLabelDataset, ClickDataset)
@@ -357,56 +355,6 @@ def setting_of_model(fitted: Any) -> Setting[Any]:
         if all(hasattr(fitted, method) for method in setting.models):
             return setting
     raise DataError(f"a {type(fitted).__name__} is no estimator of this package.")
-
-
-def draw_held_out(
-    memberships: BoolArray, share: float, seed: int, *, clusters: NDArray[Any] | None = None
-) -> IntArray:
-    """Draw groups to hold out, never the last one of a class.
-
-    Parameters
-    ----------
-    memberships : bool ndarray of shape (n_groups, n_classes)
-        The classes of each group.
-    share : float
-        How much to hold out, from 0 to 1.
-    seed : int
-        Decides which.
-    clusters : ndarray of shape (n_groups,), optional
-        Whom each group comes from; groups of one cluster are held out together or not at all.
-
-    Returns
-    -------
-    rows : int64 ndarray
-        In rising order; empty where no group can be spared.
-    """
-    n_groups = len(memberships)
-    wanted = min(MAX_HELD_OUT, max(1, round(share * n_groups))) if share > 0 else 0
-    order = np.random.default_rng(seed).permutation(n_groups)
-    left = memberships.sum(axis=0)
-    held: list[int] = []
-    for rows in _together(order, clusters):
-        if len(held) >= wanted:
-            break
-        gone = memberships[rows].sum(axis=0)
-        # A cluster that is far larger than what is left to draw would empty the training.
-        fits = clusters is None or not held or len(held) + len(rows) <= 1.5 * wanted
-        if fits and (left[gone > 0] > gone[gone > 0]).all():
-            left -= gone
-            held += rows.tolist()
-    return np.sort(np.array(held, dtype=np.int64))
-
-
-def _together(order: IntArray, clusters: NDArray[Any] | None) -> Iterator[IntArray]:
-    """Yield rows in an order, those of a cluster at once."""
-    if clusters is None:
-        yield from order[:, None]
-        return
-    codes = np.unique(clusters, return_inverse=True)[1]
-    members: dict[int, list[int]] = {}
-    for row in order.tolist():
-        members.setdefault(int(codes[row]), []).append(row)
-    yield from (np.array(rows) for rows in members.values())
 
 
 def check_labels_given(targets: Any) -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.bags.forms import read_bag_labels, read_bags
+from groupnoise.bags.forms import negative_column, read_bag_labels, read_bags
 from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
@@ -111,3 +111,30 @@ def test_bad_bag_labels_are_refused_in_one_sentence(y, message):
 def test_a_bag_label_outside_the_classes_is_named():
     with pytest.raises(UnknownTargetError, match="holds 9 in row 1"):
         read_bag_labels([0, 9], n_bags=2, classes=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("names", "negative"),
+    [
+        (["healthy", "tumour"], "healthy"),
+        (["absent", "owl"], "absent"),
+        (["cancer", "normal"], "normal"),
+        (["background", "fox"], "background"),
+        (["fox", "none"], "none"),
+        (["fox", "other"], "other"),
+        (["non-smoker", "smoker"], "non-smoker"),
+        (["rain", "no rain"], "no rain"),
+        ([False, True], False),
+        (["negative", "positive"], "negative"),
+        (["fox", "owl"], None),
+        (["healthy", "fox", "owl"], None),
+        (["none", "fox", "owl"], "none"),
+        (["north", "rth"], None),
+    ],
+)
+def test_negative_labels_are_recognised_beside_others_and_said_aloud(names, negative):
+    labels = np.eye(len(names), dtype=bool)
+    column, sentences = negative_column("auto", np.array(names), labels)
+    assert (None if column is None else names[column]) == negative
+    assert bool(sentences) == (negative is not None)
+    assert negative_column("auto", np.array(names), labels, named=False) == (None, ())

@@ -6,7 +6,8 @@ import pytest
 from groupnoise.core import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io import ClickDataset
-from groupnoise.io.setting import draw_held_out, find_setting
+from groupnoise.io.hold_out import draw_held_out
+from groupnoise.io.setting import find_setting
 
 CLICKS = find_setting("rs")
 
@@ -51,3 +52,19 @@ def test_the_last_group_of_a_class_stays_in_training():
         assert held.max() < 18
     assert len(draw_held_out(labels, 0.0, 0)) == 0
     assert len(draw_held_out(np.eye(4, dtype=bool), 0.5, 0)) == 0
+
+
+def test_every_class_gives_its_share():
+    labels = np.zeros((60, 3), dtype=bool)
+    labels[:40, 0] = labels[40:52, 1] = labels[52:, 2] = True
+    drawn = [draw_held_out(labels, 0.25, seed) for seed in range(10)]
+    for held in drawn:
+        assert len(held) == 15
+        assert labels[held].sum(axis=0).tolist() == [10, 3, 2]
+    assert len({tuple(held) for held in drawn}) > 5
+
+
+def test_of_rows_with_several_classes_the_rarest_counts():
+    labels = np.ones((40, 2), dtype=bool)
+    labels[20:, 1] = False
+    assert labels[draw_held_out(labels, 0.5, 0)].sum(axis=0).tolist() == [20, 10]
