@@ -306,6 +306,14 @@ def ordered_evidence_loss(history, objects, targets, bias, blocks, weights, n_la
 # Quantifiers: what the objects of a group say of one target, p a list of probabilities.
 
 
+def mixture_log_odds(logits, rate, constant):
+    """Return the log odds of a target that a share of the objects of a group that has it has."""
+    odds = constant
+    for z in logits:
+        odds = odds + torch.log(1.0 - rate + rate * torch.exp(z))
+    return odds
+
+
 def present_noisy_or(p):
     """At least one object matches: one minus the chance that none does."""
     none = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,73 +12,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from groupnoise.bags.members import BagProblem, MemberSettings, bag_presence, build_member
+from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
+from groupnoise.bags.members import BagProblem
+from groupnoise.bags.witness_rate import find_witness_rate
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.model import MatchingModel
 from groupnoise.core.quantifier import (
     Segments,
     log_complement,
     log_label_likelihood,
     presence,
 )
-from groupnoise.core.scaling import Scaler
 
-BLOCK_ROWS = 8_192
 MAX_SCALE, MIN_SCALE = 30.0, 1e-3
 MAX_SHIFT = 30.0
 DOUBT = 1e-3
 """Share of labels taken to be wrong, so that no bag can cost without bound."""
-
-
-@dataclass(frozen=True)
-class FittedMember:
-    """One trained member.
-
-    Parameters
-    ----------
-    settings : MemberSettings
-        What it is.
-    weight : float
-        How much it counts; weights of an ensemble sum to one.
-    scaler : Scaler
-        Learned from the training instances.
-    model : MatchingModel
-        Named targets first, a free one last.
-    spread : float, default=1.0
-        Standard deviation of its centred log probabilities on held-out instances.
-    bag_scale, bag_shift : float, default=1.0, 0.0
-        What calibrates its log odds of bags.
-    """
-
-    settings: MemberSettings
-    weight: float
-    scaler: Scaler
-    model: MatchingModel
-    spread: float = 1.0
-    bag_scale: float = 1.0
-    bag_shift: float = 0.0
-
-    def logits(self, rows: NDArray[Any]) -> Tensor:
-        """Return the logits of instances as they came, shape (n_rows, n_targets)."""
-        targets = torch.arange(self.model.n_targets)
-        with torch.no_grad():
-            parts = [
-                self.model.logits(self.model.encode_objects(torch.from_numpy(part)), targets)
-                for part in _blocks(rows, self.scaler)
-            ]
-        return torch.cat(parts)
-
-    def log_odds(self, logits: Tensor, problem: BagProblem) -> Tensor:
-        """Return the calibrated log odds of the labels of bags, shape (n_bags, n_named)."""
-        if problem.is_binary(self.settings):
-            logits = logits[:, :1] - logits[:, 1:]
-        found = bag_presence(logits, problem, self.settings).log_odds.clamp(-30.0, 30.0)
-        return found.double() * self.bag_scale + self.bag_shift
-
-
-def _blocks(rows: NDArray[Any], scaler: Scaler) -> Iterator[NDArray[np.float32]]:
-    for start in range(0, max(1, len(rows)), BLOCK_ROWS):
-        yield scaler(rows[start : start + BLOCK_ROWS])
 
 
 @dataclass(frozen=True)
@@ -88,7 +36,9 @@ class BagEnsemble:
     Parameters
     ----------
     members : list of FittedMember
-        They agree on whether there is a free target.
+        They agree on whether there is a free target; instances are answered by them alone.
+    statistics : list of FittedStatistics
+        Members that answer of bags alone. Weights of both kinds sum to one.
     n_named : int
         Labels that bags are asked for.
     negative : int or None
@@ -102,6 +52,7 @@ class BagEnsemble:
     """
 
     members: Sequence[FittedMember]
+    statistics: Sequence[FittedStatistics]
     n_named: int
     negative: int | None
     exclusive: bool
@@ -113,9 +64,10 @@ class BagEnsemble:
     def log_probabilities(self, rows: NDArray[Any]) -> Tensor:
         """Return log P(target | instance), classes in their order and a background last."""
         average: Tensor | float = 0.0
+        total = sum(member.weight for member in self.members)
         for member in self.members:
             centred = centred_log_probabilities(member.logits(rows).log_softmax(-1))
-            average = average + member.weight / member.spread * centred
+            average = average + member.weight / total / member.spread * centred
         assert isinstance(average, Tensor)
         calibrated = average * self.scale
         if average.shape[1] > self.n_named:
@@ -131,6 +83,8 @@ class BagEnsemble:
         total: Tensor | float = 0.0
         for member in self.members:
             total = total + member.weight * member.log_odds(member.logits(rows), problem)
+        for whole in self.statistics:
+            total = total + whole.weight * torch.from_numpy(whole.log_odds(rows, sizes))
         assert isinstance(total, Tensor)
         result: FloatArray = (total * self.bag_scale + self.bag_shift).numpy()
         return result
@@ -150,16 +104,6 @@ class BagEnsemble:
 
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""
-        members = [
-            {
-                "settings": asdict(member.settings),
-                "weight": member.weight,
-                "spread": member.spread,
-                "bag_scale": member.bag_scale,
-                "bag_shift": member.bag_shift,
-            }
-            for member in self.members
-        ]
         rest = {
             name: getattr(self, name)
             for name in (
@@ -172,14 +116,19 @@ class BagEnsemble:
                 "bag_shift",
             )
         }
-        return {"members": members, **rest}
+        members = [member.as_record() for member in self.members]
+        statistics = [whole.as_record() for whole in self.statistics]
+        return {"members": members, "statistics": statistics, **rest}
 
-    def scaler_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what the scalers learned, by member."""
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what scalers and kernels learned, by member."""
+        kinds: dict[str, Sequence[FittedMember | FittedStatistics]]
+        kinds = {"member": self.members, "statistics": self.statistics}
         return {
-            f"member{number}.{name}": array
-            for number, member in enumerate(self.members)
-            for name, array in member.scaler.arrays().items()
+            f"{kind}{number}.{name}": array
+            for kind, members in kinds.items()
+            for number, member in enumerate(members)
+            for name, array in member.arrays().items()
         }
 
     def modules(self) -> nn.ModuleList:
@@ -191,30 +140,33 @@ class BagEnsemble:
         cls, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], n_features: int
     ) -> BagEnsemble:
         """Return what :meth:`as_record` told of, its models without weights."""
-        members = []
-        rest = {name: value for name, value in record.items() if name != "members"}
+        rest = {
+            name: value for name, value in record.items() if name not in ("members", "statistics")
+        }
         n_named, has_negative = int(record["n_named"]), record["negative"] is not None
-        for number, each in enumerate(record["members"]):
-            settings = MemberSettings(**each["settings"])
-            prefix = f"member{number}."
-            own = {
-                name.removeprefix(prefix): array
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            }
-            n_targets = n_named + int(has_negative or settings.background)
-            members.append(
-                FittedMember(
-                    settings,
-                    float(each["weight"]),
-                    Scaler.from_arrays(settings.scaling, own),
-                    build_member(n_features, n_targets, settings),
-                    float(each["spread"]),
-                    float(each["bag_scale"]),
-                    float(each["bag_shift"]),
-                )
-            )
-        return cls(members, **rest)
+        members = [
+            FittedMember.from_record(each, own, n_features, n_named, has_negative)
+            for each, own in _with_arrays(record["members"], arrays, "member")
+        ]
+        statistics = [
+            FittedStatistics.from_record(each, own)
+            for each, own in _with_arrays(record["statistics"], arrays, "statistics")
+        ]
+        return cls(members, statistics, **rest)
+
+
+def _with_arrays(
+    records: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray[Any]], kind: str
+) -> Iterator[tuple[Mapping[str, Any], dict[str, NDArray[Any]]]]:
+    """Yield what was told of each member of a kind, with its own arrays."""
+    for number, record in enumerate(records):
+        prefix = f"{kind}{number}."
+        own = {
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith(prefix)
+        }
+        yield record, own
 
 
 def in_class_order(log_p: Tensor, negative: int | None) -> Tensor:
@@ -305,9 +257,9 @@ def calibrate_bags(
 def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tuple[float, float]:
     """Return the scale of averaged log odds, and the shift of the free target.
 
-    Held-out bags become likeliest where a bag has a label as its best instance has it, so that
-    an instance is called positive where its bag would be. Of several labels, where some instance
-    has them (noisy-or).
+    Held-out bags become likeliest where some instance has each of their labels (noisy-or). Where
+    bags are positive or negative the witness rate decides instead: positive and negative
+    instances are taken as equally frequent.
 
     Parameters
     ----------
@@ -319,14 +271,17 @@ def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tu
         Whether the last target is free.
     """
     labels = torch.from_numpy(problem.labels)
-    rule = "max" if problem.n_named == 1 else "noisy_or"
+    if free and problem.n_named == 1 and 0 < problem.labels.sum() < len(problem.labels):
+        odds = (averaged[:, 0] - averaged[:, 1]).numpy()
+        found = find_witness_rate(odds, problem.segments.group.numpy(), problem.labels[:, 0])
+        return found.slope, -found.constant
 
     def loss(scale: float, shift: float) -> float:
         values = averaged * scale
         if free:
             values = torch.cat([values[:, :-1], values[:, -1:] + shift], dim=1)
         log_p = values.log_softmax(-1)[:, : problem.n_named]
-        found = presence(rule, log_p, log_complement(log_p), problem.segments)
+        found = presence("noisy_or", log_p, log_complement(log_p), problem.segments)
         return -float(_doubted(log_label_likelihood(found, labels).numpy()).mean())
 
     return _scale_and_shift(loss, has_shift=free, spread=float(averaged.std()))

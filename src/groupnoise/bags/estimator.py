@@ -48,18 +48,21 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
 
     `fit` decides by itself what depends on the data: it compares small models under several
     likelihoods of bags on bags held out, and averages those that predict them best
-    (`decisions_`). Parameters that are given narrow what is compared. A parameter of the paper's
-    training loop (a selection, a temperature, epochs, a step size, ...) asks for that loop
-    instead: objects are instances, targets are bag labels, f is the encoder, g a vector per
-    class, h the class probabilities and S the negative KL divergence (the paper's Table 1, first
-    row), and what is left open takes the value of :meth:`plain`.
+    (`decisions_`); bags may be answered by models of whole bags too. Where a label is negative
+    `predict` takes positive and negative instances as equally frequent. Parameters that are
+    given narrow what is compared. A parameter of the paper's training loop (a selection, a
+    temperature, epochs, a step size, ...) asks for that loop instead: objects are instances,
+    targets are bag labels, f is the encoder, g a vector per class, h the class probabilities and
+    S the negative KL divergence (the paper's Table 1, first row), and what is left open takes the
+    value of :meth:`plain`.
 
     Parameters
     ----------
     likelihood : str, default="auto"
         How instances make up a bag: "noisy_or" (some instance has a present label, none an
         absent one), "max", "soft_max", "odds", "average" (see
-        `groupnoise.core.quantifier`), "inherited" (all instances have a label of their bag),
+        `groupnoise.core.quantifier`), "mixture" (a learned share of the instances of a positive
+        bag is positive), "inherited" (all instances have a label of their bag),
         "label_set" (exact likelihood of the set of labels) or "matching" (the paper's).
     negative_label : label or None, default="auto"
         The class of bags in which *every* instance is negative. "auto" recognises it by name
@@ -372,7 +375,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         if self.ensemble_ is None:
             return self._classifier_state(), self.scaler_.arrays()
         state = {**self._classifier_state(), "ensemble": self.ensemble_.as_record()}
-        return state, self.ensemble_.scaler_arrays()
+        return state, self.ensemble_.arrays()
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._restore_classifier(fitted)

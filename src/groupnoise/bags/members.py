@@ -1,22 +1,17 @@
-"""Members of an automatic fit: small models under one likelihood of bags, many at a time.
-
-All folds and all weight decays of one setting are columns of the same arrays, so that a step of
-Adam over whole data trains all of them. What comes out are ordinary matching models.
-"""
+"""Members of an automatic fit: what tells them apart, and how instances make up a bag for them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.core.arrays import BoolArray, IntArray
-from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder, MLPEncoder
-from groupnoise.core.model import MatchingModel
+from groupnoise.core.groups import Groups
 from groupnoise.core.quantifier import (
     QUANTIFIERS,
     Presence,
@@ -24,18 +19,16 @@ from groupnoise.core.quantifier import (
     log_complement,
     log_label_likelihood,
     log_set_likelihood,
+    mixture_log_odds,
     presence,
 )
-from groupnoise.core.streamed_groups import StreamedGroups
 
-LIKELIHOODS = (*QUANTIFIERS, "inherited", "label_set", "matching")
+LIKELIHOODS = (*QUANTIFIERS, "mixture", "inherited", "label_set", "matching")
+STATISTICS = "statistics"
+"""The likelihood of members that see a bag as a whole and answer nothing of instances."""
 TEMPERATURES = (1.0, 0.7)
 ABSENT_STRENGTH = 0.5
 """Of the absent-class term of "matching"."""
-MAX_STEP_ROWS = 1 << 16
-"""Instances that one step looks at; of longer data each step draws as many bags."""
-WARM_UP = 0.1
-BETAS = (0.9, 0.98)
 
 
 @dataclass(frozen=True)
@@ -45,8 +38,9 @@ class MemberSettings:
     Parameters
     ----------
     likelihood : str, default="noisy_or"
-        A quantifier of `groupnoise.core.quantifier`; "inherited" (each instance has a label
-        of its bag), "label_set" (exact likelihood of the set of labels) or "matching" (the
+        A quantifier of `groupnoise.core.quantifier`; "mixture" (a share of the instances of a
+        positive bag is positive, and learned); "inherited" (each instance has a label of its
+        bag), "label_set" (exact likelihood of the set of labels) or "matching" (the
         paper's, both normalisations, tempered).
     scaling : {"standard", "l2", "power", "none"}, default="standard"
         Scaling of the features.
@@ -64,6 +58,8 @@ class MemberSettings:
         Largest step size of Adam.
     max_epochs : int, default=150
         Steps over the whole data.
+    width : float, default=1.0
+        Of the kernel of "statistics".
     """
 
     likelihood: str = "noisy_or"
@@ -75,6 +71,13 @@ class MemberSettings:
     weight_decay: float = 0.1
     learning_rate: float = 0.1
     max_epochs: int = 150
+    width: float = 1.0
+
+    @property
+    def batch(self) -> tuple[Any, ...]:
+        """What members share that can be trained together: all but likelihood and decay."""
+        each = vars(self).items()
+        return tuple(value for name, value in each if name not in ("likelihood", "weight_decay"))
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,11 @@ class BagProblem:
         )
 
 
+def problem_of(bags: Groups, labels: BoolArray, has_negative: bool) -> BagProblem:
+    """Return bags as members see them."""
+    return BagProblem(Segments(torch.from_numpy(np.asarray(bags.sizes))), labels, has_negative)
+
+
 def log_match(logits: Tensor, binary: bool, n_named: int) -> tuple[Tensor, Tensor]:
     """Return log p and log(1 - p) of the named targets, shape (n_rows, ..., n_named)."""
     if binary:
@@ -125,11 +133,17 @@ def log_match(logits: Tensor, binary: bool, n_named: int) -> tuple[Tensor, Tenso
     return log_p, log_complement(log_p)
 
 
-def bag_presence(logits: Tensor, problem: BagProblem, settings: MemberSettings) -> Presence:
+def bag_presence(
+    logits: Tensor, problem: BagProblem, settings: MemberSettings, mixture: Tensor | None = None
+) -> Presence:
     """Return how likely each label is in each bag, by the quantifier of the member.
 
     Likelihoods that are no quantifier answer by noisy-or.
     """
+    if settings.likelihood == "mixture":
+        assert mixture is not None
+        pooled = mixture_log_odds(logits, problem.segments, mixture[0], mixture[1])
+        return Presence(F.logsigmoid(-pooled), F.logsigmoid(pooled))
     rule = settings.likelihood if settings.likelihood in QUANTIFIERS else "noisy_or"
     if settings.likelihood == "inherited":
         rule = "average"
@@ -144,6 +158,7 @@ def bag_loss(
     settings: MemberSettings,
     counted: Tensor,
     progress: float,
+    mixture: Tensor | None = None,
 ) -> Tensor:
     """Return the negative log likelihood of each bag under each model, (n_bags, n_models).
 
@@ -161,12 +176,13 @@ def bag_loss(
         Which bags a model learns from; others take no part in any normalisation.
     progress : float
         How much of the training is done, for the temperature of "matching".
+    mixture : Tensor of shape (2, n_models, 1), optional
+        Of "mixture": the logit of the share of positive instances, and a constant.
     """
     segments, n_named = problem.segments, problem.n_named
     binary = problem.is_binary(settings)
-    if settings.likelihood in QUANTIFIERS:
-        ours, others = log_match(logits, binary, n_named)
-        found = presence(settings.likelihood, ours, others, segments)
+    if settings.likelihood in (*QUANTIFIERS, "mixture"):
+        found = bag_presence(logits, problem, settings, mixture)
         return -log_label_likelihood(found, labels)
     if settings.likelihood == "inherited" and binary:
         sign = torch.where(labels[segments.group], 1.0, -1.0)
@@ -194,184 +210,3 @@ def bag_loss(
     score = temperature * segments.logsumexp(pair / temperature)
     matched: Tensor = (score * labels).sum(-1) / labels.sum(-1).clamp(min=1)
     return -matched - ABSENT_STRENGTH * segments.mean(log_mass)
-
-
-class MemberBatch:
-    """Models of one setting that are trained together.
-
-    Parameters
-    ----------
-    rows : Tensor of shape (n_rows, n_features) or StreamedGroups
-        Scaled instances, in memory or read from disk bag by bag.
-    problem : BagProblem
-        Their bags.
-    bag_weights : Tensor of shape (n_bags, n_models)
-        How much each bag counts for each model; 0 holds it out. Columns sum to one.
-    weight_decay : sequence of float
-        Of each model.
-    settings : MemberSettings
-        All else.
-    generator : torch.Generator
-        Decides the initial weights, and the bags of a step where they are too many.
-    """
-
-    def __init__(
-        self,
-        rows: Tensor | StreamedGroups,
-        problem: BagProblem,
-        bag_weights: Tensor,
-        weight_decay: Sequence[float],
-        settings: MemberSettings,
-        generator: torch.Generator,
-    ) -> None:
-        self.rows, self.problem, self.settings = rows, problem, settings
-        self.bag_weights, self.generator = bag_weights, generator
-        self.weight_decay = torch.tensor(weight_decay)
-        self.labels = torch.from_numpy(problem.labels).unsqueeze(1)
-        self.width = rows.shape[1] if isinstance(rows, Tensor) else rows.width
-        n_models, width = bag_weights.shape[1], self.width
-        n_out = 1 if problem.is_binary(settings) else problem.n_named + problem.n_free(settings)
-        # One draw for all models: folds shall differ in their bags alone.
-        if settings.encoder == "identity":
-            first = _normal((width, n_out), 0.01 if n_out > 1 else 0.0, generator)
-            self.weights = [_for_each(first, n_models), torch.zeros(n_models, n_out)]
-        else:
-            first = _normal((width, settings.hidden), width**-0.5, generator)
-            last = _normal((settings.hidden, n_out), 0.5 * settings.hidden**-0.5, generator)
-            self.weights = [
-                _for_each(first, n_models),
-                torch.zeros(n_models, settings.hidden),
-                _for_each(last, n_models),
-                torch.zeros(n_models, n_out),
-            ]
-        if n_out == 1:
-            self.weights[-1].fill_(_first_bias(settings.likelihood, problem.segments))
-
-    def logits(self, rows: Tensor, *, training: bool = False) -> Tensor:
-        """Return the logits of rows under every model, (n_rows, n_models, n_out)."""
-        first = self.weights[0]
-        n_models, width, out = first.shape
-        flat = rows @ first.transpose(0, 1).reshape(width, n_models * out)
-        values = flat.view(len(rows), n_models, out) + self.weights[1]
-        if self.settings.encoder == "identity":
-            return values
-        values = F.relu(values)
-        if training and self.settings.dropout:
-            # One mask for all models: drawing is what takes the time.
-            keep = 1.0 - self.settings.dropout
-            mask = torch.empty(len(rows), 1, out).bernoulli_(keep, generator=self.generator)
-            values = values * (mask / keep)
-        if self.weights[2].shape[-1] == 1:
-            return (values * self.weights[2].squeeze(-1)).sum(-1, keepdim=True) + self.weights[3]
-        mixed = torch.bmm(values.transpose(0, 1), self.weights[2]).transpose(0, 1)
-        return mixed + self.weights[3]
-
-    def train(self) -> MemberBatch:
-        """Train all models and return them."""
-        for tensor in self.weights:
-            tensor.requires_grad_()
-        optimizer = torch.optim.Adam(
-            self.weights, lr=self.settings.learning_rate, betas=BETAS, fused=True
-        )
-        n_steps = self.settings.max_epochs
-        for step in range(n_steps):
-            for group in optimizer.param_groups:
-                group["lr"] = self.settings.learning_rate * _rate(step, n_steps)
-            optimizer.zero_grad()
-            self._loss(step / n_steps).backward()
-            optimizer.step()
-        for tensor in self.weights:
-            tensor.requires_grad_(False)
-        return self
-
-    def _loss(self, progress: float) -> Tensor:
-        rows, problem, labels, weights = self._part()
-        each = bag_loss(
-            self.logits(rows, training=True), problem, labels, self.settings, weights > 0, progress
-        )
-        loss = torch.where(weights > 0, each * weights, 0.0).sum()
-        norm = sum(((tensor**2).sum((1, 2)) for tensor in self.weights[::2]), torch.zeros(()))
-        return loss + 0.5 * (self.weight_decay * norm).sum()
-
-    def _part(self) -> tuple[Tensor, BagProblem, Tensor, Tensor]:
-        """Return the rows, bags, labels and weights of a step."""
-        if isinstance(self.rows, Tensor) and len(self.rows) <= MAX_STEP_ROWS:
-            return self.rows, self.problem, self.labels, self.bag_weights
-        sizes = self.problem.segments.sizes
-        order = torch.randperm(len(sizes), generator=self.generator)
-        n_bags = int((sizes[order].cumsum(0) <= MAX_STEP_ROWS).sum().clamp(min=1))
-        bags = order[:n_bags].sort().values
-        rows = self._rows_of(bags)
-        weights = self.bag_weights[bags]
-        weights = weights / weights.sum(0).clamp(min=torch.finfo(weights.dtype).tiny)
-        problem = self.problem.subset(bags.numpy())
-        return rows, problem, self.labels[bags], weights
-
-    def _rows_of(self, bags: Tensor) -> Tensor:
-        """Return the instances of some bags, one bag after the other."""
-        if isinstance(self.rows, StreamedGroups):
-            return torch.from_numpy(self.rows.gathered(bags.numpy()))
-        sizes = self.problem.segments.sizes
-        part = Segments(sizes[bags])
-        offset = part.sizes.cumsum(0) - part.sizes
-        starts = (sizes.cumsum(0) - sizes)[bags]
-        return self.rows[torch.arange(len(part.group)) + (starts - offset)[part.group]]
-
-    def model(self, number: int) -> MatchingModel:
-        """Return one of the models as others read it, background or negative last."""
-        arrays = [tensor[number].detach().clone() for tensor in self.weights]
-        if self.problem.is_binary(self.settings):
-            # The logit is that of the named target; the free one stays at zero.
-            arrays[-2] = torch.cat([arrays[-2], torch.zeros_like(arrays[-2])], dim=1)
-            arrays[-1] = torch.cat([arrays[-1], torch.zeros_like(arrays[-1])])
-        model = build_member(self.width, len(arrays[-1]), self.settings)
-        if self.settings.encoder == "identity":
-            state = {"target_encoder.weight": arrays[0].t().contiguous()}
-        else:
-            state = {
-                "object_encoder.layers.0.weight": arrays[0].t().contiguous(),
-                "object_encoder.layers.0.bias": arrays[1],
-                "object_encoder.layers.1.weight": arrays[2].t().contiguous(),
-                "object_encoder.layers.1.bias": torch.zeros(len(arrays[-1])),
-                "target_encoder.weight": torch.eye(len(arrays[-1])),
-            }
-        model.load_state_dict({**state, "bias": arrays[-1].unsqueeze(1)})
-        return model.eval()
-
-
-def build_member(n_features: int, n_targets: int, settings: MemberSettings) -> MatchingModel:
-    """Return the untrained model of a member."""
-    generator = torch.Generator().manual_seed(0)
-    is_linear = settings.encoder == "identity"
-    encoder = (
-        IdentityEncoder()
-        if is_linear
-        else MLPEncoder(n_features, (settings.hidden,), n_targets, generator=generator)
-    )
-    dim = n_features if is_linear else n_targets
-    table = EmbeddingEncoder(n_targets, dim, std=0.01, generator=generator)
-    return MatchingModel(encoder, table, n_targets=n_targets, has_bias=True)
-
-
-def _normal(shape: tuple[int, ...], std: float, generator: torch.Generator) -> Tensor:
-    return torch.empty(shape).normal_(0.0, 1.0, generator=generator) * std
-
-
-def _for_each(weights: Tensor, n_models: int) -> Tensor:
-    return weights.unsqueeze(0).repeat(n_models, 1, 1)
-
-
-def _first_bias(likelihood: str, segments: Segments) -> float:
-    """Return the constant under which a bag is as likely positive as negative at the start."""
-    if likelihood == "noisy_or":
-        chance = 1.0 - 0.5 ** (1.0 / float(segments.sizes.float().mean()))
-        return math.log(chance / (1.0 - chance))
-    return -1.0 if likelihood == "max" else 0.0
-
-
-def _rate(step: int, n_steps: int) -> float:
-    """Return the share of the step size: a short warm-up, then a cosine to zero."""
-    share = (step + 1) / n_steps
-    if share < WARM_UP:
-        return share / WARM_UP
-    return 0.5 * (1.0 + math.cos(math.pi * (share - WARM_UP) / (1.0 - WARM_UP)))

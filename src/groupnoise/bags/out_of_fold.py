@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groupnoise.bags.ensemble import FittedMember, calibrate_bags, label_log_likelihood
-from groupnoise.bags.members import BagProblem, MemberBatch, MemberSettings, bag_presence
+from groupnoise.bags.ensemble import calibrate_bags, label_log_likelihood
+from groupnoise.bags.fitted_members import (
+    FittedMember,
+    FittedStatistics,
+    fitted_member,
+    train_members,
+)
+from groupnoise.bags.member_training import MemberBatch
+from groupnoise.bags.members import STATISTICS, MemberSettings, bag_presence, problem_of
+from groupnoise.bags.statistics import StatisticsKernel
+from groupnoise.bags.witness_rate import witness_evidence
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
-from groupnoise.core.quantifier import Segments
 from groupnoise.core.scaling import Scaler
-from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
 from groupnoise.decisions.portfolio import Option
 
 N_FOLDS = 5
@@ -25,6 +32,8 @@ MAX_SEARCH_ROWS = 12_000
 """Instances that settings are compared on; of longer data as many bags are drawn."""
 MAX_SEARCH_LOGITS = 120_000
 """Instances times targets that settings are compared on."""
+INSTANCE_EVIDENCE = 0.3
+"""How much the evidence of single instances counts beside that of positive and negative bags."""
 
 
 @dataclass
@@ -33,21 +42,30 @@ class OutOfFold:
 
     Parameters
     ----------
-    log_p : Tensor of shape (n_rows, n_targets)
-        log P(target | instance), free target last.
     log_odds : ndarray of shape (n_bags, n_named)
         Of the presence of each label, by the likelihood of the member.
     bag_scale, bag_shift : float
         What calibrates them.
     scores : ndarray of shape (n_bags,)
         The criterion, one per bag.
+    log_p : Tensor of shape (n_rows, n_targets), optional
+        log P(target | instance), free target last; None of members that see bags as a whole.
+    member : FittedMember or FittedStatistics, optional
+        The member itself, where it was trained at the same time.
     """
 
-    log_p: Tensor
     log_odds: FloatArray
     bag_scale: float
     bag_shift: float
     scores: FloatArray
+    log_p: Tensor | None = None
+    member: FittedMember | FittedStatistics | None = None
+
+    @property
+    def calibrated(self) -> FloatArray:
+        """Calibrated log odds of the labels of bags."""
+        result: FloatArray = self.log_odds * self.bag_scale + self.bag_shift
+        return result
 
 
 class BagSearch:
@@ -65,6 +83,8 @@ class BagSearch:
         Decides the bags looked at, the folds and the initial weights.
     patients : ndarray of shape (n_bags,), optional
         Whom each bag comes from: bags of one patient are in one fold.
+    by_candidates : bool, default=False
+        Whether instances are judged as those of several labels are, however many there are.
     """
 
     def __init__(
@@ -74,6 +94,8 @@ class BagSearch:
         has_negative: bool,
         generator: np.random.Generator,
         patients: NDArray[Any] | None = None,
+        *,
+        by_candidates: bool = False,
     ) -> None:
         self.all_bags, self.all_labels, self.has_negative = bags, labels, has_negative
         n_targets = labels.shape[1] + 1
@@ -92,14 +114,24 @@ class BagSearch:
             of_taken = None  # one patient cannot be held out of itself
         self.folds = draw_folds(self.labels, self.n_folds, generator, of_taken)
         self.exclusive = bool((labels.sum(axis=1) <= 1).all())
-        self._rows: dict[str, Tensor] = {}
+        self.is_binary = has_negative and labels.shape[1] == 1
+        n_present = int(self.labels.sum())
+        has_both = 0 < n_present < len(self.labels)
+        self.by_witnesses = self.is_binary and has_both and not by_candidates
+        self._rows: dict[str, tuple[Scaler, Tensor]] = {}
+        self._kernels: dict[tuple[str, float], StatisticsKernel] = {}
         self._found: dict[tuple[str, int], OutOfFold] = {}
 
-    def rows(self, scaling: str) -> Tensor:
-        """Return the instances under a scaling."""
+    @property
+    def covers_all(self) -> bool:
+        """Whether settings are compared on all bags."""
+        return self.bags is self.all_bags
+
+    def scaled(self, scaling: str) -> tuple[Scaler, Tensor]:
+        """Return a scaling, and the instances under it."""
         if scaling not in self._rows:
-            scaled = Scaler(scaling).fit(self.bags.objects)(self.bags.objects)
-            self._rows[scaling] = torch.from_numpy(scaled)
+            scaler = Scaler(scaling).fit(self.bags.objects)
+            self._rows[scaling] = scaler, torch.from_numpy(scaler(self.bags.objects))
         return self._rows[scaling]
 
     def out_of_fold(
@@ -114,7 +146,7 @@ class BagSearch:
         n_folds : int
             How many of the folds are held out, one after the other.
         siblings : sequence of Option, default=()
-            Options of the same family, which are trained at the same time.
+            Options that may be trained at the same time, if they can be.
 
         Returns
         -------
@@ -122,48 +154,96 @@ class BagSearch:
             Bags of folds that were not held out are left at zero.
         """
         if (option.name, n_folds) not in self._found:
-            together = [option, *(each for each in siblings if each.name != option.name)]
-            for each, found in zip(together, self._train(together, n_folds), strict=True):
+            if option.parameters["likelihood"] == STATISTICS:
+                self._found[option.name, n_folds] = self._whole_bags(option)
+                return self._found[option.name, n_folds]
+            batch = MemberSettings(**option.parameters).batch
+            together = {option.name: option}
+            for each in siblings:
+                if MemberSettings(**each.parameters).batch == batch:
+                    together[each.name] = each
+            # Members of one likelihood side by side are computed at once.
+            ordered = sorted(together.values(), key=lambda each: each.parameters["likelihood"])
+            for each, found in zip(ordered, self._train(ordered, n_folds), strict=True):
                 self._found[each.name, n_folds] = found
         return self._found[option.name, n_folds]
 
     def _train(self, options: Sequence[Option], n_folds: int) -> list[OutOfFold]:
-        settings = MemberSettings(**options[0].parameters)
-        kept = torch.from_numpy(self.folds[:, None] != np.arange(n_folds)).float()
-        kept = kept / kept.sum(0).clamp(min=1.0)
-        rows = self.rows(settings.scaling)
-        decays = [each.parameters["weight_decay"] for each in options for _ in range(n_folds)]
+        settings = [MemberSettings(**each.parameters) for each in options]
+        kept = self.folds[:, None] != np.arange(n_folds)
+        complete = n_folds == self.n_folds and self.covers_all
+        if complete:  # one more copy sees all bags, and all of them are averaged
+            kept = np.hstack([kept, np.ones((len(kept), 1), dtype=bool)])
+        weights = torch.from_numpy(kept).float()
+        scaler, rows = self.scaled(settings[0].scaling)
         batch = MemberBatch(
             rows,
             self.problem,
-            kept.repeat(1, len(options)),
-            decays,
+            weights / weights.sum(0).clamp(min=1.0),
             settings,
             torch.Generator().manual_seed(self.seed),
         ).train()
         held = torch.from_numpy(self.folds).clamp(max=n_folds - 1)
         with torch.no_grad():
-            logits = batch.logits(rows)
+            assert isinstance(batch.rows, Tensor)
+            logits = batch.logits(batch.rows)
             results = []
-            for number in range(len(options)):
-                column = (held + number * n_folds)[self.problem.segments.group]
-                index = column.view(-1, 1, 1).expand(-1, 1, logits.shape[-1])
-                results.append(self._judged(logits.gather(1, index).squeeze(1), settings, n_folds))
+            for number, each in enumerate(settings):
+                columns = batch.columns(number)
+                mixture = batch.mixture[:, columns]
+                of_bags = bag_presence(logits[:, columns], self.problem, each, mixture).log_odds
+                found = self._judged(
+                    _of_fold(logits[:, columns], held[self.problem.segments.group]),
+                    _of_fold(of_bags, held).clamp(-30.0, 30.0).double().numpy(),
+                    each,
+                    n_folds,
+                )
+                if complete:
+                    found.member = fitted_member(batch, number, scaler)
+                results.append(found)
         return results
 
-    def _judged(self, logits: Tensor, settings: MemberSettings, n_folds: int) -> OutOfFold:
-        found = bag_presence(logits.unsqueeze(1), self.problem, settings)
-        log_odds = found.log_odds.squeeze(1).clamp(-30.0, 30.0).double().numpy()
+    def _judged(
+        self, logits: Tensor, log_odds: FloatArray, settings: MemberSettings, n_folds: int
+    ) -> OutOfFold:
         log_p = member_log_probabilities(logits, self.problem.is_binary(settings))
         part = self.folds < n_folds
+        scale, shift, scores = self._bag_scores(log_odds, part)
+        if self.by_witnesses:
+            group = self.problem.segments.group.numpy()
+            odds = (log_p[:, 0] - log_p[:, 1]).double().numpy()
+            told = part[group]
+            evidence = witness_evidence(odds[told], group[told], self.labels[:, 0])
+            scores = scores + INSTANCE_EVIDENCE * evidence
+        else:
+            scores = scores + self.instance_scores(log_p, part)
+        return OutOfFold(log_odds, scale, shift, scores[part], log_p)
+
+    def _bag_scores(self, log_odds: FloatArray, part: BoolArray) -> tuple[float, float, FloatArray]:
+        """Return what calibrates log odds, and how likely that makes the labels of each bag."""
         scale, shift = calibrate_bags(
             log_odds[part], self.labels[part], self.exclusive, self.has_negative
         )
         scores = label_log_likelihood(
             log_odds * scale + shift, self.labels, self.exclusive, self.has_negative
         )
-        scores = scores + self.instance_scores(log_p, part)
-        return OutOfFold(log_p, log_odds, scale, shift, scores[part])
+        return scale, shift, scores
+
+    def _whole_bags(self, option: Option) -> OutOfFold:
+        """Return what a member says that sees bags as a whole."""
+        settings = MemberSettings(**option.parameters)
+        scaler, rows = self.scaled(settings.scaling)
+        key = (settings.scaling, settings.width)
+        if key not in self._kernels:
+            offsets = np.asarray(self.bags.offsets)
+            self._kernels[key] = StatisticsKernel(rows.numpy(), offsets, settings.width)
+        kernel = self._kernels[key]
+        log_odds = kernel.held_out(self.labels, self.folds, settings.weight_decay)
+        scale, shift, scores = self._bag_scores(log_odds, np.ones(len(log_odds), dtype=bool))
+        member = FittedStatistics(
+            settings, 1.0, scaler, kernel.fit(self.labels, settings.weight_decay), scale, shift
+        )
+        return OutOfFold(log_odds, scale, shift, scores, member=member)
 
     def instance_scores(self, log_p: Tensor, part: BoolArray) -> FloatArray:
         """Return how likely the instances of each bag have one of its labels, on average.
@@ -185,51 +265,30 @@ class BagSearch:
         result: FloatArray = total / segments.sizes.numpy()
         return result
 
-    def fit_member(self, parameters: Mapping[str, Any], weight: float) -> FittedMember:
-        """Return a member trained on all bags."""
-        settings = MemberSettings(**parameters)
-        return fit_member(
-            settings, weight, self.all_bags, self.all_labels, self.has_negative, self.seed
-        )
+    def fit_members(self, options: Sequence[Option]) -> list[FittedMember]:
+        """Return members trained on all bags; what was trained on them already is not again."""
+        fitted: dict[str, FittedMember] = {}
+        waiting: dict[tuple[Any, ...], list[Option]] = {}
+        for option in options:
+            found = self._found.get((option.name, self.n_folds))
+            if found is not None and isinstance(found.member, FittedMember):
+                fitted[option.name] = found.member
+            else:
+                key = MemberSettings(**option.parameters).batch
+                waiting.setdefault(key, []).append(option)
+        for alike in waiting.values():
+            settings = [MemberSettings(**each.parameters) for each in alike]
+            trained = train_members(
+                settings, self.all_bags, self.all_labels, self.has_negative, self.seed
+            )
+            fitted.update({each.name: one for each, one in zip(alike, trained, strict=True)})
+        return [fitted[option.name] for option in options]
 
 
-def fit_member(
-    settings: MemberSettings,
-    weight: float,
-    bags: Groups,
-    labels: BoolArray,
-    has_negative: bool,
-    seed: int,
-) -> FittedMember:
-    """Return a member trained on bags in memory, or on streamed ones from disk.
-
-    Parameters
-    ----------
-    settings : MemberSettings
-        What it is.
-    weight : float
-        How much it counts.
-    bags : Groups
-        Training bags.
-    labels : bool ndarray of shape (n_bags, n_named)
-        The labels that bags are asked for.
-    has_negative : bool
-        Whether another class is negative.
-    seed : int
-        Decides the initial weights and the bags of each step.
-    """
-    scaler, scaled = scaled_groups(settings.scaling, bags)
-    rows = scaled if isinstance(scaled, StreamedGroups) else torch.from_numpy(scaled.objects)
-    weights = torch.full((len(bags), 1), 1.0 / len(bags))
-    generator = torch.Generator().manual_seed(seed)
-    problem = problem_of(bags, labels, has_negative)
-    batch = MemberBatch(rows, problem, weights, [settings.weight_decay], settings, generator)
-    return FittedMember(settings, weight, scaler, batch.train().model(0))
-
-
-def problem_of(bags: Groups, labels: BoolArray, has_negative: bool) -> BagProblem:
-    """Return bags as members see them."""
-    return BagProblem(Segments(torch.from_numpy(np.asarray(bags.sizes))), labels, has_negative)
+def _of_fold(values: Tensor, fold: Tensor) -> Tensor:
+    """Return the values of the model that has not seen a row, (n_rows, n_values)."""
+    index = fold.view(-1, 1, 1).expand(-1, 1, values.shape[-1])
+    return values.gather(1, index).squeeze(1)
 
 
 def member_log_probabilities(logits: Tensor, binary: bool) -> Tensor:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.members import BagProblem, MemberSettings
+from groupnoise.bags.members import STATISTICS, BagProblem, MemberSettings
+from groupnoise.bags.statistics import RIDGES, WIDTHS
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.portfolio import Option
@@ -16,7 +17,8 @@ from groupnoise.decisions.portfolio import Option
 FEW_BAGS = 40
 """Fewer bags than this cannot tell many settings apart, so that fewer are tried."""
 SPARSE = 0.5
-DECAYS = {"identity": (0.1, 0.03, 0.3, 0.003), "mlp": (0.01, 0.001)}
+LINEAR_DECAYS = (0.1, 0.01)
+DECAYS = {"identity": (0.1,), "mlp": (0.01,)}
 CLASS_DECAYS = {"identity": (0.01, 0.1, 0.001), "mlp": (0.001, 0.01)}
 """Weight decays, the first one tried first: of one positive class, and of several classes."""
 RATES = {"identity": 0.1, "mlp": 0.02}
@@ -78,13 +80,15 @@ def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = Fal
     few = facts["bags"] < FEW_BAGS
     found = []
     if problem.has_negative and problem.n_named == 1:
-        likelihoods = ("noisy_or", "max", "soft_max", "inherited", "odds", "average")
-        for likelihood in likelihoods[: 4 if few else None]:
-            found += [
-                _settings(problem, likelihood, each) for each in scalings[: 2 if few else None]
-            ]
-        for likelihood in () if few and not deep else ("max", "soft_max", "noisy_or"):
-            found += [_settings(problem, likelihood, each, "mlp") for each in scalings]
+        linear = [
+            _settings(problem, likelihood, each)
+            for each in scalings
+            for likelihood in ("noisy_or", "soft_max", "inherited")
+        ]
+        found = [replace(each, weight_decay=decay) for decay in LINEAR_DECAYS for each in linear]
+        for scaling in scalings[:2]:
+            for likelihood in ("noisy_or", "max", "mixture"):
+                found.append(_settings(problem, likelihood, scaling, "mlp"))
     else:
         grounds = (False,) if problem.has_negative else (True, False)
         for background in grounds:
@@ -99,6 +103,31 @@ def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = Fal
                     )
         found += [_settings(problem, "inherited", each) for each in scalings[:2]]
     return [as_option(each) for each in found]
+
+
+def statistics_options(explicit: Mapping[str, Any]) -> list[Option]:
+    """Return members that see bags as a whole; none where what instances do was given.
+
+    Parameters
+    ----------
+    explicit : mapping
+        Parameters the user gave.
+
+    Returns
+    -------
+    list of Option
+        One per scaling, width of the kernel and ridge.
+    """
+    if set(explicit) - {"scaling"}:
+        return []
+    scalings = (explicit["scaling"],) if "scaling" in explicit else ("standard", "power")
+    found = []
+    for scaling in scalings:
+        for width in WIDTHS:
+            for ridge in RIDGES:
+                settings = MemberSettings(STATISTICS, scaling, weight_decay=ridge, width=width)
+                found.append(as_option(settings))
+    return found
 
 
 def _settings(
@@ -127,6 +156,8 @@ def _settings(
 def as_option(settings: MemberSettings) -> Option:
     """Return settings under a name; strong decay and no hidden layer count as simple."""
     name = f"{settings.likelihood}, {settings.encoder}, {settings.scaling}"
+    if settings.likelihood == STATISTICS:
+        name = f"{STATISTICS}, {settings.scaling}, width {settings.width:g}"
     if settings.background:
         name += ", background"
     return Option(

@@ -13,17 +13,16 @@ from torch import Tensor
 from groupnoise.bags.automatic import MIN_BAGS, Outcome, decide
 from groupnoise.bags.ensemble import (
     BagEnsemble,
-    FittedMember,
     calibrate_bags,
     calibrate_instances,
     centred_log_probabilities,
 )
+from groupnoise.bags.fitted_members import FittedMember, train_members
+from groupnoise.bags.members import problem_of
 from groupnoise.bags.out_of_fold import (
     MAX_SEARCH_LOGITS,
     MAX_SEARCH_ROWS,
     draw_folds,
-    fit_member,
-    problem_of,
 )
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.batching import parts_of_batch
@@ -37,6 +36,8 @@ MIN_OF_CLASS = 4
 HELD_OUT = 5
 """One in so many bags is held out to calibrate probabilities."""
 MAX_HELD_OUT_ROWS = 500_000
+MAX_MEMBERS = 4
+"""Members that are trained on all bags, each of which must be read for every one."""
 MAX_ROWS = 1 << 15
 """Instances that are read at a time for answers."""
 
@@ -181,7 +182,7 @@ def _trained_on_all(
     """Train the members taken on all bags, and calibrate them on bags that a first run held out.
 
     What was learned of thinned bags would not do: a bag with more instances is likelier to have
-    a label by chance.
+    a label by chance. Members that see bags as a whole are left out for the same reason.
     """
     negative = decided.negative
     named = labels if negative is None else np.delete(labels, negative, axis=1)
@@ -193,11 +194,15 @@ def _trained_on_all(
     problem = problem_of(bags.subset(held), named[held], has_negative) if len(held) else None
     members = []
     averaged, pooled = torch.zeros(()), np.zeros(())
-    for each in decided.members:
-        member = fit_member(each.settings, each.weight, bags, named, has_negative, seed)
+    kept = sorted(decided.members, key=lambda each: -each.weight)[:MAX_MEMBERS]
+    total = sum(each.weight for each in kept)
+    for each in kept:
+        weight = each.weight / total
+        (trained,) = train_members([each.settings], bags, named, has_negative, seed)
+        member = replace(trained, weight=weight)
         if problem is not None:
-            first = fit_member(
-                each.settings, each.weight, bags.subset(rest), named[rest], has_negative, seed
+            (first,) = train_members(
+                [each.settings], bags.subset(rest), named[rest], has_negative, seed
             )
             logits = _logits(first, bags.subset(held))
             log_odds = first.log_odds(logits, problem).numpy()
@@ -205,11 +210,11 @@ def _trained_on_all(
             centred = centred_log_probabilities(logits.log_softmax(-1))
             spread = max(float(centred.std()), 1e-6)
             member = replace(member, spread=spread, bag_scale=scale, bag_shift=shift)
-            averaged = averaged + each.weight / spread * centred
-            pooled = pooled + each.weight * (log_odds * scale + shift)
+            averaged = averaged + weight / spread * centred
+            pooled = pooled + weight * (log_odds * scale + shift)
         members.append(member)
     ensemble = BagEnsemble(
-        members, named.shape[1], negative, exclusive, scale=1.0, shift=0.0, bag_scale=1.0,
+        members, (), named.shape[1], negative, exclusive, scale=1.0, shift=0.0, bag_scale=1.0,
         bag_shift=0.0,
     )  # fmt: skip
     if problem is None:

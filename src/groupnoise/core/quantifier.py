@@ -180,6 +180,34 @@ def presence(quantifier: str, log_match: Tensor, log_other: Tensor, segments: Se
     return Presence(F.logsigmoid(-pooled), F.logsigmoid(pooled))
 
 
+def mixture_log_odds(
+    logits: Tensor, segments: Segments, rate_logit: Tensor, constant: Tensor
+) -> Tensor:
+    r"""Return the log odds that a target is present, if a share of the objects has it then.
+
+    In a group that has the target each object matches with probability :math:`\rho`, and an
+    object that matches is :math:`e^{z_i}` times as likely as one that does not: the log odds are
+    :math:`c + \sum_i \log(1 - \rho + \rho e^{z_i})`.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n_objects, ...)
+        z of each object, groups one after the other.
+    segments : Segments
+        Where the groups are.
+    rate_logit : Tensor that broadcasts to one object
+        The logit of the share.
+    constant : Tensor that broadcasts to one object
+        c.
+
+    Returns
+    -------
+    Tensor of shape (n_groups, ...)
+    """
+    log_rate, log_rest = F.logsigmoid(rate_logit), F.logsigmoid(-rate_logit)
+    return constant + segments.total(torch.logaddexp(log_rest, log_rate + logits))
+
+
 def log_label_likelihood(found: Presence, labels: Tensor) -> Tensor:
     """Return the log likelihood of the labels of each group, targets taken as independent.
 

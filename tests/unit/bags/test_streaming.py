@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags import answers, members
+from groupnoise.bags import answers, member_training
+from groupnoise.bags.fitted_members import train_members
+from groupnoise.bags.members import MemberSettings
 from groupnoise.core import collate
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.training.checkpoints import Checkpoints
@@ -65,13 +67,11 @@ def test_bags_with_several_labels_are_read_once_per_label(on_disk):
 
 
 def test_a_member_gives_the_same_weights_from_disk(on_disk, monkeypatch):
-    monkeypatch.setattr(members, "MAX_STEP_ROWS", 200)
+    monkeypatch.setattr(member_training, "MAX_STEP_ROWS", 200)
     streamed, bags, y = on_disk
-    from groupnoise.bags.out_of_fold import fit_member
-
     labels = (y == 1)[:, None]
-    settings = members.MemberSettings(max_epochs=20)
-    ours, theirs = (fit_member(settings, 1.0, b, labels, True, 3) for b in (streamed, bags))
+    settings = [MemberSettings(max_epochs=20)]
+    (ours,), (theirs,) = (train_members(settings, b, labels, True, 3) for b in (streamed, bags))
     for name, tensor in theirs.model.state_dict().items():
         np.testing.assert_allclose(
             ours.model.state_dict()[name], tensor, rtol=1e-4, atol=1e-5, err_msg=name

@@ -12,6 +12,7 @@ from groupnoise.core.quantifier import (
     log_complement,
     log_label_likelihood,
     log_set_likelihood,
+    mixture_log_odds,
     presence,
 )
 from groupnoise.exceptions import DataError, ParameterError
@@ -154,3 +155,21 @@ def test_group_loss_refuses_a_negative_target_that_says_nothing():
         GroupLoss(negative_target=0)
     with pytest.raises(DataError, match="none of 3 targets"):
         GroupLoss(quantifier="max", negative_target=7)(torch.zeros(1, 2, 3), torch.tensor([0]))
+
+
+def test_a_mixture_is_what_plain_loops_give_with_its_gradient():
+    values = logits(2)
+    rate, constant = torch.tensor([-1.0, 0.5], dtype=torch.float64), torch.tensor([0.2, -0.1])
+    found = mixture_log_odds(values, Segments(torch.tensor(SIZES)), rate, constant)
+    (gradient,) = torch.autograd.grad(found.square().sum(), values)
+    again = logits(2)
+    by_hand = torch.stack(
+        [
+            reference.mixture_log_odds(list(group[:, k]), rate[k].sigmoid(), constant[k])
+            for group in split(again)
+            for k in range(2)
+        ]
+    )
+    torch.testing.assert_close(found.flatten(), by_hand)
+    (expected,) = torch.autograd.grad(by_hand.square().sum(), again)
+    torch.testing.assert_close(gradient, expected)

@@ -1,0 +1,139 @@
+"""Members that were taken become one ensemble: trained on all bags, weighed, on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from groupnoise.bags.ensemble import (
+    BagEnsemble,
+    calibrate_bags,
+    calibrate_instances,
+    centred_log_probabilities,
+    label_log_likelihood,
+)
+from groupnoise.bags.fitted_members import FittedStatistics
+from groupnoise.bags.members import STATISTICS
+from groupnoise.bags.out_of_fold import BagSearch
+from groupnoise.core.arrays import FloatArray
+from groupnoise.decisions.portfolio import Option
+
+SHARES = (0.25, 0.5, 0.75, 0.9)
+"""Weights that members which see bags as a whole may have together."""
+MIN_GAIN = 1.0
+"""Nats by which they must improve on held-out bags."""
+
+
+def share_of_whole(
+    search: BagSearch,
+    members: Sequence[tuple[Option, float]],
+    whole: Sequence[tuple[Option, float]],
+) -> float:
+    """Return how much members that see bags as a whole count beside the others.
+
+    Parameters
+    ----------
+    search : BagSearch
+        Which has tried all of them.
+    members, whole : sequence of (Option, float)
+        Both kinds with weights that sum to one.
+
+    Returns
+    -------
+    float
+        Zero where held-out bags are not likelier by a nat.
+    """
+
+    def pooled(taken: Sequence[tuple[Option, float]]) -> FloatArray:
+        each = [w * search.out_of_fold(option, search.n_folds).calibrated for option, w in taken]
+        total: FloatArray = np.sum(each, axis=0)
+        return total
+
+    def likelihood(log_odds: FloatArray) -> float:
+        kind = (search.labels, search.exclusive, search.has_negative)
+        scale, shift = calibrate_bags(log_odds, *kind)
+        return float(label_log_likelihood(log_odds * scale + shift, *kind).sum())
+
+    of_members, of_whole = pooled(members), pooled(whole)
+    best, most = 0.0, likelihood(of_members) + MIN_GAIN
+    for share in SHARES:
+        found = likelihood((1.0 - share) * of_members + share * of_whole)
+        if found > most:
+            best, most = share, found
+    return best
+
+
+def assembled(
+    search: BagSearch,
+    taken: Sequence[tuple[Option, float]],
+    negative: int | None,
+    *,
+    calibrated: bool,
+) -> BagEnsemble:
+    """Return the members taken, trained on all bags, with their answers on one scale.
+
+    Parameters
+    ----------
+    search : BagSearch
+        Which has tried them, or trains them now.
+    taken : sequence of (Option, float)
+        Who answers, and how much each counts.
+    negative : int or None
+        Column of the negative label.
+    calibrated : bool
+        Whether there are enough bags to hold some out.
+
+    Returns
+    -------
+    BagEnsemble
+        Ready to answer.
+    """
+    own = [(option, w) for option, w in taken if option.parameters["likelihood"] != STATISTICS]
+    options = [option for option, _ in own]
+    folds = search.n_folds
+    if calibrated:
+        for option in options:
+            search.out_of_fold(option, folds, options)
+    statistics = []
+    for option, weight in taken:
+        if option.parameters["likelihood"] == STATISTICS:
+            whole = search.out_of_fold(option, folds).member
+            assert isinstance(whole, FittedStatistics)
+            statistics.append(replace(whole, weight=weight))
+    members = [
+        replace(member, weight=weight)
+        for member, (_, weight) in zip(search.fit_members(options), own, strict=True)
+    ]
+    ensemble = BagEnsemble(
+        members, statistics, search.labels.shape[1], negative, search.exclusive, 1.0, 0.0, 1.0, 0.0
+    )
+    if not calibrated:
+        return ensemble
+    total = sum(weight for _, weight in own)
+    averaged: Any = 0.0
+    for number, (option, weight) in enumerate(own):
+        found = search.out_of_fold(option, folds)
+        assert found.log_p is not None
+        centred = centred_log_probabilities(found.log_p)
+        spread = max(float(centred.std()), 1e-6)
+        members[number] = replace(
+            members[number], spread=spread, bag_scale=found.bag_scale, bag_shift=found.bag_shift
+        )
+        averaged = averaged + weight / total / spread * centred
+    each = [weight * search.out_of_fold(option, folds).calibrated for option, weight in taken]
+    free = averaged.shape[1] > search.labels.shape[1]
+    scale, shift = calibrate_instances(averaged, search.problem, free)
+    bag_scale, bag_shift = calibrate_bags(
+        np.sum(each, axis=0), search.labels, search.exclusive, search.has_negative
+    )
+    return replace(
+        ensemble,
+        members=members,
+        scale=scale,
+        shift=shift,
+        bag_scale=bag_scale,
+        bag_shift=bag_shift,
+    )

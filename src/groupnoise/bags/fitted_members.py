@@ -1,0 +1,221 @@
+"""Trained members of an ensemble: those that answer of instances, and those of bags alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from groupnoise.bags.member_training import MemberBatch, build_member
+from groupnoise.bags.members import BagProblem, MemberSettings, bag_presence, problem_of
+from groupnoise.bags.statistics import StatisticsModel
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.groups import Groups
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.scaling import Scaler
+from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
+
+BLOCK_ROWS = 8_192
+N_COPIES = {"identity": 1, "mlp": 3}
+"""Models that are averaged where no folds are trained."""
+
+
+@dataclass(frozen=True)
+class FittedMember:
+    """One trained member that answers of instances, and so of bags.
+
+    Parameters
+    ----------
+    settings : MemberSettings
+        What it is.
+    weight : float
+        How much it counts; weights of an ensemble sum to one.
+    scaler : Scaler
+        Learned from the training instances.
+    model : MatchingModel
+        Named targets first, a free one last.
+    n_copies : int, default=1
+        How many models were averaged into it.
+    mixture : (float, float), default=(0.0, 0.0)
+        Of "mixture": the logit of the share of positive instances, and a constant.
+    spread : float, default=1.0
+        Standard deviation of its centred log probabilities on held-out instances.
+    bag_scale, bag_shift : float, default=1.0, 0.0
+        What calibrates its log odds of bags.
+    """
+
+    settings: MemberSettings
+    weight: float
+    scaler: Scaler
+    model: MatchingModel
+    n_copies: int = 1
+    mixture: tuple[float, float] = (0.0, 0.0)
+    spread: float = 1.0
+    bag_scale: float = 1.0
+    bag_shift: float = 0.0
+
+    def logits(self, rows: NDArray[Any]) -> Tensor:
+        """Return the logits of instances as they came, shape (n_rows, n_targets)."""
+        targets = torch.arange(self.model.n_targets)
+        with torch.no_grad():
+            parts = [
+                self.model.logits(self.model.encode_objects(torch.from_numpy(part)), targets)
+                for part in _blocks(rows, self.scaler)
+            ]
+        return torch.cat(parts)
+
+    def log_odds(self, logits: Tensor, problem: BagProblem) -> Tensor:
+        """Return the calibrated log odds of the labels of bags, shape (n_bags, n_named)."""
+        if problem.is_binary(self.settings):
+            logits = logits[:, :1] - logits[:, 1:]
+        found = bag_presence(logits, problem, self.settings, torch.tensor(self.mixture))
+        log_odds = found.log_odds.clamp(-30.0, 30.0).double()
+        return log_odds * self.bag_scale + self.bag_shift
+
+    def as_record(self) -> dict[str, Any]:
+        """Return all but arrays as JSON can hold it."""
+        names = ("weight", "n_copies", "spread", "bag_scale", "bag_shift")
+        rest = {name: getattr(self, name) for name in names}
+        return {"settings": asdict(self.settings), "mixture": list(self.mixture), **rest}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what its scaler learned; the model keeps its own weights."""
+        return self.scaler.arrays()
+
+    @classmethod
+    def from_record(
+        cls,
+        record: Mapping[str, Any],
+        arrays: dict[str, NDArray[Any]],
+        n_features: int,
+        n_named: int,
+        has_negative: bool,
+    ) -> FittedMember:
+        """Return what :meth:`as_record` told of, its model without weights."""
+        settings = MemberSettings(**record["settings"])
+        n_targets = n_named + int(has_negative or settings.background)
+        rate, constant = record["mixture"]
+        return cls(
+            settings,
+            float(record["weight"]),
+            Scaler.from_arrays(settings.scaling, arrays),
+            build_member(n_features, n_targets, settings, int(record["n_copies"])),
+            int(record["n_copies"]),
+            (float(rate), float(constant)),
+            float(record["spread"]),
+            float(record["bag_scale"]),
+            float(record["bag_shift"]),
+        )
+
+
+@dataclass(frozen=True)
+class FittedStatistics:
+    """One trained member that sees bags as a whole and answers of them alone.
+
+    Parameters
+    ----------
+    settings : MemberSettings
+        What it is.
+    weight : float
+        How much it counts; weights of an ensemble sum to one.
+    scaler : Scaler
+        Learned from the training instances.
+    model : StatisticsModel
+        What it says of bags.
+    bag_scale, bag_shift : float, default=1.0, 0.0
+        What calibrates that.
+    """
+
+    settings: MemberSettings
+    weight: float
+    scaler: Scaler
+    model: StatisticsModel
+    bag_scale: float = 1.0
+    bag_shift: float = 0.0
+
+    def log_odds(self, rows: NDArray[Any], sizes: IntArray) -> FloatArray:
+        """Return the calibrated log odds of the labels of bags, shape (n_bags, n_named)."""
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return self.model(self.scaler(rows), offsets) * self.bag_scale + self.bag_shift
+
+    def as_record(self) -> dict[str, Any]:
+        """Return all but arrays as JSON can hold it."""
+        names = ("weight", "bag_scale", "bag_shift")
+        return {
+            "settings": asdict(self.settings),
+            **{name: getattr(self, name) for name in names},
+        }
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what its scaler and its kernel learned."""
+        return {**self.scaler.arrays(), **self.model.arrays()}
+
+    @classmethod
+    def from_record(
+        cls, record: Mapping[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> FittedStatistics:
+        """Return what :meth:`as_record` told of."""
+        settings = MemberSettings(**record["settings"])
+        return cls(
+            settings,
+            float(record["weight"]),
+            Scaler.from_arrays(settings.scaling, arrays),
+            StatisticsModel.from_arrays(settings.width, arrays),
+            float(record["bag_scale"]),
+            float(record["bag_shift"]),
+        )
+
+
+def _blocks(rows: NDArray[Any], scaler: Scaler) -> Iterator[NDArray[np.float32]]:
+    for start in range(0, max(1, len(rows)), BLOCK_ROWS):
+        yield scaler(rows[start : start + BLOCK_ROWS])
+
+
+def train_members(
+    settings: Sequence[MemberSettings],
+    bags: Groups,
+    labels: BoolArray,
+    has_negative: bool,
+    seed: int,
+) -> list[FittedMember]:
+    """Return members trained together on bags in memory, or on streamed ones from disk.
+
+    Parameters
+    ----------
+    settings : sequence of MemberSettings
+        What they are; they differ in likelihood and weight decay alone.
+    bags : Groups
+        Training bags.
+    labels : bool ndarray of shape (n_bags, n_named)
+        The labels that bags are asked for.
+    has_negative : bool
+        Whether another class is negative.
+    seed : int
+        Decides the initial weights and the bags of each step.
+    """
+    order = sorted(range(len(settings)), key=lambda number: settings[number].likelihood)
+    scaler, scaled = scaled_groups(settings[0].scaling, bags)
+    rows = scaled if isinstance(scaled, StreamedGroups) else torch.from_numpy(scaled.objects)
+    batch = MemberBatch(
+        rows,
+        problem_of(bags, labels, has_negative),
+        torch.full((len(bags), N_COPIES[settings[0].encoder]), 1.0 / len(bags)),
+        [settings[number] for number in order],
+        torch.Generator().manual_seed(seed),
+    ).train()
+    fitted = {number: fitted_member(batch, place, scaler) for place, number in enumerate(order)}
+    return [fitted[number] for number in range(len(settings))]
+
+
+def fitted_member(batch: MemberBatch, number: int, scaler: Scaler) -> FittedMember:
+    """Return the mean of the copies of one member of a batch."""
+    rate, constant = batch.mixture[:, batch.columns(number), 0].mean(1).tolist()
+    model = batch.model(number)
+    return FittedMember(
+        batch.settings[number], 1.0, scaler, model, batch.n_copies, (rate, constant)
+    )

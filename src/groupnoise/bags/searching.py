@@ -1,0 +1,273 @@
+"""The search of a plain fit on bags: who is tried, and who is taken with which weight."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from groupnoise.bags.assembling import share_of_whole
+from groupnoise.bags.out_of_fold import BagSearch
+from groupnoise.bags.portfolio import family, refined, statistics_options
+from groupnoise.bags.statistics import MAX_SUPPORT
+from groupnoise.core.arrays import FloatArray, ProgressCallback
+from groupnoise.decisions.halving import standard_error, successive_halving
+from groupnoise.decisions.portfolio import Option
+from groupnoise.decisions.record import Trial
+
+FIRST_FOLDS = 2
+LARGE_LOGITS = 400_000
+N_REFINED = 6
+N_DEEP = 2
+LARGE_INPUT = 150_000
+"""Instances times features above which hidden layers are tried under the best scaling alone."""
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """How evidence becomes weights.
+
+    Parameters
+    ----------
+    evidence : float
+        Nats that divide the weights of two members by e; one nat would trust chance too much.
+    min_ratio : float
+        Members whose weight is a smaller part of the largest one are left out.
+    max_members : int
+        How many are taken at most.
+    """
+
+    evidence: float
+    min_ratio: float
+    max_members: int
+
+
+POSITIVE = Weighing(3.0, 0.02, 15)
+"""Of positive and negative bags: instances are evidence too, and networks err differently."""
+SEVERAL = Weighing(8.0, 0.1, 8)
+SEVERAL_LARGE = Weighing(8.0, 0.1, 3)
+WHOLE = Weighing(3.0, 0.05, 6)
+"""Of members that see bags as a whole."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search ended with: all that was tried, who was taken with which weight, and why."""
+
+    options: list[Option]
+    trials: list[Trial]
+    seconds: float
+    taken: list[tuple[Option, float]]
+    why: str
+
+
+def choose_members(
+    options: Sequence[Option], scores: Sequence[FloatArray], weighing: Weighing
+) -> list[tuple[Option, float]]:
+    """Return the options that answer together, and their weights.
+
+    Of each family the strongest decay level with its best one; whether there is a background is
+    decided by the best family, since members that disagree on it cannot be averaged.
+
+    Parameters
+    ----------
+    options : sequence of Option
+        What was tried on all folds.
+    scores : sequence of ndarray of shape (n_bags,)
+        The criterion of each.
+    weighing : Weighing
+        How evidence becomes weights.
+
+    Returns
+    -------
+    list of (Option, float)
+        The heaviest first; weights sum to one.
+    """
+    families: dict[tuple[Any, ...], list[int]] = {}
+    for number, option in enumerate(options):
+        families.setdefault(family(option.parameters), []).append(number)
+    chosen = []
+    for members in families.values():
+        best = max(members, key=lambda each: float(scores[each].mean()))
+        level = [
+            each
+            for each in members
+            if (scores[best] - scores[each]).mean() <= standard_error(scores[best] - scores[each])
+        ]
+        chosen.append(max(level, key=lambda each: options[each].parameters["weight_decay"]))
+    chosen.sort(key=lambda each: -float(scores[each].mean()))
+    ground = options[chosen[0]].parameters["background"]
+    chosen = [each for each in chosen if options[each].parameters["background"] == ground]
+    best_total = float(scores[chosen[0]].sum())
+    weights = np.array(
+        [math.exp((float(scores[each].sum()) - best_total) / weighing.evidence) for each in chosen]
+    )
+    kept = np.flatnonzero(weights >= weighing.min_ratio)[: weighing.max_members]
+    weights = weights[kept] / weights[kept].sum()
+    return [
+        (options[chosen[each]], float(weight)) for each, weight in zip(kept, weights, strict=True)
+    ]
+
+
+def search_members(
+    search: BagSearch,
+    options: list[Option],
+    explicit: Mapping[str, Any],
+    budget: float | None,
+    on_progress: ProgressCallback | None,
+) -> Found:
+    """Compare options on held-out bags and choose who answers.
+
+    Parameters
+    ----------
+    search : BagSearch
+        The bags and their folds.
+    options : list of Option
+        What may be tried, the safest first.
+    explicit : mapping
+        Parameters the user gave.
+    budget : float, optional
+        Seconds after which no further trial is begun.
+    on_progress : callable, optional
+        Called with a record per trial.
+
+    Returns
+    -------
+    Found
+        Who was tried and who was taken.
+    """
+    trials = _Trials(search, budget, on_progress, 2 * len(options))
+    if search.by_witnesses:
+        every, taken = _of_positive_bags(trials, options, explicit)
+    else:
+        every, taken = _of_several_labels(trials, options, explicit)
+    why = (
+        "Members are averaged by the evidence of held-out bags for each; of one family the "
+        "strongest weight decay that is level with the best was kept."
+        if len(taken) > 1
+        else "Held-out bags speak clearly for one member."
+    )
+    return Found(every, trials.done, time.monotonic() - trials.start, taken, why)
+
+
+class _Trials:
+    """Trials of one search under one budget."""
+
+    def __init__(
+        self,
+        search: BagSearch,
+        budget: float | None,
+        on_progress: ProgressCallback | None,
+        n_expected: int,
+    ) -> None:
+        self.search, self.budget = search, budget
+        self.start = time.monotonic()
+        self.done: list[Trial] = []
+        self._report = _reporter(on_progress, n_expected)
+
+    def rank(
+        self,
+        options: Sequence[Option],
+        n_folds: int,
+        siblings: Callable[[Option], Sequence[Option]] = lambda option: (),
+        rung: int = 0,
+    ) -> list[Option]:
+        """Return options by their scores on held-out folds, the best first."""
+
+        def evaluate(option: Option, n_folds: int) -> FloatArray:
+            return self.search.out_of_fold(option, n_folds, siblings(option)).scores
+
+        left = self.budget
+        if left is not None:
+            left = max(left - (time.monotonic() - self.start), 1e-3)
+        found = successive_halving(
+            options, evaluate, rungs=(n_folds,), tie=0.0, budget=left, on_progress=self._report
+        )
+        self.done += [replace(trial, rung=rung) for trial in found.trials]
+        tried = {trial.option for trial in found.trials if not trial.failed}
+        return [option for option in found.ranking if option.name in tried]
+
+    def choose(self, options: Sequence[Option], weighing: Weighing) -> list[tuple[Option, float]]:
+        """Return who is taken of options that were tried on all folds."""
+        folds = self.search.n_folds
+        scores = [self.search.out_of_fold(option, folds).scores for option in options]
+        return choose_members(options, scores, weighing)
+
+
+def _of_positive_bags(
+    trials: _Trials, options: list[Option], explicit: Mapping[str, Any]
+) -> tuple[list[Option], list[tuple[Option, float]]]:
+    """Try linear members, networks and kernels of whole bags, all on all folds."""
+    search = trials.search
+    linear = [each for each in options if each.parameters["encoder"] == "identity"]
+    deep = [each for each in options if each.parameters["encoder"] != "identity"]
+    ranking = trials.rank(linear, search.n_folds, lambda _: linear) if linear else []
+    width = search.bags.objects.shape[1]
+    if ranking and search.bags.n_objects * width > LARGE_INPUT:
+        known = {each.parameters["scaling"] for each in deep}
+        tried = [each.parameters["scaling"] for each in ranking]
+        best = [scaling for scaling in tried if scaling in known][:1]
+        deep = [each for each in deep if not best or each.parameters["scaling"] in best]
+    if deep:
+        ranking += trials.rank(deep, search.n_folds, lambda _: deep)
+    taken = trials.choose(ranking, POSITIVE)
+    whole = statistics_options(explicit)
+    if len(search.bags) > MAX_SUPPORT or not whole:
+        return options, taken
+    judges = trials.choose(trials.rank(whole, search.n_folds), WHOLE)
+    share = share_of_whole(search, taken, judges)
+    if share:
+        taken = [(option, (1.0 - share) * weight) for option, weight in taken]
+        taken += [(option, share * weight) for option, weight in judges]
+    return [*options, *whole], taken
+
+
+def _of_several_labels(
+    trials: _Trials, options: list[Option], explicit: Mapping[str, Any]
+) -> tuple[list[Option], list[tuple[Option, float]]]:
+    """Try families on two folds, then the better ones with other decays on all folds."""
+    search = trials.search
+    n_first = min(FIRST_FOLDS, search.n_folds)
+    linear = [each for each in options if each.parameters["encoder"] == "identity"]
+    ranking = trials.rank(linear or options, n_first)
+    # Hidden layers take long: they are tried where linear members are at their best.
+    deep = [each for each in options if linear and each.parameters["encoder"] != "identity"]
+    best = ranking[0].parameters
+    alike = [
+        each
+        for each in deep
+        if all(each.parameters[name] == best[name] for name in ("scaling", "background"))
+    ]
+    deep = alike or deep
+    if deep:
+        # Linear members and networks err in different ways, so that some of each are averaged.
+        ranking = [*ranking[: N_REFINED - N_DEEP], *trials.rank(deep, n_first)[:N_DEEP]]
+    siblings: dict[str, list[Option]] = {}
+    for option in ranking[:N_REFINED]:
+        decays = refined(option, search.problem, explicit)
+        siblings.update({each.name: decays for each in decays})
+    finalists = list({each.name: each for decays in siblings.values() for each in decays}.values())
+    ranking = trials.rank(finalists, search.n_folds, lambda option: siblings[option.name], rung=1)
+    large = search.all_bags.n_objects * (search.labels.shape[1] + 1) > LARGE_LOGITS
+    taken = trials.choose(ranking, SEVERAL_LARGE if large else SEVERAL)
+    known = {option.name for option in options}
+    return [*options, *(each for each in finalists if each.name not in known)], taken
+
+
+def _reporter(on_progress: ProgressCallback | None, n_trials: int) -> ProgressCallback | None:
+    """Return a callback that counts trials as others count epochs."""
+    if on_progress is None:
+        return None
+    done = 0
+
+    def report(record: dict[str, Any]) -> None:
+        nonlocal done
+        if record["event"] == "tried":
+            done += 1
+            on_progress({"epoch": done, "n_epochs": max(n_trials, done), **record})
+
+    return report

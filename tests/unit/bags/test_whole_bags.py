@@ -1,0 +1,77 @@
+"""Members that see a bag as a whole: closed forms agree with refits, and answers survive a file."""
+
+import numpy as np
+import pytest
+
+from groupnoise import MaxMatchingMILClassifier
+from groupnoise.bags.statistics import StatisticsKernel, bag_statistics
+
+
+def spread_bags(n_bags=40, seed=0):
+    """Bags of which positive ones are spread wider, so that no single instance tells."""
+    generator = np.random.default_rng(seed)
+    labels = np.arange(n_bags) % 2
+    rows = generator.normal(size=(n_bags, 8, 3)) * np.where(labels, 1.6, 1.0)[:, None, None]
+    return rows, labels
+
+
+def test_statistics_are_those_of_each_bag():
+    rows = np.random.default_rng(0).normal(size=(7, 2))
+    found = bag_statistics(rows, np.array([0, 3, 4, 7]))
+    for bag, (start, end) in enumerate(((0, 3), (3, 4), (4, 7))):
+        part = rows[start:end]
+        expected = np.concatenate([part.mean(0), part.std(0), part.min(0), part.max(0)])
+        np.testing.assert_allclose(found[bag], expected, atol=1e-7)
+
+
+def test_what_is_said_of_a_fold_is_what_a_model_without_it_says():
+    rows, labels = spread_bags(20)
+    offsets = 8 * np.arange(21)
+    present = np.stack([labels == 1, labels == 0], axis=1)
+    kernel = StatisticsKernel(rows.reshape(-1, 3), offsets, 0.5)
+    folds = np.arange(20) % 3
+    found = kernel.held_out(present, folds, 0.1)
+    gram = (kernel.vectors * kernel.values) @ kernel.vectors.T
+    for fold in range(3):
+        seen, held = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        # Ridge regression with a free constant, written out as one linear system.
+        system = np.block(
+            [
+                [gram[np.ix_(seen, seen)] + 0.1 * np.eye(len(seen)), np.ones((len(seen), 1))],
+                [np.ones((1, len(seen))), np.zeros((1, 1))],
+            ]
+        )
+        targets = np.vstack([2.0 * present[seen] - 1.0, np.zeros((1, 2))])
+        solution = np.linalg.solve(system, targets)
+        expected = gram[np.ix_(held, seen)] @ solution[:-1] + solution[-1]
+        np.testing.assert_allclose(found[held], expected, atol=1e-8)
+    model = kernel.fit(present, 0.1)
+    said = model(rows.reshape(-1, 3), offsets)
+    ridge = kernel._solver(0.1) @ (2.0 * present - 1.0)
+    np.testing.assert_allclose(said, (2.0 * present - 1.0) - 0.1 * ridge, atol=1e-6)
+
+
+def test_bags_that_no_single_instance_tells_apart_are_told_by_their_spread(tmp_path):
+    rows, labels = spread_bags()
+    new, new_labels = spread_bags(seed=1)
+    model = MaxMatchingMILClassifier(random_state=0).fit(rows, labels)
+    taken = [parameters["likelihood"] for _, parameters in model.decisions_.members]
+    assert "statistics" in taken
+    assert set(taken) != {"statistics"}
+    assert np.mean(model.predict_bags(new) == new_labels) > 0.8
+    model.save(tmp_path / "model")
+    again = MaxMatchingMILClassifier.load(tmp_path / "model")
+    np.testing.assert_allclose(again.bag_proba(new), model.bag_proba(new), atol=1e-6)
+    np.testing.assert_allclose(again.predict_proba(new[0]), model.predict_proba(new[0]), atol=1e-6)
+    repeated = MaxMatchingMILClassifier(ensemble=model.decisions_.members, random_state=0)
+    repeated.fit(rows, labels)
+    np.testing.assert_allclose(repeated.bag_proba(new), model.bag_proba(new), atol=0.01)
+
+
+@pytest.mark.parametrize("explicit", [{"likelihood": "noisy_or"}, {"encoder": "identity"}])
+def test_who_says_what_instances_do_gets_no_model_of_whole_bags(explicit):
+    rows, labels = spread_bags(24)
+    rows[labels == 1, 0, 0] += 6.0
+    model = MaxMatchingMILClassifier(random_state=0, **explicit).fit(rows, labels)
+    for _, parameters in model.decisions_.members:
+        assert {name: parameters[name] for name in explicit} == explicit
