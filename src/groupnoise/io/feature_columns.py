@@ -19,6 +19,13 @@ from groupnoise.io.columns import match_columns
 from groupnoise.io.datasets import check_no_missing_features
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
+from groupnoise.io.text_features import (
+    BETWEEN,
+    guess_text_column,
+    read_words,
+    text_columns_among,
+    word_features,
+)
 
 ID_WORDS = ("id", "ids", "uid", "uuid", "guid")
 """Last words of the names of ids: instance_id, patientId."""
@@ -38,6 +45,7 @@ def features_of_table(
     report: Report,
     feature_names: Sequence[str] | None,
     group_of_row: IntArray | None = None,
+    takes_text: bool = True,
 ) -> tuple[FloatArray, tuple[str, ...] | None]:
     """Return the feature rows, and their names unless they come in lists.
 
@@ -56,17 +64,64 @@ def features_of_table(
         their positions.
     group_of_row : int64 ndarray of shape (n_rows,), optional
         The group of each row, which a column may number.
+    takes_text : bool, default=True
+        Whether words become features: of columns of text that were named, or, where nothing is
+        numeric, of the column with the most words.
     """
     columns = table.frame.columns
     if feature_names is not None and features is None:
+        if text_columns_among(feature_names, columns):
+            return _features_with_words(table, feature_names), tuple(feature_names)
         feature_names = _by_position(feature_names, columns)
         of_lists = any(table.frame.schema[name].is_nested() for name in set(columns) - set(taken))
         if not of_lists or not set(columns).isdisjoint(feature_names):
             check_no_missing_features(table.origin, feature_names, columns)
             features = list(feature_names)
+    if takes_text:
+        names = _names_with_words(table, features, taken, report)
+        if names is not None:
+            return _features_with_words(table, names), tuple(names)
     chosen = feature_columns(table, features, taken, report, group_of_row)
     matrix = read_features(table, chosen)
     return matrix, tuple(chosen) if matrix.shape[1] == len(chosen) else None
+
+
+def _names_with_words(
+    table: Table, features: str | Sequence[str] | None, taken: Collection[str], report: Report
+) -> list[str] | None:
+    """Return the names of features where some are words; None where no text is to be read."""
+    columns = table.frame.columns
+    if features is None:
+        free = [column for column in columns if column not in taken]
+        if any(is_mostly_numeric(table, c) or table.frame.schema[c].is_nested() for c in free):
+            return None
+        texts = [guess_text_column(table, [c for c in free if not is_id_name(c)])]
+        named: list[str] = []
+    else:
+        named = match_columns("features", features, columns, table.origin)
+        texts = [
+            c for c in named if guess_text_column(table, [c]) and not is_mostly_numeric(table, c)
+        ]
+    found = {column: word_features(table, column) for column in texts if column is not None}
+    for column, words in found.items():
+        report(f"took {len(words)} words of column {column!r} as features")
+    names = [name for column in named or found for name in found.get(column, [column])]
+    return names if found else None
+
+
+def _features_with_words(table: Table, names: Sequence[str]) -> FloatArray:
+    """Return features of which some are words of columns of text."""
+    words = text_columns_among(names, table.frame.columns)
+    numeric = [n for n in names if n.rpartition(BETWEEN)[0] not in words]
+    check_no_missing_features(table.origin, numeric, table.frame.columns)
+    parts = {column: read_words(table, column, words[column]) for column in words}
+    matrix = np.empty((len(table), len(names)), dtype=np.float32)
+    numbers = iter(read_features(table, numeric).T if numeric else ())
+    columns_of = {column: iter(part.T) for column, part in parts.items()}
+    for at, name in enumerate(names):
+        column = name.rpartition(BETWEEN)[0]
+        matrix[:, at] = next(columns_of[column]) if column in words else next(numbers)
+    return matrix
 
 
 def feature_columns(
@@ -97,8 +152,8 @@ def feature_columns(
     if not chosen:
         others = f" ({_listing(left_out)})" if left_out else ""
         raise DataError(
-            f"{table.origin} has no numeric column left to be a feature{others}; name them with "
-            "`features` (--features)."
+            f"{table.origin} has no numeric column left to be a feature{others}, and no "
+            "column of text; name them with `features` (--features)."
         )
     shown = f"{chosen[0]!r} to {chosen[-1]!r}" if len(chosen) > 1 else repr(chosen[0])
     report(f"took {len(chosen)} numeric columns as features, {shown}")

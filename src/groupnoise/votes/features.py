@@ -71,7 +71,7 @@ def row_features(
     if parts:
         return np.concatenate(parts, axis=1)
     try:
-        return features_of_table(table, None, taken, report, None)[0]
+        return features_of_table(table, None, taken, report, None, takes_text=False)[0]
     except DataError:
         pass  # no numeric column: text may do
     names = _guess_text(table, taken)
