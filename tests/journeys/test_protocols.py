@@ -130,3 +130,17 @@ def test_options_of_clicks_are_refused_for_other_data(command):
         "fit", "digit-candidates", "-o", "model", "-q", "--protocol", "last", code=2
     ).err
     assert "click logs" in refused
+
+
+def test_recommenders_are_reproduced_on_the_shipped_shop_in_seconds(command, tmp_path):
+    words = ["reproduce", "recall", "--quick", "--jobs", 1, "--output", "runs"]
+    some = ["--methods", "max-matching,item-cf", "--protocol", "leave_one_out,cold_users"]
+    told = command(*words, *some, "--json", "rows.json").out
+    assert "## shop, leave_one_out" in told
+    assert "## shop, cold_users" in told
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert len(rows) == 4
+    assert all(row["failed"] is None and row["counts"]["targets"] for row in rows)
+    assert (tmp_path / "runs/recall/report.md").is_file()
+    assert "no log 'moon'" in command(*words, "--datasets", "moon", code=2).err
+    assert "a protocol of clicks" in command(*words, "--protocol", "8:1:1", code=2).err

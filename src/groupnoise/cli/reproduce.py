@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from groupnoise.cli import reproduce_recall, reproduce_unseen
 from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and_report
 from groupnoise.exceptions import ConfigError, ParameterError
 
@@ -73,8 +74,6 @@ def follow(plan: Plan, left: TimeLeft) -> Iterator[Callable[[str, list[TrialResu
 
 DEMO = "demo"
 ALL = "all"
-UNSEEN = "unseen"
-UNSEEN_SEEDS = "0:3"
 
 
 def reproduce(
@@ -82,7 +81,7 @@ def reproduce(
         str,
         typer.Argument(
             help="sival-pairs, sival-ablation, mil, pll, pll-noise, amazon, recall-examples, "
-            "unseen, demo, all, or a recipe of your own (a TOML file)."
+            "recall, unseen, demo, all, or a recipe of your own (a TOML file)."
         ),
     ],
     trials: Annotated[
@@ -104,7 +103,8 @@ def reproduce(
     protocol: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            help="unseen: design or check. Click logs: authors, paper or leave_one_out. Others: "
+            help="unseen: design or check. recall: leave_one_out, time:0.9 and others, with "
+            "commas. Click logs: authors, paper or leave_one_out. Others: "
             "a split like 8:1:1. "
             "Candidate labels also: oracle, covering_rate or approximated_accuracy."
         ),
@@ -153,18 +153,19 @@ def reproduce(
         check_writable_file(json_path)
     if trials is not None:
         seeds = f"0:{trials}"
-    if name == UNSEEN:
-        chosen = parse_seeds(seeds or ("0:1" if quick else UNSEEN_SEEDS))
-        found_rows = _run_unseen(
-            chosen,
-            protocol,
-            _words(methods),
-            _words(datasets),
-            quick,
-            jobs,
-            output,
-            data_dir,
-            resume,
+    special = {reproduce_recall.RECALL: reproduce_recall, reproduce_unseen.UNSEEN: reproduce_unseen}
+    if name in special:
+        home = special[name]
+        found_rows = home.run_and_report(
+            parse_seeds(seeds or ("0:1" if quick else home.DEFAULT_SEEDS)),
+            protocols=_words(protocol),
+            methods=_words(methods),
+            datasets=_words(datasets),
+            quick=quick,
+            jobs=jobs,
+            output=output,
+            data_dir=data_dir,
+            resume=resume,
         )
         if json_path is not None:
             write_json(json_path, found_rows)
@@ -310,78 +311,6 @@ def _check(plans: Sequence[Plan], n_trials: int, output: Path, n_jobs: int) -> N
     typer.echo(f"{len(figures) - n_different} of {len(figures)} figures agree within {TOLERANCE}.")
     if n_different:
         raise typer.Exit(1)
-
-
-def _run_unseen(
-    seeds: Sequence[int],
-    part: str | None,
-    methods: list[str] | None,
-    datasets: list[str] | None,
-    quick: bool,
-    jobs: int | None,
-    output: Path,
-    data_dir: Path | None,
-    resume: bool,
-) -> list[dict[str, Any]]:
-    """Run every method at its defaults on the sets of `unseen`, and report who is behind."""
-    from dataclasses import asdict
-
-    from groupnoise.io.files import write_json, write_text
-    from groupnoise.reproduce.compare import MAIN_METRICS
-    from groupnoise.reproduce.facts import spell_command
-    from groupnoise.reproduce.unseen import run_unseen, summarise_unseen, unseen_markdown
-    from groupnoise.reproduce.unseen_sets import PARTS, read_unseen_sets
-
-    if part is not None and part not in PARTS:
-        raise ParameterError(f"--protocol of unseen is design or check; got {part!r}.")
-    sets = [each for each in read_unseen_sets() if part in (None, each.part)]
-    for word in datasets or ():
-        if word not in [each.name for each in sets]:
-            raise ConfigError(
-                f"unseen has no set {word!r}; there are {', '.join(s.name for s in sets)}."
-            )
-    sets = [each for each in sets if datasets is None or each.name in datasets]
-    folder = output / UNSEEN
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "trials.jsonl"
-    if not resume:
-        log.unlink(missing_ok=True)
-    started = time.perf_counter()
-
-    def tell(result: Any) -> None:
-        known = [name for name in MAIN_METRICS[result.setting] if name in result.metrics]
-        figure = f"{known[0]} {result.metrics[known[0]]:.3f}" if known else "failed"
-        about = f"{result.dataset}: {result.method}, seed {result.seed}"
-        typer.echo(f"{about}: {figure}, {result.seconds:.0f} s", err=True)
-
-    results, missing = run_unseen(
-        sets,
-        seeds,
-        methods=methods or (),
-        data_dir=data_dir,
-        quick=quick,
-        n_jobs=jobs,
-        log=log,
-        on_result=tell,
-    )
-    for name, reason in missing.items():
-        typer.echo(f"left out {name}: {reason}", err=True)
-    summaries = summarise_unseen(results)
-    text = unseen_markdown(summaries)
-    write_text(folder / "report.md", text)
-    write_json(
-        folder / "summary.json",
-        {
-            "command": spell_command(sys.argv[1:]),
-            "seeds": list(seeds),
-            "seconds": round(time.perf_counter() - started, 1),
-            "summaries": [asdict(each) for each in summaries],
-            "missing": missing,
-        },
-    )
-    typer.echo(text)
-    typer.echo(f"report: {folder / 'report.md'}")
-    return [asdict(each) for each in results]
 
 
 def _own_recipes() -> Path:

@@ -6,10 +6,10 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.clicks.estimator import MaxMatchingRecommender
-    from groupnoise.clicks.evaluation import JudgedTargets, judge_targets
     from groupnoise.clicks.filters import add_stray_clicks, keep_core, merge_repeats
     from groupnoise.clicks.history_split import HistorySplit, split_histories
     from groupnoise.clicks.impressions import make_impressions
+    from groupnoise.clicks.judged import JudgedTargets, judge_targets
     from groupnoise.clicks.log import read_clicks
     from groupnoise.clicks.ranking import TargetRanks, rank_targets
     from groupnoise.clicks.replay import read_impressions, replay_policy
@@ -23,14 +23,14 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "HistorySplit": "groupnoise.clicks.history_split",
-        "JudgedTargets": "groupnoise.clicks.evaluation",
+        "JudgedTargets": "groupnoise.clicks.judged",
         "MaxMatchingRecommender": "groupnoise.clicks.estimator",
         "ScoringRule": "groupnoise.clicks.scoring",
         "TargetRanks": "groupnoise.clicks.ranking",
         "add_stray_clicks": "groupnoise.clicks.filters",
         "convert_clicks": "groupnoise.clicks.streaming",
         "cut_windows": "groupnoise.clicks.windows",
-        "judge_targets": "groupnoise.clicks.evaluation",
+        "judge_targets": "groupnoise.clicks.judged",
         "keep_core": "groupnoise.clicks.filters",
         "make_impressions": "groupnoise.clicks.impressions",
         "make_shop": "groupnoise.clicks.shop",

@@ -11,8 +11,9 @@ import numpy as np
 from groupnoise.clicks.audit import ClickSource
 from groupnoise.clicks.catalogue import Catalogue, IndexedHistories
 from groupnoise.clicks.describe import describe_clicks
-from groupnoise.clicks.evaluation import TOP, evaluate_histories, evaluate_queries
+from groupnoise.clicks.evaluation import evaluate_histories, evaluate_queries
 from groupnoise.clicks.history_split import HistorySplit, split_histories
+from groupnoise.clicks.judged import TOP
 from groupnoise.clicks.log import read_clicks
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.groups import Groups, ragged_rows

@@ -1,0 +1,359 @@
+"""`reproduce recall`: recommenders on logs under named protocols, beside what others report."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupnoise.exceptions import ConfigError, GroupNoiseError, MissingDataError
+from groupnoise.reproduce.compare import make_estimator, methods_to_compare
+from groupnoise.reproduce.methods import import_class
+from groupnoise.reproduce.running import run_jobs
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_PROTOCOLS = ("leave_one_out",)
+QUICK_PROTOCOLS = ("leave_one_out", "time:0.9", "cold_users")
+QUICK_METHODS = ("max-matching", "popularity", "item-cf", "ease")
+QUICK_USERS = 150
+QUICK_BUDGET = 2.0
+"""Seconds in which ours may choose its settings; it trains on what it has chosen by then."""
+MAIN = ("full HIT@10", "full NDCG@10")
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """What somebody else reports on a log.
+
+    Attributes
+    ----------
+    method : str
+        Whose figure it is.
+    hit, ndcg : float
+        HIT@10 and NDCG@10.
+    protocol : str
+        Under which protocol.
+    source : str
+        Where it stands.
+    chosen : {"validation", "test", "unknown"}
+        What the settings behind it were chosen by.
+    among : str
+        What the target was ranked among.
+    note : str
+        What else a reader must know.
+    """
+
+    method: str
+    hit: float
+    ndcg: float
+    protocol: str
+    source: str
+    chosen: str = "unknown"
+    among: str = "the whole catalogue"
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class RecallSet:
+    """A log of the measure.
+
+    Attributes
+    ----------
+    name : str
+        What tables call it.
+    source : str
+        A name of the registry, or "shop-without-order".
+    published : tuple of PublishedRow
+        What others report on it.
+    """
+
+    name: str
+    source: str
+    published: tuple[PublishedRow, ...] = ()
+
+    def load(self, seed: int, data_dir: Path | None, quick: bool) -> Any:
+        """Return the log; the seed decides what is simulated, and a quick one is small."""
+        from groupnoise.clicks.shop import make_shop
+        from groupnoise.io.named import load_dataset
+        from groupnoise.reproduce.unseen_sets import without_order
+
+        if self.source.startswith("shop"):
+            shop = make_shop(QUICK_USERS if quick else 2000, random_state=seed)
+            if self.source != "shop":
+                shop = without_order(shop, np.random.default_rng(seed))
+            return replace(shop, name=self.name)
+        return replace(load_dataset(self.source, data_dir=data_dir), name=self.name)
+
+
+@dataclass(frozen=True)
+class RecallResult:
+    """What one method did on one log under one protocol and seed.
+
+    Attributes
+    ----------
+    dataset, protocol, method : str
+        What was run on what.
+    seed : int
+        Decided the fit.
+    metrics, validation : dict of str to float
+        Figures on what was asked for, and on what choices may be made by.
+    intervals : dict of str to list
+        Ends of the intervals over users.
+    counts : dict of str to int
+        Users, targets and what was odd.
+    fit_seconds, rank_seconds : float
+        Processor time of the fit, and of ranking the targets.
+    failed : str, optional
+        Why there are no figures.
+    """
+
+    dataset: str
+    protocol: str
+    method: str
+    seed: int
+    metrics: dict[str, float] = field(default_factory=dict)
+    validation: dict[str, float] = field(default_factory=dict)
+    intervals: dict[str, list[float]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    fit_seconds: float = 0.0
+    rank_seconds: float = 0.0
+    failed: str | None = None
+
+
+def read_recall_sets(path: Path | None = None) -> list[RecallSet]:
+    """Return the logs of a file, by default those of the package.
+
+    Parameters
+    ----------
+    path : Path, default=None
+        A TOML file of `[[set]]` tables with `[[set.published]]` rows.
+
+    Returns
+    -------
+    list of RecallSet
+    """
+    if path is None:
+        text = resources.files("groupnoise.reproduce").joinpath("recall.toml").read_text("utf-8")
+    else:
+        text = path.read_text(encoding="utf-8")
+    try:
+        return [
+            RecallSet(
+                table["name"],
+                table["source"],
+                tuple(PublishedRow(**row) for row in table.get("published", ())),
+            )
+            for table in tomllib.loads(text).get("set", [])
+        ]
+    except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"the logs of `recall` cannot be read: {error}.") from None
+
+
+def run_one(
+    log: RecallSet, protocol: str, method: str, seed: int, data_dir: Path | None, quick: bool
+) -> RecallResult:
+    """Fit a method at its defaults on what a protocol leaves, and rank what it asks for."""
+    from groupnoise.clicks.evaluation import evaluate_queries
+    from groupnoise.clicks.history_split import split_histories
+    from groupnoise.io.setting import find_setting
+
+    about = RecallResult(log.name, protocol, method, seed)
+    try:
+        data = log.load(seed, data_dir, quick)
+        split = split_histories(data, protocol)
+        (entry,) = methods_to_compare("rs", [method])
+        estimator = make_estimator(entry, seed)
+        if quick and "budget" in estimator.get_params():
+            estimator.set_params(budget=QUICK_BUDGET)
+        started = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            find_setting("rs").fit(estimator, split.train)
+        fitted = time.process_time()
+        found = evaluate_queries(estimator, data, split.test, counts=split.counts, seed=seed)
+        ranked = time.process_time()
+        validation = {}
+        if split.validation is not None and not split.protocol.trains_validation:
+            validation = evaluate_queries(estimator, data, split.validation, seed=seed).metrics
+    except (GroupNoiseError, ValueError, MemoryError) as error:
+        return replace(about, failed=str(error) or type(error).__name__)
+    return replace(
+        about,
+        metrics=_rounded(found.metrics),
+        validation={name: value for name, value in _rounded(validation).items() if name in MAIN},
+        intervals={name: [round(end, 4) for end in ends] for name, ends in found.intervals.items()},
+        counts=found.counts,
+        fit_seconds=round(fitted - started, 1),
+        rank_seconds=round(ranked - fitted, 1),
+    )
+
+
+def run_recall(
+    sets: Sequence[RecallSet],
+    seeds: Sequence[int],
+    *,
+    protocols: Sequence[str] = DEFAULT_PROTOCOLS,
+    methods: Sequence[str] = (),
+    data_dir: Path | None = None,
+    quick: bool = False,
+    n_jobs: int | None = None,
+    log: Path | None = None,
+    on_result: Callable[[RecallResult], None] | None = None,
+) -> tuple[list[RecallResult], dict[str, str]]:
+    """Run methods on logs under protocols; what a log file holds already is not run again.
+
+    Parameters
+    ----------
+    sets : sequence of RecallSet
+        The logs.
+    seeds : sequence of int
+        One fit each; methods that draw nothing, on logs that are not simulated, take the first.
+    protocols : sequence of str, default=("leave_one_out",)
+        How logs are divided; a log without times is left out of time splits.
+    methods : sequence of str, default=()
+        Names; all by default.
+    data_dir : Path, default=None
+        Searched first for files.
+    quick : bool, default=False
+        Small simulated logs.
+    n_jobs : int, default=None
+        Processes; one per core by default.
+    log : Path, default=None
+        JSON lines of finished trials, read before and appended to.
+    on_result : callable, default=None
+        Called with every new result.
+
+    Returns
+    -------
+    results : list of RecallResult
+    missing : dict of str to str
+        Logs, or logs under a protocol, that were left out, and why.
+    """
+    finished = {} if log is None or not log.exists() else _read_log(log)
+    missing: dict[str, str] = {}
+    jobs, kept = [], []
+    entries = methods_to_compare("rs", methods)
+    for each in sets:
+        try:
+            data = each.load(seeds[0], data_dir, quick)
+        except MissingDataError as error:
+            missing[each.name] = str(error)
+            continue
+        for protocol in protocols:
+            if protocol.startswith("time") and data.timestamps is None:
+                missing[f"{each.name} under {protocol}"] = "the log does not say when clicks were"
+                continue
+            for entry in entries:
+                draws = "random_state" in inspect.signature(import_class(entry)).parameters
+                is_fixed = not draws and not each.source.startswith("shop")
+                for seed in seeds[:1] if is_fixed else seeds:
+                    key = (each.name, protocol, entry.name, seed)
+                    if key in finished:
+                        kept.append(finished[key])
+                    else:
+                        jobs.append(
+                            partial(run_one, each, protocol, entry.name, seed, data_dir, quick)
+                        )
+
+    def keep(result: RecallResult) -> None:
+        if log is not None:
+            with log.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(asdict(result)) + "\n")
+        if on_result is not None:
+            on_result(result)
+
+    return kept + run_jobs(jobs, n_jobs=n_jobs, on_result=keep), missing
+
+
+def recall_markdown(results: Iterable[RecallResult], sets: Sequence[RecallSet]) -> str:
+    """Return a table for every log and protocol, published rows below ours.
+
+    Parameters
+    ----------
+    results : iterable of RecallResult
+        What was run.
+    sets : sequence of RecallSet
+        The logs with their published rows.
+
+    Returns
+    -------
+    str
+        Markdown; rows that are maxima over test scores say so.
+    """
+    found = list(results)
+    published = {each.name: each.published for each in sets}
+    lines: list[str] = []
+    for name, protocol in dict.fromkeys((each.dataset, each.protocol) for each in found):
+        here = [each for each in found if (each.dataset, each.protocol) == (name, protocol)]
+        lines += [f"## {name}, {protocol}", ""]
+        lines += [
+            "| method | HIT@10 | NDCG@10 | Recall@100 | coverage@10 | debiased NDCG@10 | seeds |",
+            "|---" * 7 + "|",
+        ]
+        rows = []
+        for method in dict.fromkeys(each.method for each in here):
+            trials = [each for each in here if each.method == method and each.metrics]
+            if trials:
+                rows.append((_mean(trials, "full NDCG@10"), _row(method, trials)))
+        lines += [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
+        for row in published.get(name, ()):
+            if row.protocol == protocol and row.among == "the whole catalogue":
+                lines.append(_published_row(row))
+        failed = {each.method: each.failed for each in here if each.failed is not None}
+        lines += ["", *(f"{method}: {reason}" for method, reason in failed.items())]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(method: str, trials: Sequence[RecallResult]) -> str:
+    cells = []
+    for name in (*MAIN, "full Recall@100", "coverage@10", "debiased NDCG@10"):
+        cell = f"{_mean(trials, name):.4f}"
+        ends = [each.intervals[name] for each in trials if name in each.intervals]
+        if ends:
+            low, high = np.mean(ends, axis=0)
+            cell += f" [{low:.4f}, {high:.4f}]"
+        cells.append(cell)
+    return f"| {method} | {' | '.join(cells)} | {len(trials)} |"
+
+
+def _published_row(row: PublishedRow) -> str:
+    told = [row.source]
+    if row.chosen == "test":
+        told.append("**a maximum over test scores**")
+    if row.note:
+        told.append(row.note)
+    return f"| *{row.method}* ({'; '.join(told)}) | {row.hit:.4f} | {row.ndcg:.4f} | | | | |"
+
+
+def _mean(trials: Sequence[RecallResult], name: str) -> float:
+    return float(np.mean([each.metrics.get(name, np.nan) for each in trials]))
+
+
+def _rounded(metrics: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in metrics.items()}
+
+
+def _read_log(path: Path) -> dict[tuple[str, str, str, int], RecallResult]:
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            result = RecallResult(**json.loads(line))
+        except (TypeError, ValueError):
+            continue  # cut short when a run was killed
+        found[result.dataset, result.protocol, result.method, result.seed] = result
+    return found

@@ -1,0 +1,89 @@
+"""`reproduce recall`: logs, protocols and published rows."""
+
+import pytest
+
+from groupnoise.clicks.protocols import ClickProtocol
+from groupnoise.exceptions import ConfigError
+from groupnoise.io.registry import find_dataset
+from groupnoise.reproduce.recall import (
+    PublishedRow,
+    RecallResult,
+    RecallSet,
+    read_recall_sets,
+    recall_markdown,
+    run_recall,
+)
+
+SHOP = RecallSet("shop", "shop")
+
+
+def test_every_log_is_known_and_every_published_row_says_where_it_stands():
+    sets = read_recall_sets()
+    assert {"beauty", "toys", "sports", "video", "movielens-1m", "full beauty"} <= {
+        each.name for each in sets
+    }
+    for each in sets:
+        if each.source != "shop-without-order":
+            assert find_dataset(each.source).setting == "rs"
+        for row in each.published:
+            assert row.source
+            assert row.chosen in ("validation", "test", "unknown")
+            assert 0 < row.ndcg < row.hit < 1
+            assert ClickProtocol.parse(row.protocol).word == row.protocol
+
+
+def test_rows_are_run_once_and_found_again(tmp_path):
+    log = tmp_path / "trials.jsonl"
+    said = []
+    words = {"protocols": ("leave_one_out", "time:0.8"), "methods": ("popularity", "item-cf")}
+    results, missing = run_recall(
+        [SHOP, RecallSet("sets", "shop-without-order")],
+        [0, 1],
+        **words,
+        quick=True,
+        n_jobs=1,
+        log=log,
+        on_result=said.append,
+    )
+    # Two methods, two seeds: both protocols on the shop, one on the log without times.
+    assert len(results) == len(said) == 12
+    assert list(missing) == ["sets under time:0.8"]
+    assert all(each.failed is None for each in results)
+    assert all(0 < each.validation["full NDCG@10"] < 1 for each in results)
+    again, _ = run_recall([SHOP], [0, 1], **words, quick=True, n_jobs=1, log=log)
+    assert len(again) == 8
+    assert len(log.read_text().splitlines()) == 12
+
+
+def test_a_failure_is_a_row_with_a_reason():
+    results, _ = run_recall(
+        [SHOP], [0], protocols=("time:99999",), methods=("popularity",), quick=True, n_jobs=1
+    )
+    assert "nobody clicks after the cut" in results[0].failed
+    assert "nobody clicks" in recall_markdown(results, [SHOP])
+
+
+def test_the_report_has_the_best_first_and_marks_maxima_over_test_scores():
+    def row(method, value):
+        figures = {"full HIT@10": 2 * value, "full NDCG@10": value}
+        return RecallResult("log", "leave_one_out", method, 0, metrics=figures)
+
+    published = (
+        PublishedRow("honest", 0.2, 0.1, "leave_one_out", "a paper", chosen="validation"),
+        PublishedRow("lucky", 0.4, 0.3, "leave_one_out", "a grid", chosen="test"),
+        PublishedRow("other", 0.9, 0.8, "time:0.9", "elsewhere"),
+        PublishedRow("sampled", 0.9, 0.8, "leave_one_out", "elsewhere", among="100 negatives"),
+    )
+    text = recall_markdown([row("poor", 0.1), row("good", 0.2)], [RecallSet("log", "x", published)])
+    assert text.index("| good") < text.index("| poor") < text.index("*honest*")
+    assert "*lucky* (a grid; **a maximum over test scores**)" in text
+    assert "maximum" not in text.partition("*honest*")[2].partition("*lucky*")[0]
+    assert "other" not in text
+    assert "sampled" not in text
+
+
+def test_a_file_of_logs_that_cannot_be_read_is_refused(tmp_path):
+    path = tmp_path / "logs.toml"
+    path.write_text('[[set]]\nname = "a"\nsource = "b"\n[[set.published]]\nfoo = 1\n')
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_recall_sets(path)
