@@ -21,6 +21,7 @@ from groupnoise.decisions.portfolio import Option
 ENCODERS = ("recurrence",)
 ENCODER_HIDDEN = 64
 ENCODER_LAYERS = 1
+ENCODER_DROPOUT = 0.4
 SPECTRAL_WINDOW = 5
 SPECTRAL_RATE = 0.3
 DENSE_CLICKS_PER_ITEM = 50
@@ -56,10 +57,10 @@ def portfolio(histories: Groups, n_items: int) -> list[Option]:
         "init": "spectral",
         "candidates": "sampled",
         "n_negatives": 512,
-        "max_epochs": 6 if is_dense or n_targets <= SMALL_LOG else 4,
+        "max_epochs": 6 if n_targets <= SMALL_LOG else 5 if is_dense else 4,
         "batch_size": 256 if n_targets <= SMALL_LOG else 512 if n_targets <= LARGE_LOG else 1024,
         "learning_rate": 5e-3,
-        "weight_decay": 0.1 if is_dense else 1.0,
+        "weight_decay": 0.3 if is_dense else 1.0,
     }
 
     def option(name: str, why: str, **parameters: Any) -> Option:
@@ -214,7 +215,7 @@ class EvidenceLearner:
                 ENCODER_HIDDEN,
                 ENCODER_LAYERS,
                 length,
-                dropout=plan.dropout,
+                dropout=ENCODER_DROPOUT,
                 generator=torch_generator(generator),
             )
         model = EvidenceModel(

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.clicks.group_weights import popular_negatives
-from groupnoise.clicks.mixture import Float32Array, Mixture
+from groupnoise.clicks.mixture import Float32Array, Mixture, distinct_of, recent_clicks
 from groupnoise.clicks.scoring import GroupWeight, ScoringRule
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.chunked_softmax import log_normalizer
@@ -26,6 +26,9 @@ from groupnoise.core.objective import GroupObjective
 from groupnoise.core.similarity import Dot, NegativeKL
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
 from groupnoise.training.estimator import ObjectScores
+
+READ_AT_ONCE = 1024
+"""Histories whose clicks are left out of an encoder's reading together."""
 
 _FORMS = {SigmoidWeighting: "sigmoid", ContrastiveWeighting: "contrastive"}
 
@@ -239,7 +242,8 @@ def evidence_of_clicks(rule: ScoringRule, vectors: ItemVectors, groups: Groups) 
         Responsibilities are the shares of the evidence for the target; log weights those of the
         positions. Clicks too old to count score 0.
     """
-    scores = np.zeros(groups.n_objects, dtype=np.float32)
+    scores = _read_evidence(rule, vectors, groups)
+    summed = replace(rule, encoders=())
     log_weight = np.full(groups.n_objects, -np.inf, dtype=np.float32)
     shares = np.zeros(groups.n_objects, dtype=np.float32)
     chosen = np.empty(len(groups), dtype=np.int64)
@@ -247,12 +251,34 @@ def evidence_of_clicks(rule: ScoringRule, vectors: ItemVectors, groups: Groups) 
     for row, (history, target) in enumerate(zip(groups, groups.targets, strict=True)):
         counted = history[-(rule.n_clicks or 0) :]
         own = slice(groups.offsets[row + 1] - len(counted), groups.offsets[row + 1])
-        added = rule.click_evidence(vectors.query[counted]) @ vectors.target[target]
+        added = summed.click_evidence(vectors.query[counted]) @ vectors.target[target]
+        added += scores[own]
         said = np.maximum(added, 0.0)
         scores[own], log_weight[own] = added, rule.log_position_weight(len(counted))
         shares[own] = said / said.sum() if said.any() else np.exp(log_weight[own])
         chosen[row] = len(history) - len(counted) + int(added.argmax())
     return ObjectScores(chosen, scores, log_weight, shares, groups.offsets)
+
+
+def _read_evidence(rule: ScoringRule, vectors: ItemVectors, groups: Groups) -> Float32Array:
+    """Return what the encoders of a rule lose of each target without each click, (n_clicks,)."""
+    lost = np.zeros(groups.n_objects, dtype=np.float32)
+    if not rule.encoders:
+        return lost
+    assert groups.targets is not None
+    for start in range(0, len(groups), READ_AT_ONCE):
+        block = groups[start : start + READ_AT_ONCE]
+        clicks, begins = recent_clicks(block.objects.astype(np.int64), block.offsets, rule.n_clicks)
+        sizes = np.diff(begins)
+        distinct, click_of = distinct_of(clicks)
+        of_click = np.repeat(np.asarray(block.targets), sizes)
+        own = groups.offsets[start] + np.repeat(block.offsets[1:] - begins[1:], sizes)
+        own += np.arange(len(clicks))
+        for encoder in rule.encoders:
+            part = encoder.without_each(vectors.query[distinct], click_of, begins)
+            dimensions = slice(encoder.begin, encoder.begin + encoder.width)
+            lost[own] += np.einsum("nd,nd->n", part, vectors.target[of_click, dimensions])
+    return lost
 
 
 def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) -> ObjectScores:

@@ -247,30 +247,39 @@ class Recurrence:
         answers = _norm(states, weights, "output_norm") @ weights["answer.weight"].T
         return np.asarray(answers, dtype=np.float32)
 
-    def without_each(self, features: Float32Array) -> Float32Array:
-        """Return what the reading of one history loses when a click is left out of it.
+    def without_each(
+        self, features: Float32Array, click_of: IntArray, offsets: IntArray
+    ) -> Float32Array:
+        """Return what the reading of each history loses when one of its clicks is left out.
 
         Parameters
         ----------
-        features : float32 ndarray of shape (n_clicks, dim)
-            f of the clicks, oldest first.
+        features, click_of, offsets
+            As in :meth:`read`.
 
         Returns
         -------
         float32 ndarray of shape (n_clicks, width)
             Zero for clicks that are too old to be read; of a single click, its whole reading.
         """
-        n_clicks = len(features)
-        first = max(0, n_clicks - self.length)
-        lost = np.zeros((n_clicks, self.width), dtype=np.float32)
-        read = np.arange(first, n_clicks)
-        whole = self.read(features, read, np.array([0, len(read)]))
-        if len(read) == 1:
-            lost[first:] = whole
-            return lost
-        rest = np.broadcast_to(read, (len(read), len(read)))[~np.eye(len(read), dtype=bool)]
-        offsets = np.arange(len(read) + 1) * (len(read) - 1)
-        lost[first:] = whole - self.read(features, rest, offsets)
+        lost = np.zeros((len(click_of), self.width), dtype=np.float32)
+        whole = self.read(features, click_of, offsets)
+        sizes = np.minimum(np.diff(offsets), self.length)
+        first = offsets[1:] - sizes
+        # Histories of one size together, and so many that their rests stay small.
+        for size in np.unique(sizes).tolist():
+            rows = np.flatnonzero(sizes == size)
+            if size == 1:
+                lost[first[rows]] = whole[rows]
+                continue
+            rest = np.broadcast_to(np.arange(size), (size, size))[~np.eye(size, dtype=bool)]
+            step = max(1, STATES_AT_ONCE // (size * size * self.hidden))
+            for begin in range(0, len(rows), step):
+                own = rows[begin : begin + step]
+                clicks = click_of[first[own, None] + rest].ravel()
+                without = self.read(features, clicks, np.arange(len(own) * size + 1) * (size - 1))
+                kept = first[own, None] + np.arange(size)
+                lost[kept.ravel()] = np.repeat(whole[own], size, axis=0) - without
         return lost
 
 

@@ -317,7 +317,8 @@ class ScoringRule:
             evidence[:, block] = features[:, block] * (weights[later] * total**-exponent)[:, None]
         for encoder in self.encoders:
             own = slice(encoder.begin, encoder.begin + encoder.width)
-            evidence[:, own] += encoder.without_each(features)
+            every = np.arange(len(features))
+            evidence[:, own] += encoder.without_each(features, every, np.array([0, len(every)]))
         return evidence
 
     def log_position_weight(self, n_clicks: int) -> Float32Array:
