@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from groupnoise.core.batching import GroupBatch, batch_rows, collate, parts_of_b
 from groupnoise.core.feature_names import check_same_columns, rows_to_predict, tables_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
+from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import Matching
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.streamed_groups import StreamedGroups
+from groupnoise.core.weighting import ContrastiveWeighting
 from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import DataError
 from groupnoise.training.estimator import (
@@ -45,6 +48,15 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
     ensemble_: BagEnsemble | None
     decisions_: Decisions
     negative_label_: Any
+    negatives_: NDArray[Any] | None = None
+
+    def _answering(self) -> GroupObjective:
+        """Return the objective, whose weights of a bag do not depend on other bags asked for."""
+        objective = self._objective()
+        if self.negatives_ is None or not isinstance(objective.weighting, ContrastiveWeighting):
+            return objective
+        fixed = objective.weighting.against(torch.from_numpy(self.negatives_))
+        return replace(objective, weighting=fixed)
 
     def _log_probabilities(
         self, instances: NDArray[Any], temperature: float | None = None
@@ -164,7 +176,7 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
         """
         if getattr(self, "ensemble_", None) is not None:
             return self._log_bag_proba(bags, groups)
-        objective = self._objective()
+        objective = self._answering()
         parts = []
         for batch in self._batches(self._read_bags(bags, groups)):
             matching = self._match(batch, 0)
@@ -247,7 +259,7 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
         ObjectScores
             One row per bag and per instance.
         """
-        objective = self._objective()
+        objective = self._answering()
         instances = self._read_bags(bags, groups)
         labels, _ = read_bag_labels(y, len(instances), self.classes_, groups=groups)
         several = np.flatnonzero(labels.sum(axis=1) != 1)

@@ -23,8 +23,8 @@ from groupnoise.decisions.portfolio import Option
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Weights that members which see bags as a whole may have together."""
-MIN_GAIN = 1.0
-"""Nats by which they must improve on held-out bags."""
+MIN_GAIN = 3.0
+"""Nats by which they must improve on held-out bags: less may be chance."""
 
 
 def share_of_whole(
@@ -44,7 +44,7 @@ def share_of_whole(
     Returns
     -------
     float
-        Zero where held-out bags are not likelier by a nat.
+        Zero where held-out bags are not likelier by some nats.
     """
 
     def pooled(taken: Sequence[tuple[Option, float]]) -> FloatArray:

@@ -373,7 +373,8 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         if self.ensemble_ is None:
-            return self._classifier_state(), self.scaler_.arrays()
+            kept = {} if self.negatives_ is None else {"negatives": self.negatives_}
+            return self._classifier_state(), {**self.scaler_.arrays(), **kept}
         state = {**self._classifier_state(), "ensemble": self.ensemble_.as_record()}
         return state, self.ensemble_.arrays()
 
@@ -391,4 +392,5 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             return
         self.negative_label_ = self.background_label
         self.scaler_ = Scaler.from_arrays(self._in_use("scaling"), arrays)
+        self.negatives_ = arrays.get("negatives")
         self._rebuild_members(self._build_model, arrays)

@@ -15,7 +15,8 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.prior_weights import ClassWeight, group_weights
-from groupnoise.core.streamed_groups import scaled_groups
+from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
+from groupnoise.core.weighting import ContrastiveWeighting
 from groupnoise.decisions.budget import is_auto
 from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Decisions
@@ -79,6 +80,7 @@ class BagLoop(BagAnswers):
     ) -> None:
         """Train the members of the loop one after the other."""
         self._settle_plainly()
+        self.negatives_ = None
         bag, label = np.nonzero(labels)  # one group per (bag, label)
         self.scaler_, scaled = scaled_groups(self._in_use("scaling"), instances)
         training = scaled.subset(bag)
@@ -100,6 +102,23 @@ class BagLoop(BagAnswers):
             workers=workers,
             checkpoint=checkpoint,
         )
+        self._keep_negatives(instances)
+
+    def _keep_negatives(self, instances: Groups) -> None:
+        """Keep what a contrastive weighting holds instances against in answers.
+
+        Training takes what its batches have; an answer must not depend on other bags asked for.
+        """
+        weighting = self._objective().weighting
+        if not isinstance(weighting, ContrastiveWeighting):
+            return
+        n_kept = min(weighting.n_negatives, instances.n_objects)
+        if isinstance(instances, StreamedGroups):
+            rows = instances.some_rows(n_kept)
+        else:
+            places = np.linspace(0, instances.n_objects - 1, n_kept).astype(np.int64)
+            rows = instances.objects[places]
+        self.negatives_ = self._log_probabilities(self.scaler_(rows)).numpy()
 
     def _asks_for_loop(self) -> str | None:
         """Return a parameter that only the training loop has and that was given, if any."""

@@ -155,3 +155,20 @@ def test_instances_are_encoded_a_block_at_a_time_with_the_same_answers(monkeypat
     np.testing.assert_allclose(model.predict_proba(rows), together, rtol=1e-5)
     assert max(len(block) for block in blocks) == 7
     assert sum(len(block) for block in blocks) == 300
+
+
+def test_contrastive_weights_of_a_bag_do_not_depend_on_other_bags(tmp_path):
+    generator = np.random.default_rng(0)
+    bags, labels = generator.normal(size=(12, 4, 3)), np.arange(12) % 2
+    model = MaxMatchingMILClassifier.plain(
+        weighting="contrastive", weighting_strength=1.0, max_epochs=2, random_state=0
+    ).fit(bags, labels)
+    together = model.select(bags, labels)
+    model.save(tmp_path / "model")
+    for each in (model, MaxMatchingMILClassifier.load(tmp_path / "model")):
+        alone = each.select(bags[:1], labels[:1])
+        np.testing.assert_allclose(alone.log_weight, together.log_weight[:4], atol=1e-6)
+        assert np.ptp(alone.log_weight) > 0
+        np.testing.assert_allclose(
+            each.bag_scores(bags[:1])[0], model.bag_scores(bags)[0], atol=1e-6
+        )
