@@ -199,9 +199,13 @@ def labels_of(vote: Said, where: str, annotator: str) -> dict[str, float]:
     if vote is None or (isinstance(vote, float) and np.isnan(vote)):
         return {}
     if isinstance(vote, Mapping):
-        weights = {as_label(label): float(weight) for label, weight in vote.items()}
-        if any(not np.isfinite(weight) or weight < 0 for weight in weights.values()):
-            raise DataError(f"{where}: a weight of {annotator!r} is no number of 0 or more.")
+        weights = {as_label(label): _number(weight) for label, weight in vote.items()}
+        for label, weight in weights.items():
+            if not np.isfinite(weight) or weight < 0:
+                raise DataError(
+                    f"{where}: {annotator!r} gives {label!r} the weight {vote.get(label)!r}; "
+                    "weights are numbers of 0 or more."
+                )
         weights = {label: weight for label, weight in weights.items() if weight > 0}
     elif isinstance(vote, str) or not isinstance(vote, Iterable):
         label = as_label(vote)
@@ -210,6 +214,13 @@ def labels_of(vote: Said, where: str, annotator: str) -> dict[str, float]:
         weights = {as_label(label): 1.0 for label in vote if as_label(label)}
     total = sum(weights.values())
     return {label: weight / total for label, weight in weights.items()}
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
 
 
 def as_label(value: Any) -> str:

@@ -259,7 +259,8 @@ class DawidSkene:
         low, high = (beta.ppf(tail, hits, np.maximum(misses, MIN_PROBABILITY)) for tail in tails)
         right = np.einsum("k,akk->a", self.class_prior_, self.confusion_)
         n_effective = hits.sum(axis=(1, 2))
-        ends = [beta.ppf(tail, right * n_effective, (1 - right) * n_effective) for tail in tails]
+        wrong = np.maximum((1 - right) * n_effective, MIN_PROBABILITY)
+        ends = [beta.ppf(tail, right * n_effective, wrong) for tail in tails]
         return Reliability(
             votes.annotator_names,
             votes.class_names,

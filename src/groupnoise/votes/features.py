@@ -186,8 +186,10 @@ def _embedding(source: Any, n_rows: int) -> FloatArray:
             source = np.load(source, allow_pickle=False)
         except FileNotFoundError:
             raise DataError(f"{name} does not exist.") from None
-        except (OSError, ValueError) as error:
-            raise DataError(f"{name} cannot be read as an array ({error}).") from None
+        except (OSError, ValueError):
+            raise DataError(
+                f"{name} is no array of numbers; write one vector per row with numpy.save."
+            ) from None
     matrix = check_features(name, source)
     if len(matrix) != n_rows:
         raise DataError(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,28 +10,31 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
+from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.columns import match_columns
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
-from groupnoise.votes.ballots import Said, Votes, as_label
+from groupnoise.votes.ballots import Said, Votes
+from groupnoise.votes.cells import SEPARATORS, cell_reader, read_confidences
 from groupnoise.votes.exports import read_export
 
-ANNOTATOR_PREFIXES = ("annotator_", "ann_", "rater_", "vote_", "voter_", "coder_", "labeler_",
-                      "labeller_", "worker_", "llm_", "judge_")  # fmt: skip
+ANNOTATOR_NAME = re.compile(
+    r"(annotator|ann|rater|vote|voter|coder|labell?er|worker|llm|judge)(?=[ _.-]|\d)"
+)
+"""How columns of annotators begin: ann_1, annotator 2, rater3."""
 INDICATOR_PREFIXES = ("candidate_", "candidate:", "cand_")
 LONG_NAMES = {
     "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
-                  "labeler", "labeller", "voter", "judge"),
+                  "labeler", "labeller", "voter", "judge", "annotated_by", "labeled_by", "who"),
     "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "example", "example_id",
-            "id", "document", "doc_id"),
+            "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id", "question_id"),
     "label": ("label", "vote", "answer", "class", "category", "choice"),
     "confidence": ("confidence", "certainty"),
 }  # fmt: skip
 CANDIDATE_NAMES = ("candidates", "candidate_labels", "labels", "label_set")
-SEPARATORS = ("|", ";")
-"""What is guessed to join several labels in a cell; commas and blanks stand inside labels too."""
+MAX_GUESSED_LABELS = 30
+"""Different cells of a column that may still be labels."""
 
 Entry = tuple[int, str, Said, float | None]
 
@@ -125,12 +127,8 @@ def read_votes(
         annotators = _guess_annotators(columns, tell)
     if annotators is not None:
         named = match_columns("annotators", annotators, columns, table.origin)
-        reader = _cell_reader([table.frame[name] for name in named], label_separator, tell)
-        entries = [
-            (at, name, said, None)
-            for name in named
-            for at, said in enumerate(reader(table.frame[name]))
-        ]
+        reader = cell_reader(table, named, label_separator, tell)
+        entries = [(at, name, said, None) for name in named for at, said in enumerate(reader(name))]
         return _voted(table, entries, labels, named)
     return _from_candidates(table, candidates, labels, label_separator, tell)
 
@@ -138,6 +136,8 @@ def read_votes(
 def _voted(
     table: Table, entries: Sequence[Entry], labels: Sequence[str] | None, columns: Sequence[str]
 ) -> VotedRows:
+    if all(said is None for _, _, said, _ in entries):
+        raise DataError(f"{table.origin} holds no vote at all, so there is nothing to learn from.")
     people = list(dict.fromkeys(who for _, who, _, _ in entries))
     votes = Votes.from_entries(
         entries, len(table), class_names=labels, annotator_names=people, place=table.place
@@ -156,11 +156,15 @@ def _from_candidates(
     if candidates is None:
         found = [name for name in columns if name.lower().startswith(INDICATOR_PREFIXES)]
         candidates = found if len(found) > 1 else _named(columns, CANDIDATE_NAMES)
+        candidates = candidates or _column_of_json(table)
         if candidates is None:
+            alike = ",".join(_columns_of_one_label_set(table))
+            hint = f"; these hold the same labels: --annotators '{alike}'" if alike else ""
             raise MissingColumnError(
                 f"{table.origin} has neither annotators nor candidates; name the columns of the "
-                "votes with `annotators` (--annotators 'ann_*'), or one column of candidate "
-                f"labels with `candidates` (--candidates); it has {', '.join(columns[:12])}.",
+                "votes with `annotators` (--annotators 'ann_*'), who voted in a table of one vote "
+                "per line with `annotator` (--annotator), or one column of candidate labels with "
+                f"`candidates` (--candidates); it has {', '.join(columns[:12])}{hint}.",
                 "annotators",
             )
         named_as = candidates if isinstance(candidates, str) else f"{len(candidates)} columns"
@@ -175,8 +179,7 @@ def _from_candidates(
         labels = labels or names
     else:
         wide = (*SEPARATORS, ",")
-        reader = _cell_reader([table.frame[named[0]]], separator, report, wide)
-        said = reader(table.frame[named[0]])
+        said = cell_reader(table, named, separator, report, wide)(named[0])
         entries = [(at, "candidates", cell, None) for at, cell in enumerate(said)]
     return replace(_voted(table, entries, labels, named), is_candidates=True)
 
@@ -253,10 +256,10 @@ def _long_entries(
     frame = table.frame
     ids = frame[parts["row"]].cast(pl.String).to_list()
     people = frame[parts["annotator"]].cast(pl.String).fill_null("").to_list()
-    said = _cell_reader([frame[parts["label"]]], separator, report)(frame[parts["label"]])
-    sure: list[Any] = [None] * len(ids)
-    if "confidence" in parts:
-        sure = frame[parts["confidence"]].cast(pl.Float64, strict=False).to_list()
+    said = cell_reader(table, [parts["label"]], separator, report)(parts["label"])
+    sure = (
+        read_confidences(table, parts["confidence"]) if "confidence" in parts else [None] * len(ids)
+    )
     for line, name in enumerate(ids):
         at = number(name)
         if at < 0:
@@ -297,63 +300,48 @@ def _long_columns(
 
 
 def _guess_annotators(columns: Sequence[str], report: Report) -> list[str] | None:
-    for prefix in ANNOTATOR_PREFIXES:
-        found = [name for name in columns if name.lower().startswith(prefix)]
+    by_word: dict[str, list[str]] = {}
+    for name in columns:
+        begins = ANNOTATOR_NAME.match(name.lower())
+        if begins:
+            # With what follows it, so that the note can be typed as a pattern.
+            by_word.setdefault(
+                name[: begins.end() + (not name[begins.end()].isdigit())], []
+            ).append(name)
+    for begins_with, found in by_word.items():
         if len(found) > 1:
-            report(f"took the {len(found)} columns {prefix}* as annotators")
+            report(f"took the {len(found)} columns {begins_with}* as annotators")
             return found
     return None
+
+
+def _columns_of_one_label_set(table: Table) -> list[str]:
+    """Return columns of few words that all hold the same labels, as those of annotators do."""
+    seen = {
+        name: {cell.strip() for cell in table.frame[name].drop_nulls().unique().to_list()} - {""}
+        for name in table.frame.columns
+        if table.frame.schema[name] == pl.String
+    }
+    few = {name: said for name, said in seen.items() if 1 < len(said) <= MAX_GUESSED_LABELS}
+    for said in few.values():
+        alike = [name for name, other in few.items() if 2 * len(said & other) > len(said | other)]
+        if len(alike) > 1:
+            return alike
+    return []
+
+
+def _column_of_json(table: Table) -> str | None:
+    """Return the only column whose cells are all lists or weights in JSON."""
+    found = []
+    for name in table.frame.columns:
+        if table.frame.schema[name] == pl.String:
+            cells = [cell.strip() for cell in table.frame[name].drop_nulls().to_list()]
+            told = [cell for cell in cells if cell]
+            if told and all(cell[0] in "[{" and cell[-1] in "]}" for cell in told):
+                found.append(name)
+    return found[0] if len(found) == 1 else None
 
 
 def _named(columns: Sequence[str], names: Sequence[str]) -> str | None:
     lower = {name.strip().lower(): name for name in reversed(columns)}
     return next((lower[name] for name in names if name in lower), None)
-
-
-def _cell_reader(
-    cells: Sequence[pl.Series],
-    separator: str | None,
-    report: Report,
-    guesses: Sequence[str] = SEPARATORS,
-) -> Callable[[pl.Series], list[Said]]:
-    """Return what reads a column of votes, once the separator of labels is known."""
-    texts = [each for each in cells if each.dtype == pl.String]
-    if separator is None:
-        for guess in guesses:
-            plain = [each.filter(~each.str.contains(r"^\s*[\[{(]")) for each in texts]
-            if any(bool(each.str.contains(guess, literal=True).any()) for each in plain):
-                report(f"split the labels of a cell at {guess!r}")
-                separator = guess
-                break
-    if separator == "":
-        raise ParameterError("label_separator must not be empty.")
-
-    def read(column: pl.Series) -> list[Said]:
-        return [parse_vote(cell, separator) for cell in column.to_list()]
-
-    return read
-
-
-def parse_vote(cell: Any, separator: str | None = None) -> Said:
-    """Return what a cell says: a label, several, weights by label, or None for nothing.
-
-    >>> parse_vote('{"a": 0.7, "b": 0.3}'), parse_vote("['a', 'b']"), parse_vote("a; b", ";")
-    ({'a': 0.7, 'b': 0.3}, ['a', 'b'], ['a', 'b'])
-    """
-    if isinstance(cell, dict):  # of a struct column, where labels not named are null
-        return {label: weight for label, weight in cell.items() if weight}
-    if not isinstance(cell, str):
-        return None if cell is None else (cell if isinstance(cell, (list, tuple)) else
-                                          as_label(cell))  # fmt: skip
-    text = cell.strip()
-    if text[:1] in ("[", "{", "("):
-        for parse in (json.loads, ast.literal_eval):  # neither runs code
-            try:
-                value = parse(text)
-            except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-                continue
-            if isinstance(value, (list, tuple, set, dict)):
-                return list(value) if isinstance(value, set) else value
-    if separator is not None and separator in text:
-        return [part.strip() for part in text.split(separator) if part.strip()]
-    return text or None

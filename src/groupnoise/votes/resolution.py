@@ -310,10 +310,15 @@ def what_stands_out(voted: VotedRows) -> list[str]:
     is_voted = votes.counts > 0
     if not is_voted.all():
         first = int(np.flatnonzero(~is_voted)[0])
+        n_rows = int((~is_voted).sum())
         said.append(
-            f"{int((~is_voted).sum())} rows have no vote, the first at {voted.table.place(first)}; "
-            "they are answered from their features alone where there are any, and marked"
+            f"{n_rows} {'row has' if n_rows == 1 else 'rows have'} no vote, the first at "
+            f"{voted.table.place(first)}; answered from features alone where there are any, and "
+            "marked"
         )
+    if votes.n_classes == 1:
+        said.append(f"{votes.class_names[0]!r} is the only label: nothing to resolve")
+        return said
     if voted.is_candidates:
         if (votes.candidates().sum(axis=1) <= 1).all():
             said.append("every row has one candidate: nothing to resolve")
@@ -323,7 +328,7 @@ def what_stands_out(voted: VotedRows) -> list[str]:
                     "all the same with `groupnoise audit`")  # fmt: skip
     for number, name in enumerate(votes.annotator_names):
         mine = votes.weights[votes.annotators == number]
-        if len(mine) >= STUCK_VOTES and (mine == mine[0]).all() and votes.n_classes > 1:
+        if len(mine) >= STUCK_VOTES and (mine == mine[0]).all():
             always = votes.class_names[int(mine[0].argmax())]
             said.append(
                 f"annotator {name!r} said {always!r} in all of {len(mine)} votes, which tells "

@@ -144,7 +144,7 @@ def test_a_vote_may_be_several_labels_weights_or_nothing():
         ([(0, "a", "z", None)], "row 0: 'a' voted for 'z', which is not one of the 2 labels"),
         ([(9, "a", "x", None)], "a vote of 'a' is about row 9 of 2 rows"),
         ([(0, "a", "x", 7)], "confidence of 'a' is 7"),
-        ([(0, "a", {"x": -1}, None)], "no number of 0 or more"),
+        ([(0, "a", {"x": -1}, None)], "weights are numbers of 0 or more"),
     ],
 )
 def test_bad_votes_are_one_sentence(entries, said):

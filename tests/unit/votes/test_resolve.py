@@ -9,7 +9,7 @@ import pytest
 
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.votes import read_votes, resolve
-from groupnoise.votes.files import parse_vote
+from groupnoise.votes.cells import parse_vote
 
 ANSWERS = ["label", "probability", "second", "margin", "agreement", "why", "look"]
 
@@ -329,3 +329,58 @@ def test_a_column_of_true_labels_teaches_and_is_no_feature():
     assert by_column.columns["label"][:20] == truth[:20].tolist()
     with pytest.raises(DataError, match="column 'checked' says 'owl', which nobody voted for"):
         resolve(frame.assign(checked=["owl", *cells[1:]]), truth="checked")
+
+
+def test_columns_of_annotators_are_found_however_they_are_numbered():
+    for names in (["annotator 1", "annotator 2"], ["rater1", "rater2"], ["LLM-a", "LLM-b"]):
+        frame = pd.DataFrame({"annual": ["u", "v"], names[0]: ["x", "y"], names[1]: ["x", "x"]})
+        assert read_votes(frame).columns == tuple(names)
+
+
+def test_advice_names_the_columns_that_hold_the_same_labels():
+    frame = pd.DataFrame({"text": ["a b", "c d"], "Anna": ["x", "y"], "Ben": ["y", "x"]})
+    with pytest.raises(MissingColumnError, match=r"same labels: --annotators 'Anna,Ben'"):
+        resolve(frame)
+    assert resolve(frame, annotators="Anna,Ben").votes.class_names == ["x", "y"]
+
+
+def test_the_only_column_of_json_holds_the_candidates():
+    cells = ['{"x": 0.7, "y": 0.3}', '["y"]', ""]
+    found = resolve(pd.DataFrame({"id": [1, 2, 3], "guess": cells}))
+    assert "took 'guess' as the candidate labels" in found.notes
+    np.testing.assert_allclose(found.probabilities[0], [0.7, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("table", "words", "sentence"),
+    [
+        ("row,annotator,label\n1,a,x\n1,a,y\n", (), "line 2: 'a' voted twice, for 'x' and for 'y'"),
+        ("id,ann_1,ann_2\n1,,\n2,,\n", (), "v.csv holds no vote at all"),
+        (
+            "row,annotator,label,confidence\n1,a,x,high\n2,a,y,1\n",
+            (),
+            "line 2: the confidence 'high' is no number from 0 to 1",
+        ),
+        ('id,w\n1,"{""x"": ""much""}"\n', (), "line 2: 'candidates' gives 'x' the weight 'much'"),
+        ('id,w\n1,"{""x"": y}"\n2,"{}"\n', (), "line 2: {\"x\": y} in 'w' is no JSON"),
+        ("ann_1,ann_2\nx,y\n", ("--embedding", "v.npy"), "v.npy does not exist"),
+        ("ann_1,ann_2\nx,y\n", ("--embed", "none"), "no column that looks like text to embed"),
+        ("Anna,Ben\nx,y\ny,x\n", (), "--annotators 'Anna,Ben'"),
+    ],
+)
+def test_bad_votes_end_in_one_sentence_that_helps(groupnoise, tmp_path, table, words, sentence):
+    (tmp_path / "v.csv").write_text(table)
+    code, _, err = groupnoise("resolve", "v.csv", "-o", "o.csv", *words)
+    assert code == 2
+    told = [line for line in err.splitlines() if line.startswith("error")]
+    assert len(told) == 1
+    assert sentence in told[0]
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_one_label_alone_is_nothing_to_resolve_and_has_no_empty_interval(groupnoise, tmp_path):
+    (tmp_path / "v.csv").write_text("ann_1,ann_2\nx,x\nx,\n")
+    code, said, err = groupnoise("resolve", "v.csv", "-o", "o.csv")
+    assert code == 0
+    assert "'x' is the only label: nothing to resolve" in err
+    assert "nan" not in said
