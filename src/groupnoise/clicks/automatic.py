@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from groupnoise.clicks.evidence import Evidence, joined
-from groupnoise.clicks.evidence_options import TRIAL_TARGETS, EvidenceLearner, portfolio
+from groupnoise.clicks.evidence_options import (
+    TRIAL_TARGETS,
+    EvidenceLearner,
+    member_encoders,
+    portfolio,
+)
 from groupnoise.clicks.held_out import (
     GAIN_CUT,
     MAX_SCORES,
@@ -35,6 +40,8 @@ LINEAR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
 KEPT_OPTIONS = 0.25
 """Share of the options that are trained with all epochs: of four the best alone, which is then
 trained again on all clicks. A fit costs about four times one training."""
+MAX_LAST_TRAINING = 4.0
+"""Budgets that the last training of several members may take; beyond, one is trained alone."""
 MIN_LEAD = 0.5
 """Standard errors by which linear evidence must be ahead to be added."""
 MAX_LINEAR_HISTORY = 1000
@@ -253,6 +260,11 @@ def decide_evidence(
         chosen, trials, seconds = search.ranking[0], tuple(search.trials), search.seconds
         if search.out_of_time:
             reasons.append(_skipped(options, search.trials, budget))
+        grows = (histories.n_objects - len(histories)) / held.training.n_objects
+        chosen, too_long = affordable(search.ranking, search.trials, grows, budget)
+        if too_long:
+            reasons.append(too_long)
+            models[chosen.name] = learner.tried(held.training, chosen.parameters, 1.0)
         counts = np.bincount(held.training.objects, minlength=n_items).astype(np.float32)
         popular = gains_by_block(lambda part: np.tile(counts, (len(part), 1)), held.asked, n_items)
         baselines["popularity"] = float(popular.mean())
@@ -309,6 +321,42 @@ def _sampled(histories: Groups, generator: np.random.Generator) -> Groups:
     order = generator.permutation(len(histories))
     n_kept = int(np.searchsorted(np.cumsum(histories.sizes[order]), TRIAL_TARGETS)) + 1
     return histories.subset(np.sort(order[:n_kept]))
+
+
+def affordable(
+    ranking: Sequence[Option], trials: Sequence[Trial], grows: float, budget: float | None
+) -> tuple[Option, str]:
+    """Return the best option whose last training is no surprise, and a sentence if that is another.
+
+    Parameters
+    ----------
+    ranking : sequence of Option
+        Best first.
+    trials : sequence of Trial
+        Of the search.
+    grows : float
+        How many times more targets than the trials the last training has.
+    budget : float or None
+        Seconds for the search; the last training may take a few times as long.
+
+    Returns
+    -------
+    option : Option
+    sentence : str
+        Empty where the best option was taken.
+    """
+    best = ranking[0]
+    own = [trial for trial in trials if trial.option == best.name]
+    alone = [each for each in ranking if len(member_encoders(each.parameters["encoder"])) == 1]
+    if budget is None or not own or not alone or best in alone:
+        return best, ""
+    seconds = grows * own[-1].seconds
+    if seconds <= MAX_LAST_TRAINING * budget:
+        return best, ""
+    return alone[0], (
+        f"Training {best.name!r} on all clicks would have taken about {seconds / 60:.0f} min; "
+        f"{alone[0].name!r} was taken instead, and a larger budget takes the other."
+    )
 
 
 def _skipped(options: Sequence[Option], trials: Sequence[Trial], budget: float | None) -> str:

@@ -7,14 +7,17 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import make_shop, rank_targets
+from groupnoise.clicks.automatic import affordable
 from groupnoise.clicks.baselines import (
     ALSRecommender,
     EASERecommender,
     ItemCFRecommender,
     PopularityRecommender,
 )
+from groupnoise.clicks.evidence_options import portfolio
 from groupnoise.clicks.held_out import gains, hold_out_last
 from groupnoise.core import ndcg_at_k
+from groupnoise.decisions.record import Trial
 from groupnoise.exceptions import ParameterError
 
 
@@ -109,6 +112,18 @@ def test_a_budget_that_is_spent_tries_the_first_option_alone():
     model = MaxMatchingRecommender(budget=1e-6, linear=None, random_state=0).fit(training[:100])
     assert [trial.option for trial in model.decisions_.trials] == ["two tables"]
     assert "one table, in order, both not tried" in model.decisions_.summary()
+
+
+def test_members_whose_last_training_would_take_hours_are_left_for_one():
+    options = portfolio(Groups.from_lists([[1, 2, 3, 4]] * 30), 9)
+    both, alone = options[3], options[2]
+    trials = [Trial("both", 1, 1.0, 0.5, 0.1, seconds=30.0)]
+    assert affordable([both, alone], trials, 10.0, 100.0) == (both, "")
+    assert affordable([both, alone], trials, 1000.0, None) == (both, "")
+    assert affordable([alone, both], trials, 1000.0, 100.0) == (alone, "")
+    taken, sentence = affordable([both, alone], trials, 1000.0, 100.0)
+    assert taken == alone
+    assert "'both' on all clicks would have taken about 500 min; 'in order' was taken" in sentence
 
 
 def test_the_last_clicks_of_some_histories_are_held_out():
