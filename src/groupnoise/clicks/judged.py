@@ -120,7 +120,7 @@ class JudgedTargets:
             found[f"debiased {name}@{at[0]}"] = debiased_mean(
                 self.rows(name, at[0]), self.popularity
             )
-        if len(self.lists):
+        if (self.lists >= 0).any():  # users who know the whole catalogue are shown nothing
             top = self.lists.shape[1]
             found[f"coverage@{top}"] = coverage(self.lists, self.n_items)
             found[f"novelty@{top}"] = novelty(self.lists, self.catalogue_popularity)
