@@ -21,6 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
+from quiet import measured_quietly
 
 TASKS = {
     "training step": """
@@ -65,9 +66,11 @@ def seconds_of(code: str) -> float:
 
 
 def measure(code: str, turns: int) -> dict[str, float]:
-    idle, busy = [], []
+    idle, busy, taken = [], [], 0.0
     for _ in range(turns):
-        idle.append(seconds_of(code))
+        alone = measured_quietly(lambda: seconds_of(code))
+        idle.append(alone.value)
+        taken = max(taken, alone.disturbance)
         burner = subprocess.Popen([sys.executable, "-c", BURN])
         try:
             time.sleep(0.2)
@@ -76,7 +79,12 @@ def measure(code: str, turns: int) -> dict[str, float]:
             burner.kill()
             burner.wait()
     first, second = statistics.median(idle), statistics.median(busy)
-    return {"idle": round(first, 3), "busy": round(second, 3), "ratio": round(second / first, 2)}
+    return {
+        "idle": round(first, 3),
+        "busy": round(second, 3),
+        "ratio": round(second / first, 2),
+        "others_took_while_idle": round(taken, 2),
+    }
 
 
 def main() -> None:
