@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from groupnoise.candidates.parameters import CandidateParameters
+from groupnoise.candidates.selective import SelectiveAnswers
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.label_sets import answered_right, check_equal_rows, read_candidates
 from groupnoise.core.pair_matching import Matching
@@ -29,7 +30,11 @@ EVALUATION_BATCH = 1024
 
 
 class CandidateAnswers(
-    CandidateParameters, ClassifierMixin, CandidateCalibration, MatchingEstimator
+    CandidateParameters,
+    ClassifierMixin,
+    SelectiveAnswers,
+    CandidateCalibration,
+    MatchingEstimator,
 ):
     """Probabilities, labels and responsibilities from what members say of rows and labels."""
 

@@ -223,13 +223,15 @@ class AveragedModel(CandidateModel):
         if not self._taken():
             return super()._fitted_state()
         records, arrays = self._taken().state()
-        return {**self._classifier_state(), "settings": records}, arrays
+        state = {**self._classifier_state(), "settings": records}
+        return state, {**arrays, **self._set_arrays()}
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         if "settings" not in fitted:
             super()._rebuild(fitted, arrays)
             return
         self._restore_classifier(fitted)
+        self._restore_sets(arrays)
         self.settings_ = WeightedSettings.from_state(fitted["settings"], arrays, self.encoder)
         self.members_ = self.settings_.members()
         self.model_ = self._models()[0]

@@ -24,6 +24,7 @@ from groupnoise.candidates.search import (
     plain_values,
     settings_to_train,
 )
+from groupnoise.candidates.selective import calibrated_by
 from groupnoise.core.checks import check_features
 from groupnoise.core.feature_names import remember_columns
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
@@ -266,6 +267,8 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
                 warnings.warn(sentence, UserWarning, stacklevel=2)
             remember_columns(self, [X])
             self.classes_, self.calibration_temperature_ = classes, 1.0
+            held = trials.average(self.decisions_)
+            self.set_calibration_ = held and calibrated_by(*held)
             fitted: list[tuple[float, CandidateModel]] = []
             for number, (weight, parameters) in enumerate(self.decisions_.members):
                 settings = {**given, **parameters, "random_state": seed + number}

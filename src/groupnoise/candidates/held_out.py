@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.prior_weights import spread_over_neighbours
 from groupnoise.decisions.portfolio import Option
+from groupnoise.decisions.record import Decisions
 
 MAX_TRIAL_ROWS = 4_000
 """Rows that trials look at; more would change the ranking little and the time much."""
@@ -123,3 +126,34 @@ class HeldOut:
             parts.append(model.predict_proba(self.rows[held]))
         self.predictions[option.name] = np.concatenate(parts)
         return best_information(self.predictions[option.name], self.candidates[self.held])
+
+    def average(self, decisions: Decisions) -> tuple[FloatArray, BoolArray] | None:
+        """Return what the settings taken say together of held-out rows, and their candidates.
+
+        Parameters
+        ----------
+        decisions : Decisions
+            The settings taken. Without trials there are no held-out rows, and None is returned.
+            A trial that was read from a checkpoint is made again.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            Weighted mean of models that did not see the rows.
+        candidates : bool ndarray of shape (n_rows, n_classes)
+            The candidate labels of the same rows.
+        """
+        if not decisions.trials:
+            return None
+        options = {option.name: option for option in decisions.options}
+        total = np.zeros((len(self.held), self.candidates.shape[1]))
+        for name, weight in decisions.taken:
+            if name not in self.predictions:
+                trial = next(each for each in decisions.trials if each.option == name)
+                self(options[name], trial.resource)
+            # What the user gave was part of the trial; what was decided later was not.
+            given = self.given.get("ordinal_smoothing")
+            width = 0.0 if given else float(options[name].parameters["ordinal_smoothing"])
+            log_proba = torch.from_numpy(np.log(self.predictions[name] + 1e-12))
+            total += weight * spread_over_neighbours(log_proba, width).exp().numpy()
+        return total, self.candidates[self.held]

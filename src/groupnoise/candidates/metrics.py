@@ -8,6 +8,7 @@ import numpy as np
 
 from groupnoise.core.class_metrics import class_metrics, majority_metrics
 from groupnoise.core.metrics import expected_calibration_error
+from groupnoise.core.selective import risk_coverage
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.setting import (
     Evaluation,
@@ -24,8 +25,9 @@ def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation
     """Measure a model on rows with candidate labels.
 
     The covering rate says how often the answer is a candidate. Where the truth of rows is known:
-    accuracy, accuracy among the best few, balanced accuracy, AUROC, average precision, F1 and the
-    expected calibration error.
+    accuracy, accuracy among the best few, balanced accuracy, AUROC, average precision, F1, the
+    expected calibration error, and the area below the risk-coverage curve: the mean share of
+    wrong answers when only the surest rows are answered, over all numbers of them.
 
     Parameters
     ----------
@@ -61,6 +63,8 @@ def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation
             most = np.argsort(-labels.sum(axis=0), kind="stable")[:n_top]
             majority[f"top-{n_top} accuracy"] = float(np.isin(truth, most).mean())
         metrics["calibration error"] = expected_calibration_error(truth, aligned[known])
+        sure, right = aligned[known].max(axis=1), predicted[known] == truth
+        metrics["risk-coverage area"] = risk_coverage(sure, right).area
         for column, name in enumerate(dataset.class_names):
             per_class[name] = {"rows": int(labels[:, column].sum())}
             for figure, found in by_class.items():

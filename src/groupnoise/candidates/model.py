@@ -175,7 +175,7 @@ class CandidateModel(CandidateAnswers):
         self.classes_, self.n_features_in_ = classes, rows.shape[1]
         trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
         self._settle_trade_off(trials)
-        self.calibration_temperature_ = 1.0
+        self.calibration_temperature_, self.set_calibration_ = 1.0, None
         self.scaler_ = Scaler(self.scaling).fit(rows)
         inputs = torch.from_numpy(self.scaler_(rows))
         generator = self._generator()
@@ -332,11 +332,13 @@ class CandidateModel(CandidateAnswers):
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         arrays = {**self.scaler_.arrays(), "log_normalizer": self.log_normaliser_}
+        arrays |= self._set_arrays()
         landmarks = {"n_landmarks": self.n_landmarks_} if self._is_kernel() else {}
         return {**self._classifier_state(), **landmarks}, arrays
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._restore_classifier(fitted)
+        self._restore_sets(arrays)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
         self.log_normaliser_ = arrays["log_normalizer"]
         if self._is_kernel():

@@ -1,0 +1,213 @@
+"""Knowing when not to answer: prediction sets, abstention and the risk-coverage curve."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from groupnoise.core.arrays import BoolArray, FloatArray
+from groupnoise.core.checks import check_fraction
+from groupnoise.exceptions import DataError, ParameterError
+
+MIN_PER_CLASS = 20.0
+"""With less evidence a class takes the threshold of all classes."""
+
+
+class RiskCoverage(NamedTuple):
+    """What answering only the surest rows costs.
+
+    Attributes
+    ----------
+    coverage : ndarray of shape (n_rows,)
+        Share of rows answered, from the surest row alone to all.
+    risk : ndarray of shape (n_rows,)
+        Share of wrong answers among them.
+    area : float
+        Mean risk over all coverages; 0 is best, and the error rate is what guessing whom to
+        answer gives.
+    """
+
+    coverage: FloatArray
+    risk: FloatArray
+    area: float
+
+
+def risk_coverage(confidence: ArrayLike, right: ArrayLike) -> RiskCoverage:
+    """Return the share of wrong answers among the surest rows, for every number of them.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n_rows,)
+        How sure each answer is. Rows that are equally sure share their errors evenly.
+    right : array-like of shape (n_rows,)
+        Whether each answer is right.
+
+    Returns
+    -------
+    RiskCoverage
+        The curve and the area below it.
+
+    Examples
+    --------
+    >>> risk_coverage([0.9, 0.8, 0.7, 0.6], [True, True, False, True]).area
+    0.14583333333333331
+    """
+    sure = np.asarray(confidence, dtype=np.float64)
+    wrong = 1.0 - np.asarray(right, dtype=np.float64)
+    if sure.ndim != 1 or sure.shape != wrong.shape or not len(sure):
+        raise DataError("confidence and right must hold one value per row, and one row or more.")
+    _, tie = np.unique(-sure, return_inverse=True)
+    wrong = (np.bincount(tie, wrong) / np.bincount(tie))[np.sort(tie)]
+    counts = np.arange(1, len(sure) + 1)
+    risk = np.cumsum(wrong) / counts
+    return RiskCoverage(counts / len(sure), risk, float(risk.mean()))
+
+
+@dataclass(frozen=True)
+class SetCalibration:
+    """Held-out rows by which sets and abstention are calibrated.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_rows, n_classes)
+        What the model said of rows it had not seen.
+    belief : ndarray of shape (n_rows, n_classes)
+        How likely each label is the true one, given what is known of the row beside the model:
+        one at the true label where it is known. Rows sum to one.
+    """
+
+    probabilities: FloatArray
+    belief: FloatArray
+
+    def thresholds(self, alpha: float, *, by_class: bool = False) -> FloatArray:
+        """Return the probability from which a label belongs to a set, one per class.
+
+        Parameters
+        ----------
+        alpha : float
+            The share of sets that may miss the truth.
+        by_class : bool, default=False
+            Whether every class is held to `alpha` by itself. A class with too little evidence
+            takes the threshold of all.
+
+        Returns
+        -------
+        ndarray of shape (n_classes,)
+            The thresholds.
+        """
+        check_fraction("alpha", alpha)
+        n_classes = self.probabilities.shape[1]
+        every = _quantile(self.probabilities.ravel(), self.belief.ravel(), alpha)
+        found = np.full(n_classes, every)
+        if by_class:
+            for label in range(n_classes):
+                if self.belief[:, label].sum() >= MIN_PER_CLASS:
+                    values = self.probabilities[:, label]
+                    found[label] = _quantile(values, self.belief[:, label], alpha)
+        return found
+
+    def sets(self, probabilities: FloatArray, alpha: float, *, by_class: bool = False) -> BoolArray:
+        """Return the labels of each row that reach the threshold; the likeliest always does.
+
+        Parameters
+        ----------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            Of new rows.
+        alpha : float
+            The share of sets that may miss the truth.
+        by_class : bool, default=False
+            Whether every class is held to `alpha` by itself.
+
+        Returns
+        -------
+        bool ndarray of shape (n_rows, n_classes)
+            True where a label belongs to the set.
+        """
+        inside: BoolArray = probabilities >= self.thresholds(alpha, by_class=by_class)
+        inside[np.arange(len(inside)), probabilities.argmax(axis=1)] = True
+        return inside
+
+    def abstains(self, probabilities: FloatArray, risk: float) -> BoolArray:
+        """Return the rows whose answer had better not be given.
+
+        Parameters
+        ----------
+        probabilities : ndarray of shape (n_rows, n_classes)
+            Of new rows.
+        risk : float
+            The share of wrong answers that is accepted among those given.
+
+        Returns
+        -------
+        bool ndarray of shape (n_rows,)
+            True where to abstain; everywhere if no confidence is worth the risk.
+        """
+        check_fraction("risk", risk)
+        best = self.probabilities.argmax(axis=1)
+        rows = np.arange(len(best))
+        order = np.argsort(-self.probabilities[rows, best], kind="stable")
+        wrong = 1.0 - self.belief[rows, best][order]
+        # One more row, answered wrong: the new row is not among those that were counted.
+        expected = (np.cumsum(wrong) + 1.0) / np.arange(2, len(wrong) + 2)
+        bearable = np.flatnonzero(expected <= risk)
+        if not len(bearable):
+            return np.ones(len(probabilities), dtype=bool)
+        least = self.probabilities[rows, best][order][bearable[-1]]
+        return np.asarray(probabilities.max(axis=1) < least)
+
+
+def belief_in_candidates(
+    probabilities: FloatArray, candidates: BoolArray, truth: NDArray[np.int64] | None = None
+) -> FloatArray:
+    """Return how likely each candidate is the true label.
+
+    If wrong candidates do not depend on which label is true, the probabilities of the candidates
+    relative to each other stay as the model gives them; where the truth is known it stands.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_rows, n_classes)
+        Of held-out rows.
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        Their candidate labels.
+    truth : int64 ndarray of shape (n_rows,), optional
+        The column of the true label, -1 where it is not known.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_classes)
+        Rows sum to one.
+    """
+    inside = np.where(candidates, np.maximum(probabilities, 1e-12), 0.0)
+    belief: FloatArray = inside / inside.sum(axis=1, keepdims=True)
+    if truth is not None:
+        known = truth >= 0
+        belief[known] = truth[known, None] == np.arange(belief.shape[1])
+    return belief
+
+
+def _quantile(values: FloatArray, weights: FloatArray, alpha: float) -> float:
+    """Return the largest value that all but a share `alpha` of the weight reaches."""
+    total = float(weights.sum())
+    # One more row, which may lie anywhere, stands for the one to come.
+    needed = math.ceil((1.0 - alpha) * (total + 1.0) - 1e-9)
+    if needed > total:
+        return 0.0
+    order = np.argsort(-values, kind="stable")
+    reached = np.cumsum(weights[order])
+    position = int(np.searchsorted(reached, needed - 1e-9))
+    return float(values[order][min(position, len(values) - 1)])
+
+
+def check_calibrated(calibration: SetCalibration | None) -> SetCalibration:
+    """Return the calibration, or say how to come by one."""
+    if calibration is None:
+        raise ParameterError(
+            "no rows were held out in fit, so nothing says how sure is sure enough; call "
+            "calibrate_sets with rows that fit has not seen."
+        )
+    return calibration

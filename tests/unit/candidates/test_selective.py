@@ -1,0 +1,166 @@
+"""Sets that hold the truth as often as they say, answers withheld at a stated risk, questions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from groupnoise.candidates import MaxMatchingPartialLabelClassifier, add_candidates
+from groupnoise.candidates.questions import choose_questions
+from groupnoise.candidates.selective import calibrated_by
+from groupnoise.core.selective import SetCalibration, belief_in_candidates, risk_coverage
+from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io import load_model
+
+
+def simulated(n_rows, generator, n_classes=5, noise=0.2, spread=0.4):
+    """Honest probabilities, labels drawn by them, and candidates that do not depend on both."""
+    proba = generator.dirichlet(np.full(n_classes, spread), size=n_rows)
+    truth = (proba.cumsum(axis=1) > generator.random((n_rows, 1))).argmax(axis=1)
+    extra = generator.random(proba.shape) < noise
+    return proba, extra | (truth[:, None] == np.arange(n_classes)), truth
+
+
+@pytest.fixture(scope="module")
+def digits():
+    rows, truth = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(rows))
+    rows, truth = rows[order], truth[order]
+    candidates, _ = add_candidates(truth, 10, epsilon=0.9, tau=3, random_state=0)
+    model = MaxMatchingPartialLabelClassifier(encoder="kernel", scaling="standard", random_state=0)
+    model.fit(rows[:500], candidates[:500])
+    return model, rows, candidates, truth
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.3])
+def test_sets_calibrated_by_candidates_hold_the_truth_as_often_as_they_say(alpha):
+    generator = np.random.default_rng(0)
+    calibration = calibrated_by(*simulated(2000, generator)[:2])
+    proba, _, truth = simulated(4000, generator)
+    inside = calibration.sets(proba, alpha)
+    held = inside[np.arange(4000), truth].mean()
+    assert abs(held - (1 - alpha)) < 0.02
+    assert inside.any(axis=1).all()
+
+
+def test_a_model_that_sounds_too_sure_is_not_believed():
+    generator = np.random.default_rng(1)
+    proba, candidates, _ = simulated(2000, generator)
+    loud = proba**2 / (proba**2).sum(axis=1, keepdims=True)
+    calibration = calibrated_by(loud, candidates)
+    proba, _, truth = simulated(4000, generator)
+    loud = proba**2 / (proba**2).sum(axis=1, keepdims=True)
+    held = calibration.sets(loud, 0.1)[np.arange(4000), truth].mean()
+    assert abs(held - 0.9) < 0.02
+
+
+def test_every_class_can_be_held_to_the_level_by_itself():
+    generator = np.random.default_rng(2)
+
+    def rare(n):
+        proba, candidates, truth = simulated(n, generator)
+        proba[:, 0] *= 0.2  # a class that is always thought less likely than it is
+        return proba / proba.sum(axis=1, keepdims=True), candidates, truth
+
+    proba, candidates, truth = rare(3000)
+    calibration = calibrated_by(proba, candidates, truth)
+    proba, _, truth = rare(6000)
+    rows = np.flatnonzero(truth == 0)
+    alike = calibration.sets(proba, 0.1)[rows, 0].mean()
+    own = calibration.sets(proba, 0.1, by_class=True)[rows, 0].mean()
+    assert alike < 0.85
+    assert abs(own - 0.9) < 0.03
+
+
+def test_a_threshold_is_the_plain_quantile_where_the_truth_is_known():
+    generator = np.random.default_rng(3)
+    proba, candidates, truth = simulated(99, generator)
+    found = SetCalibration(proba, belief_in_candidates(proba, candidates, truth)).thresholds(0.1)
+    own = np.sort(proba[np.arange(99), truth])[::-1]
+    np.testing.assert_allclose(found, own[90 - 1])  # 90 of 99 and one to come
+
+
+def test_too_few_rows_give_sets_of_all_labels():
+    proba = np.full((5, 3), 1 / 3)
+    calibration = calibrated_by(proba, np.ones((5, 3), dtype=bool))
+    assert calibration.sets(proba, 0.05).all()
+
+
+def test_answers_given_at_a_risk_are_wrong_no_more_often():
+    generator = np.random.default_rng(4)
+    calibration = calibrated_by(*simulated(3000, generator, spread=0.1)[:2])
+    proba, _, truth = simulated(6000, generator, spread=0.1)
+    for risk in (0.03, 0.1):
+        answered = ~calibration.abstains(proba, risk)
+        assert 0.2 < answered.mean() < 0.95
+        wrong = (proba.argmax(axis=1) != truth)[answered].mean()
+        assert abs(wrong - risk) < 0.02
+    assert calibration.abstains(proba, 1e-9).all()
+
+
+def test_the_risk_coverage_curve_is_the_plain_count():
+    generator = np.random.default_rng(5)
+    confidence = generator.random(30)
+    right = generator.random(30) < 0.7
+    curve = risk_coverage(confidence, right)
+    order = np.argsort(-confidence)
+    for k in range(1, 31):
+        assert curve.risk[k - 1] == pytest.approx(1 - right[order[:k]].mean())
+    assert curve.area == pytest.approx(curve.risk.mean())
+    ties = risk_coverage(np.ones(4), [True, False, True, False])
+    np.testing.assert_allclose(ties.risk, 0.5)
+    with pytest.raises(DataError, match="one value per row"):
+        risk_coverage([0.5], [True, False])
+
+
+def test_a_plain_fit_knows_its_sets_and_keeps_them(digits, tmp_path):
+    model, rows, _, truth = digits
+    inside = model.predict_set(rows[500:], alpha=0.1)
+    held = inside[np.arange(len(inside)), truth[500:]].mean()
+    assert held >= 0.88
+    assert inside.sum(axis=1).mean() < 2.5
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_set(rows[500:], alpha=0.1), inside)
+    np.testing.assert_array_equal(loaded.abstain(rows[500:]), model.abstain(rows[500:]))
+
+
+def test_true_labels_of_some_rows_count_as_what_they_are(digits):
+    model, rows, candidates, truth = digits
+    some = [int(label) if number % 2 else None for number, label in enumerate(truth[500:900])]
+    model = model.decided().fit(rows[:500], candidates[:500])
+    with pytest.raises(ParameterError, match="calibrate_sets"):
+        model.predict_set(rows)
+    model.calibrate_sets(rows[500:900], candidates[500:900], truth=some)
+    inside = model.predict_set(rows[900:], alpha=0.1)
+    held = inside[np.arange(len(inside)), truth[900:]].mean()
+    assert 0.86 <= held <= 0.98
+    with pytest.raises(DataError, match="give one per row"):
+        model.calibrate_sets(rows[500:900], candidates[500:900], truth=some[:3])
+
+
+def test_questions_are_open_distinct_and_not_all_of_one_kind(digits):
+    model, rows, candidates, _ = digits
+    asked = model.query(rows[:500], candidates[:500], 20)
+    assert len(set(asked.tolist())) == 20
+    assert (candidates[:500][asked].sum(axis=1) > 1).all()
+    nearest = [np.sort(np.linalg.norm(rows[asked] - rows[row], axis=1))[1] for row in asked]
+    by_margin = model.query(rows[:500], candidates[:500], 20, strategy="margin")
+    assert len(by_margin) == 20
+    assert min(nearest) > 0
+    with pytest.raises(ParameterError, match="strategy"):
+        model.query(rows[:500], candidates[:500], 20, strategy="loud")
+
+
+def test_copies_of_a_row_are_asked_about_once():
+    belief = np.array([[0.5, 0.5, 0.0]] * 6 + [[0.6, 0.0, 0.4]])
+    rows = np.array([[0.0, 0.0]] * 6 + [[5.0, 5.0]])
+    asked = choose_questions(belief, rows, 2)
+    assert asked[0] < 6
+    assert asked[1] == 6
+
+
+def test_nothing_is_asked_where_all_is_known():
+    belief = np.eye(3)
+    assert len(choose_questions(belief, np.eye(3), 2)) == 0
