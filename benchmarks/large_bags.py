@@ -47,7 +47,7 @@ import json, re, sys, time
 import numpy as np
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.members import MemberSettings
-from groupnoise.bags.out_of_fold import fit_member
+from groupnoise.bags.fitted_members import train_members
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.io import open_groups
 
@@ -65,7 +65,7 @@ loaded, started, worked = peak_mb(), time.perf_counter(), time.process_time()
 y = labels[:, 1].astype(int)
 if task == "member":
     settings = MemberSettings(max_epochs=60)
-    model = fit_member(settings, 1.0, bags, labels[:, 1:], True, 0)
+    model = train_members([settings], bags, labels[:, 1:], True, 0)
 elif task == "loop":
     model = MaxMatchingMILClassifier.plain(
         max_epochs=2, weighting_strength=0.0, random_state=0

@@ -24,6 +24,7 @@ from groupnoise.bags.members import LIKELIHOODS
 from groupnoise.bags.streaming import decide_anywhere
 from groupnoise.core.arrays import BoolArray, ProgressCallback, RandomState
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
+from groupnoise.core.device import training_on
 from groupnoise.core.feature_names import remember_columns, tables_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.objective import GroupObjective
@@ -132,6 +133,9 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         do not need.
     mixed_precision : bool, default=False
         Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     on_epoch : callable, optional
         Called with a record after each epoch, or after each trial of the search.
     random_state : int, generator or None, default=None
@@ -197,6 +201,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     ensemble: Sequence[tuple[float, Mapping[str, Any]]] | None = None
     budget: float | str | None = "auto"
     mixed_precision: bool = False
+    device: str = "auto"
     on_epoch: ProgressCallback | None = None
     random_state: RandomState = None
 
@@ -339,23 +344,24 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         }
         if "hidden" in explicit and np.ndim(explicit["hidden"]) > 0:
             explicit["hidden"] = int(explicit["hidden"][0])
-        outcome = decide_anywhere(
-            bags,
-            labels,
-            self.classes_,
-            negative,
-            explicit=explicit,
-            given=self.ensemble,
-            budget=parse_budget(self.budget, default=AUTO_BUDGET),
-            generator=generator,
-            may_guess=is_auto(self.negative_label)
-            and negative is None
-            and len(self.classes_) == 2
-            and bool((labels.sum(axis=1) == 1).all()),
-            patients=patients,
-            reasons=said,
-            on_progress=self.on_epoch,
-        )
+        with training_on(self.device):
+            outcome = decide_anywhere(
+                bags,
+                labels,
+                self.classes_,
+                negative,
+                explicit=explicit,
+                given=self.ensemble,
+                budget=parse_budget(self.budget, default=AUTO_BUDGET),
+                generator=generator,
+                may_guess=is_auto(self.negative_label)
+                and negative is None
+                and len(self.classes_) == 2
+                and bool((labels.sum(axis=1) == 1).all()),
+                patients=patients,
+                reasons=said,
+                on_progress=self.on_epoch,
+            )
         self.ensemble_, self.decisions_ = outcome.ensemble, outcome.decisions
         column = outcome.ensemble.negative
         self.negative_label_ = None if column is None else self.classes_[column]

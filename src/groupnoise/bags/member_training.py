@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.bags.members import BagProblem, MemberSettings, bag_loss
+from groupnoise.core.device import CPU, current_device
 from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder, MLPEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.quantifier import Segments
@@ -77,6 +78,8 @@ class MemberBatch:
         self.mixture = torch.zeros(2, len(settings) * self.n_copies, 1)
         self.mixture[0] = math.log(rate / (1.0 - rate))
         self._noise: Tensor | None = None
+        self.device = CPU
+        self._placed: tuple[Tensor, BagProblem, Tensor, Tensor] | None = None
 
     def _initial_weights(self, width: int) -> list[Tensor]:
         """Return the same draw for all members, another for each of their copies."""
@@ -120,7 +123,9 @@ class MemberBatch:
             values = masked.view(len(rows), -1)
         last, bias = self.weights[2], self.weights[3]
         # One product with a matrix of blocks is quicker than a product per model.
-        blocks = last.unsqueeze(2) * torch.eye(n_models).view(n_models, 1, n_models, 1)
+        blocks = last.unsqueeze(2) * torch.eye(n_models, device=last.device).view(
+            n_models, 1, n_models, 1
+        )
         mixed = torch.addmm(bias.flatten(), values, blocks.view(n_models * out, -1))
         return mixed.view(len(rows), n_models, -1)
 
@@ -131,14 +136,18 @@ class MemberBatch:
             keep = 1.0 - self.common.dropout
             self._noise = torch.empty(2 * size).bernoulli_(keep, generator=self.generator) / keep
         start = int(torch.randint(size, (), generator=self.generator))
-        return self._noise[start : start + size].view(n_rows, 1, hidden)
+        return self._noise[start : start + size].view(n_rows, 1, hidden).to(self.device)
 
     def train(self) -> MemberBatch:
-        """Train all models and return them."""
+        """Train all models on the device in use, and return them on the CPU."""
+        self._move(current_device())
         learned = [*self.weights, self.mixture]
         for tensor in learned:
             tensor.requires_grad_()
-        optimizer = torch.optim.Adam(learned, lr=self.common.learning_rate, betas=BETAS, fused=True)
+        fused = self.device.type in ("cpu", "cuda")
+        optimizer = torch.optim.Adam(
+            learned, lr=self.common.learning_rate, betas=BETAS, fused=fused
+        )
         n_steps = self.common.max_epochs
         for step in range(n_steps):
             for group in optimizer.param_groups:
@@ -148,10 +157,18 @@ class MemberBatch:
             optimizer.step()
         for tensor in learned:
             tensor.requires_grad_(False)
+        self._move(CPU)
         return self
 
+    def _move(self, device: torch.device) -> None:
+        """Take everything that is learned to a device."""
+        self.device, self._placed = device, None
+        self.weights = [tensor.to(device) for tensor in self.weights]
+        self.mixture = self.mixture.to(device)
+        self.weight_decay = self.weight_decay.to(device)
+
     def _loss(self, progress: float) -> Tensor:
-        rows, problem, labels, weights = self._part()
+        rows, problem, labels, weights = self._on_device()
         logits = self.logits(rows, training=True)
         loss = torch.zeros(())
         start = 0
@@ -172,6 +189,20 @@ class MemberBatch:
             start = end
         norm = sum(((tensor**2).sum((1, 2)) for tensor in self.weights[::2]), torch.zeros(()))
         return loss + 0.5 * (self.weight_decay * norm).sum()
+
+    def _on_device(self) -> tuple[Tensor, BagProblem, Tensor, Tensor]:
+        """Return the rows, bags, labels and weights of a step where it is made."""
+        if self._placed is not None:
+            return self._placed
+        part = self._part()
+        if self.device.type == "cpu":
+            return part
+        rows, problem, labels, weights = part
+        device = self.device
+        part = rows.to(device), problem.to(device), labels.to(device), weights.to(device)
+        if problem is self.problem:  # every step is on all bags
+            self._placed = part
+        return part
 
     def _part(self) -> tuple[Tensor, BagProblem, Tensor, Tensor]:
         """Return the rows, bags, labels and weights of a step."""

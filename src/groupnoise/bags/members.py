@@ -111,6 +111,10 @@ class BagProblem:
         """Tell whether one logit says everything."""
         return self.n_named == 1 and self.n_free(settings) == 1
 
+    def to(self, device: torch.device) -> BagProblem:
+        """Return the same bags with their tensors on a device."""
+        return BagProblem(Segments(self.segments.sizes.to(device)), self.labels, self.has_negative)
+
     def subset(self, bags: IntArray) -> BagProblem:
         """Return some of the bags."""
         return BagProblem(

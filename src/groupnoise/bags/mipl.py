@@ -97,6 +97,9 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         averaged. An encoder of your own has one set of initial weights, so it takes one member.
     mixed_precision : bool, default=False
         Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     on_epoch : callable, optional
         Called with a record after each epoch.
     random_state : int, generator or None, default=None
@@ -152,6 +155,7 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         keep: str = "last",
         n_members: int = 1,
         mixed_precision: bool = False,
+        device: str = "auto",
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -178,6 +182,7 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         self.keep = keep
         self.n_members = n_members
         self.mixed_precision = mixed_precision
+        self.device = device
         self.on_epoch = on_epoch
         self.random_state = random_state
 

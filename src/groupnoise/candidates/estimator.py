@@ -110,6 +110,9 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         Number of models of each setting that is taken. All their probabilities are averaged.
     mixed_precision : bool, default=False
         Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     on_epoch : callable or None, default=None
         Called with a record after each epoch.
     random_state : int, generator or None, default=None

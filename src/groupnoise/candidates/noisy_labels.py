@@ -112,6 +112,9 @@ class NoisyLabelClassifier(CandidateModel):
         own has one set of initial weights, so it takes one member.
     mixed_precision : bool, default=False
         Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     on_epoch : callable or None, default=None
         Called with a record after each epoch.
     random_state : int, generator or None, default=None

@@ -17,6 +17,7 @@ from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
 from groupnoise.clicks.window_training import WindowTraining
 from groupnoise.core.arrays import ProgressCallback, RandomState
 from groupnoise.core.checks import check_choice, check_count, check_positive
+from groupnoise.core.device import training_on
 from groupnoise.core.groups import Groups
 from groupnoise.core.selection import Selection
 from groupnoise.core.similarity import Similarity
@@ -141,6 +142,9 @@ class MaxMatchingRecommender(WindowTraining):
     budget : float, str, "auto" or None, default="auto"
         Time after which nothing further is tried: seconds, or a text such as "2m". "auto" is 15
         minutes, which only large logs reach; None sets no limit.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     on_epoch : callable, optional
         Called with a record after each epoch; those of trials name the option in "trial".
     random_state : int, generator or None, default=None
@@ -202,6 +206,7 @@ class MaxMatchingRecommender(WindowTraining):
         shuffle_pool: int | None = None,
         n_members: int | str = "auto",
         budget: float | str | None = "auto",
+        device: str = "auto",
         on_epoch: ProgressCallback | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -236,6 +241,7 @@ class MaxMatchingRecommender(WindowTraining):
         self.shuffle_pool = shuffle_pool
         self.n_members = n_members
         self.budget = budget
+        self.device = device
         self.on_epoch = on_epoch
         self.random_state = random_state
 
@@ -301,7 +307,8 @@ class MaxMatchingRecommender(WindowTraining):
                 delattr(self, name)  # of an earlier fit
         apart = training.targets is not None or workers is not None or checkpoint is not None
         if self._normalization(apart) == "history":
-            return self._fit_histories(training, validate)
+            with training_on(self.device):
+                return self._fit_histories(training, validate)
         self.decisions_ = self._explicit_decisions()
         self._fit_windows(training, validate, workers, checkpoint)
         return self

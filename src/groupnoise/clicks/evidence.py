@@ -186,7 +186,8 @@ class EvidenceModel(nn.Module):
         Tensor of shape (n, size, dim)
         """
         size, length = clicks.shape[1], self.log_weights.shape[1]
-        later = torch.arange(size).unsqueeze(-1) - torch.arange(size)  # (size, size)
+        at = torch.arange(size, device=clicks.device)
+        later = at.unsqueeze(-1) - at  # (size, size)
         counts = (later >= 0) & (later < length)
         table = self.log_weights.exp()[:, later.clamp(0, length - 1)] * counts
         real = mask.to(self.objects.dtype)

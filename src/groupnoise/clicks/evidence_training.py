@@ -16,6 +16,7 @@ from groupnoise.clicks.evidence import EvidenceModel
 from groupnoise.core.arrays import IntArray, ProgressCallback, torch_generator
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.chunked_softmax import log_normalizer
+from groupnoise.core.device import CPU, answering_on_cpu, current_device
 from groupnoise.core.groups import Groups, ragged_rows
 from groupnoise.exceptions import DataError, TrainingError
 
@@ -143,6 +144,8 @@ def train_evidence(
     TrainingError
         If the loss is no longer a number.
     """
+    device = current_device()
+    model.to(device)
     sequences = training_sequences(histories, model.log_weights.shape[1])
     noise = torch_generator(generator)
     tables = list({id(table): table for table in (model.objects, model.targets)}.values())
@@ -170,7 +173,7 @@ def train_evidence(
             left = 1 - (epoch + step / len(batches)) / plan.max_epochs
             rate = plan.learning_rate * left
             optimizer.param_groups[0]["lr"] = rate
-            clicks = _padded(sequences.subset(rows), fill=model.n_items)
+            clicks = _padded(sequences.subset(rows), fill=model.n_items).to(device)
             loss = batch_loss(model, clicks, plan, noise)
             model.zero_grad(set_to_none=True)
             loss.backward()
@@ -200,7 +203,8 @@ def train_evidence(
             "seconds": time.perf_counter() - started,
         }
         if validate is not None:
-            record["validation"] = float(validate())
+            with answering_on_cpu(model, device):
+                record["validation"] = float(validate())
             if record["validation"] > best:
                 best = record["validation"]
                 kept = {name: value.clone() for name, value in model.state_dict().items()}
@@ -209,6 +213,7 @@ def train_evidence(
             on_epoch(record)
     if kept:
         model.load_state_dict(kept)
+    model.to(CPU)
     return records
 
 
@@ -238,7 +243,7 @@ def batch_loss(
     dropped = None
     if model.training and plan.dropout:
         kept = torch.rand(before.shape, generator=noise) >= plan.dropout
-        dropped = kept / (1 - plan.dropout)
+        dropped = kept.to(before.device) / (1 - plan.dropout)
     contexts = model.contexts(before, mask, dropped)[mask]  # (n_targets, dim)
     targets = after[mask]
     logits = (contexts * F.embedding(targets, model.targets)).sum(-1) + model.bias[targets]
@@ -263,14 +268,14 @@ def _candidates(
     distinct = torch.unique(targets)
     if n_negatives is None or len(distinct) + n_negatives >= n_items:
         return None
-    is_target = torch.zeros(n_items, dtype=torch.bool)
+    is_target = torch.zeros(n_items, dtype=torch.bool, device=targets.device)
     is_target[distinct] = True
-    drawn = torch.randint(n_items, (n_negatives,), generator=noise)
+    drawn = torch.randint(n_items, (n_negatives,), generator=noise).to(targets.device)
     drawn = drawn[~is_target[drawn]]
     if not len(drawn):
         return None
     stands_for = float(np.log((n_items - len(distinct)) / len(drawn)))
-    offset = torch.zeros(len(distinct) + len(drawn))
+    offset = torch.zeros(len(distinct) + len(drawn), device=targets.device)
     offset[len(distinct) :] = stands_for
     return torch.cat([distinct, drawn]), offset
 

@@ -140,8 +140,9 @@ class RecurrentEncoder(nn.Module):
     def _dropped(self, values: Tensor) -> Tensor:
         if not (self.training and self.dropout):
             return values
-        kept = torch.empty_like(values).bernoulli_(1 - self.dropout, generator=self.generator)
-        return values * kept.div_(1 - self.dropout)
+        kept = torch.empty_like(values, device="cpu")
+        kept.bernoulli_(1 - self.dropout, generator=self.generator)
+        return values * kept.div_(1 - self.dropout).to(values.device)
 
     @torch.no_grad()
     def as_arrays(self, scale: Tensor) -> Recurrence:

@@ -85,7 +85,12 @@ class FullCandidates:
         Candidates
             The ids 0 .. n_ids - 1.
         """
-        return Candidates(torch.arange(self.n_ids), None, holds_targets=True, is_everything=True)
+        return Candidates(
+            torch.arange(self.n_ids, device=target_ids.device),
+            None,
+            holds_targets=True,
+            is_everything=True,
+        )
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,7 @@ class SampledCandidates:
         else:
             ids = self._weighted_ids(self.probabilities, generator)
             log_expected = (self.n_negatives * self.probabilities[ids]).log()
+        ids, log_expected = ids.to(target_ids.device), log_expected.to(target_ids.device)
         return Candidates(ids, log_expected if self.corrected else None, holds_targets=False)
 
     def _weighted_ids(self, probabilities: Tensor, generator: torch.Generator) -> Tensor:
@@ -179,5 +185,6 @@ class InBatchCandidates:
         if self.frequencies is None:
             return Candidates(ids, None, holds_targets=True)
         # The chance that an id is the target at least once in a batch of this size.
-        chance = 1.0 - (1.0 - self.frequencies[ids]).pow(len(target_ids))
+        frequencies = self.frequencies[ids.cpu()].to(ids.device)
+        chance = 1.0 - (1.0 - frequencies).pow(len(target_ids))
         return Candidates(ids, chance.clamp_min(1e-12).log(), holds_targets=True)

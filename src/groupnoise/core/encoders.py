@@ -196,8 +196,8 @@ class MLPEncoder(nn.Module):
         if not self.training or self.dropout == 0.0:
             return values
         keep = 1.0 - self.dropout
-        drawn = torch.empty_like(values).bernoulli_(keep, generator=self.generator)
-        return values * drawn / keep
+        drawn = torch.empty_like(values, device="cpu").bernoulli_(keep, generator=self.generator)
+        return values * drawn.to(values.device) / keep
 
 
 class EmbeddingEncoder(nn.Module):

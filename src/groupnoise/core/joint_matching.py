@@ -38,7 +38,8 @@ class JointMatching:
         self, model: MatchingModel, batch: GroupBatch, generator: torch.Generator
     ) -> Matching:
         """Match the objects of a batch with the candidate targets of their groups."""
-        return match_pairs(model, batch, self.candidates[batch.rows], self.pooling)
+        candidates = self.candidates[batch.rows.cpu()].to(batch.rows.device)
+        return match_pairs(model, batch, candidates, self.pooling)
 
 
 def match_pairs(
@@ -64,7 +65,7 @@ def match_pairs(
         objects, (groups, size, n_targets), as :class:`PerObjectWeighting` wants them.
     """
     vectors = model.encode_objects(batch.objects[batch.mask])
-    logits = model.logits(vectors, torch.arange(model.n_targets))  # (n_real, n_targets)
+    logits = model.logits(vectors, torch.arange(model.n_targets, device=vectors.device))
     padded = logits.new_zeros(*batch.mask.shape, model.n_targets)
     padded = padded.masked_scatter(batch.mask.unsqueeze(-1), logits)
     log_joint = log_joint_probability(padded, batch.mask, pooling)

@@ -145,7 +145,7 @@ class MatchingModel(nn.Module):
             or self.target_inputs is not None
         ):
             vectors = self.encode_objects(objects)
-            everything = self.encode_targets(torch.arange(self.n_targets))
+            everything = self.encode_targets(torch.arange(self.n_targets, device=objects.device))
             return vectors, everything.index_select(0, target_ids), everything
         shared = table is self.object_encoder
         vectors = look_up(table.weight, objects) if shared else self.encode_objects(objects)

@@ -249,7 +249,7 @@ class PriorMatching:
     ) -> Matching:
         """Match the objects of a batch with its targets."""
         matching = self.pair(model, batch, generator)
-        trust = self.log_prior[batch.rows].gather(1, batch.objects)
+        trust = self.log_prior[batch.rows.cpu()].to(batch.rows.device).gather(1, batch.objects)
         log_pair = matching.log_pair + trust.masked_fill(~matching.mask, 0.0)
         return matching._replace(log_pair=log_pair)
 

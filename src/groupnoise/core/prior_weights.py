@@ -115,7 +115,9 @@ def spread_over_neighbours(log_probabilities: Tensor, std: float) -> Tensor:
     """
     if std == 0.0:
         return log_probabilities
-    position = torch.arange(log_probabilities.shape[-1], dtype=log_probabilities.dtype)
+    position = torch.arange(
+        log_probabilities.shape[-1], dtype=log_probabilities.dtype, device=log_probabilities.device
+    )
     distance = (position.unsqueeze(-1) - position) / std
     # Column by column, so that the first and last label do not lose for having one side only.
     weights = (-0.5 * distance.square()).softmax(0)

@@ -57,7 +57,7 @@ class Segments:
         if len(sizes) and int(sizes.min()) < 1:
             raise DataError("every group needs at least one object.")
         self.sizes = sizes
-        self.group = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+        self.group = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
 
     def __len__(self) -> int:
         return len(self.sizes)

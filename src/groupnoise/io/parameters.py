@@ -21,7 +21,8 @@ def pack_parameters(parameters: Mapping[str, Any], *, parts: Sequence[type] = ()
     ----------
     parameters : mapping of str to object
         Numbers, text, sequences, mappings and parts. A random generator has no written form and
-        is left out; what it decided is in the weights.
+        is left out; what it decided is in the weights. So is `device`: a model is the same
+        wherever it was trained.
     parts : sequence of dataclasses
         The classes whose objects are kept, by name and fields.
 
@@ -34,7 +35,7 @@ def pack_parameters(parameters: Mapping[str, Any], *, parts: Sequence[type] = ()
     return {
         name: _packed(name, value, parts)
         for name, value in parameters.items()
-        if not isinstance(value, (np.random.Generator, np.random.RandomState))
+        if name != "device" and not isinstance(value, (np.random.Generator, np.random.RandomState))
     }
 
 

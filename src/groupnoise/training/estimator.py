@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from groupnoise import __version__
 from groupnoise.core.arrays import FloatArray, IntArray, generator_from, torch_generator
 from groupnoise.core.checks import check_count, check_positive
+from groupnoise.core.device import CPU, find_device
 from groupnoise.core.encoders import IdentityEncoder, LinearEncoder, MLPEncoder, reduced_precision
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
@@ -157,7 +158,11 @@ class MatchingEstimator(BaseEstimator):
 
     def _precision(self) -> torch.dtype | None:
         """Return the precision encoders run in; None is float32."""
-        return reduced_precision("cpu") if self.mixed_precision else None
+        return reduced_precision(self._device()) if self.mixed_precision else None
+
+    def _device(self, n_workers: int = 1) -> torch.device:
+        """Return where the training loop runs."""
+        return find_device(getattr(self, "device", "cpu"), n_workers=n_workers)
 
     def _train(
         self,
@@ -180,6 +185,8 @@ class MatchingEstimator(BaseEstimator):
         self.model_ = model
         self.history_ = History()
         workers = workers or OneWorker()
+        device = self._device(workers.count)
+        score = partial(self._score, model=model, workers=workers, device=device)
         train(
             model,
             groups,
@@ -189,24 +196,33 @@ class MatchingEstimator(BaseEstimator):
             generator=generator,
             allowed=allowed,
             group_weights=group_weights,
-            validate=None if validate is None else partial(self._score, validate, model, workers),
+            validate=None if validate is None else partial(score, validate),
             on_epoch=self.on_epoch,
             history=self.history_,
             workers=workers,
             checkpoints=checkpoint,
             settings=self._settings(),
+            device=device,
         )
+        if model.precision is not None:
+            model.precision = reduced_precision(CPU)  # answers are given there
         self.model_ = workers.gather(model)
 
-    def _score(self, validate: Validate, model: MatchingModel, workers: Workers) -> float:
+    def _score(
+        self, validate: Validate, *, model: MatchingModel, workers: Workers, device: torch.device
+    ) -> float:
         """Let the first worker score the estimator; the others only lend it their parts."""
-        self.model_ = workers.gather(model)
-        return validate(self) if workers.rank == 0 else 0.0
+        self.model_ = workers.gather(model.to(CPU))  # where answers are given
+        try:
+            return validate(self) if workers.rank == 0 else 0.0
+        finally:
+            model.to(device)
 
     def _settings(self) -> dict[str, Any]:
         """Return what must be unchanged for a saved training to resume, beside its data."""
         parameters = self.get_params(deep=False)
-        del parameters["on_epoch"]  # reports, and decides nothing
+        for name in ("on_epoch", "device"):  # decide nothing
+            parameters.pop(name, None)
         names = self.classes_ if hasattr(self, "classes_") else self.items_
         return {"estimator": type(self).__name__, **parameters, "names of the targets": names}
 

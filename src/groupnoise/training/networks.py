@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from groupnoise.core.arrays import FloatArray, ProgressCallback, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
+from groupnoise.core.device import CPU, find_device
 from groupnoise.exceptions import ParameterError, TrainingError
 from groupnoise.training.baseline import SavedClassifier
 
@@ -155,6 +156,9 @@ class NetworkClassifier(SavedClassifier):
         Adam's step size.
     weight_decay : float, default=1e-5
         Added to the gradient.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
 
@@ -174,6 +178,7 @@ class NetworkClassifier(SavedClassifier):
     batch_size: int = 64
     learning_rate: float = 3e-3
     weight_decay: float = 1e-5
+    device: str = "auto"
     random_state: RandomState = None
 
     @property
@@ -202,7 +207,7 @@ class NetworkClassifier(SavedClassifier):
         if self.batch_norm and min(self.batch_size, n_rows) < 2:
             raise ParameterError("batch_norm needs batches of two or more; raise batch_size.")
         with seeded(generator_from(self.random_state)):
-            self.network_ = self._build()
+            self.network_ = self._build().to(self._device())
             self.history_ = train(
                 self.network_,
                 batch_loss,
@@ -214,11 +219,16 @@ class NetworkClassifier(SavedClassifier):
                 validate=watch.validate and partial(watch.validate, self),
                 on_epoch=watch.on_epoch,
             )
+        self.network_.to(CPU)
+
+    def _device(self) -> torch.device:
+        """Return where the network is trained."""
+        return find_device(self.device)
 
     def _logits(self, rows: FloatArray) -> FloatArray:
         """Return what the network says of each row, shape (n_rows, n_outputs)."""
         # In double precision a row gets the same answer alone and in a batch.
-        network = copy.deepcopy(self.network_).double()
+        network = copy.deepcopy(self.network_).cpu().double()
         with torch.inference_mode():
             return np.asarray(network(torch.from_numpy(rows.astype(np.float64))).numpy())
 

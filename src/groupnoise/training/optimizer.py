@@ -76,7 +76,7 @@ class RowAdam(Optimizer):
             [first],
             [second],
             [],
-            [torch.tensor(float(state["step"]))],
+            [torch.tensor(float(state["step"]), device=table.device)],
             fused=True,
             amsgrad=False,
             beta1=group["betas"][0],
@@ -96,7 +96,9 @@ class RowAdam(Optimizer):
         if not state:
             state["step"] = 0
             state["decay"] = 0.0
-            state["decay_seen"] = table.new_zeros(len(table), dtype=torch.float64)
+            # Apple's devices have no double precision.
+            wide = torch.float32 if table.device.type == "mps" else torch.float64
+            state["decay_seen"] = table.new_zeros(len(table), dtype=wide)
             state["first"] = torch.zeros_like(table)
             state["second"] = torch.zeros_like(table)
         return state

@@ -182,7 +182,7 @@ def pack_state(state: TrainingState) -> tuple[dict[str, Any], dict[str, NDArray[
         if state.best.epoch is not None
         else None,
     }
-    return packed, {name: tensor.detach().numpy() for name, tensor in tensors.items()}
+    return packed, {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
 
 
 def unpack_state(
@@ -241,7 +241,12 @@ def _restore_moments(
         for position, parameter in enumerate(parameters):
             key = f"{number}.{position}"
             kept = _below(f"{key}.", tensors)
-            moments = {**numbers.get(key, {}), **{name: t.clone() for name, t in kept.items()}}
+            # Adam keeps the number of its steps, a scalar, on the CPU.
+            placed = {
+                name: t.clone() if t.dim() == 0 else t.clone().to(parameter.device)
+                for name, t in kept.items()
+            }
+            moments = {**numbers.get(key, {}), **placed}
             if moments:
                 optimizer.state[parameter] = moments
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from groupnoise.core.arrays import IntArray, ProgressCallback
 from groupnoise.core.batching import batch_rows, collate, parts_of_batch, pooled_batch_rows
+from groupnoise.core.device import CPU
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
@@ -44,6 +45,7 @@ def train(
     workers: Workers | None = None,
     checkpoints: Checkpoints | None = None,
     settings: Mapping[str, Any] | None = None,
+    device: torch.device = CPU,
 ) -> History:
     """Train a model in place and leave it with its best or its last weights.
 
@@ -77,6 +79,8 @@ def train(
     settings : mapping of str to object, optional
         What beside the arguments above must be unchanged for a saved training to resume, such as
         the names of the targets.
+    device : torch.device, default=cpu
+        Where the steps are made; the model comes from the CPU and returns to it.
 
     Returns
     -------
@@ -96,7 +100,7 @@ def train(
         If `checkpoints` was asked to stop; the training is saved.
     """
     workers = workers or OneWorker()
-    state = TrainingState.begin(model, plan, generator, history)
+    state = TrainingState.begin(model.to(device), plan, generator, history)
     with training_alone(checkpoints, workers):
         saver = None
         if checkpoints is not None:
@@ -120,8 +124,12 @@ def train(
             on_epoch,
             workers,
             saver,
+            device,
         )
-        training.run(state)
+        try:
+            training.run(state)
+        finally:
+            model.to(CPU)
     return state.history
 
 
@@ -139,6 +147,7 @@ class _Training:
     on_epoch: ProgressCallback | None
     workers: Workers
     saver: Saver | None
+    device: torch.device = CPU
     watch: StepWatch = field(default_factory=StepWatch)
 
     def run(self, state: TrainingState) -> None:
@@ -194,13 +203,13 @@ class _Training:
 
     def _per_group(self, state: TrainingState, rows: IntArray) -> Tensor:
         """Return the losses of this worker's groups of the batch `rows`, shape (own groups,)."""
-        batch = collate(self.groups, self.workers.rows(rows), rows)
-        matching = self.pair(state.model, batch, state.draw)
-        allowed = None if self.allowed is None else self.allowed[batch.rows]
+        drawn = collate(self.groups, self.workers.rows(rows), rows)
+        matching = self.pair(state.model, drawn.to(self.device), state.draw)
+        allowed = None if self.allowed is None else self.allowed[drawn.rows].to(self.device)
         output = self.objective(matching, allowed=allowed, progress=self._progress(state))
         if self.group_weights is None:
             return output.per_group
-        return output.per_group * self.group_weights[batch.rows]
+        return output.per_group * self.group_weights[drawn.rows].to(self.device)
 
     def _gradient_of_parts(self, state: TrainingState, rows: IntArray) -> tuple[float, Tensor]:
         """Return the loss of a batch, and the part of it whose gradient is still to be added.

@@ -51,6 +51,9 @@ class GICFClassifier(NeuralBagClassifier):
         Adam's step size.
     weight_decay : float, default=0.0001
         Added to the gradient.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
 

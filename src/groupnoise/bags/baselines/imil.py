@@ -53,6 +53,9 @@ class IMILClassifier(NeuralBagClassifier):
         Adam's step size.
     weight_decay : float, default=0.0001
         Added to the gradient.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
 
@@ -87,7 +90,7 @@ class IMILClassifier(NeuralBagClassifier):
 
     def _batch_loss(self, rows: Tensor, bag_of: Tensor, answers: Tensor) -> Tensor:
         others = torch.bincount(bag_of, minlength=len(answers))[:, None] - 1  # (n_bags, 1)
-        absent = torch.from_numpy(1 - self.prior_).to(answers.dtype)  # (n_problems,)
+        absent = torch.from_numpy(1 - self.prior_).to(answers.dtype).to(answers.device)
         weight = (absent ** (-others)).clamp(max=MAX_WEIGHT) * (1 - answers)  # (n_bags, n_problems)
         return imil_risk(self.network_(rows), weight[bag_of])
 

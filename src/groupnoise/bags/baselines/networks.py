@@ -52,6 +52,9 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
         Adam's step size.
     weight_decay : float, default=0.0001
         Added to the gradient.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
     """
@@ -119,9 +122,12 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
         labels = torch.from_numpy(answers.astype(np.float32))
         index = BagIndex(bags)
 
+        device = self._device()
+
         def batch_loss(batch: Tensor) -> Tensor:
             instances, bag_of = index.gather(batch)
-            return self._batch_loss(features[instances], bag_of, labels[batch])
+            rows, answered = features[instances].to(device), labels[batch].to(device)
+            return self._batch_loss(rows, bag_of.to(device), answered)
 
         self._fit_network(batch_loss, len(bags), watch)
 

@@ -39,6 +39,9 @@ class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
         Adam's step size.
     weight_decay : float, default=1e-05
         Added to the gradient.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
     """
@@ -89,11 +92,13 @@ class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
         features, allowed = as_features(rows), torch.from_numpy(candidates)
         # Equal logits make the starting weights even.
         weights = self._label_weights(torch.zeros(allowed.shape), allowed)
+        device = self._device()
 
         def batch_loss(batch: Tensor) -> Tensor:
-            logits = self.network_(features[batch])
-            loss = self._row_loss(logits, allowed[batch], weights[batch]).mean()
-            weights[batch] = self._label_weights(logits.detach(), allowed[batch])
+            logits = self.network_(features[batch].to(device))
+            among = allowed[batch].to(device)
+            loss = self._row_loss(logits, among, weights[batch].to(device)).mean()
+            weights[batch] = self._label_weights(logits.detach(), among).cpu()
             return loss
 
         self._fit_network(batch_loss, len(features), watch)
@@ -134,6 +139,9 @@ class CCClassifier(NeuralPartialLabelClassifier):
         Adam's step size.
     weight_decay : float, default=1e-05
         Added to the gradient.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
 
@@ -187,6 +195,9 @@ class PRODENClassifier(NeuralPartialLabelClassifier):
         Adam's step size.
     weight_decay : float, default=1e-05
         Added to the gradient.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
 
@@ -246,6 +257,9 @@ class LWSClassifier(NeuralPartialLabelClassifier):
         Adam's step size.
     weight_decay : float, default=1e-05
         Added to the gradient.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
 

@@ -65,6 +65,7 @@ def draw_negatives(
 ) -> tuple[Tensor, Tensor]:
     """Draw items uniformly for each target; return them and whether they differ from it."""
     drawn = torch.randint(n_items, (*targets.shape, n_negatives), generator=generator)
+    drawn = drawn.to(targets.device)
     return drawn, drawn != targets.unsqueeze(-1)
 
 

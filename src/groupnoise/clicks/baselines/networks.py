@@ -24,6 +24,7 @@ from groupnoise.core.arrays import (
     torch_generator,
 )
 from groupnoise.core.checks import check_count, check_dropout, check_positive
+from groupnoise.core.device import CPU, answering_on_cpu, find_device
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, TrainingError
 from groupnoise.training.networks import seeded
@@ -129,6 +130,7 @@ class NeuralRecommender(ItemToItemBaseline):
     batch_size: int
     max_epochs: int
     patience: int
+    device: str
     random_state: RandomState
 
     network_: Any
@@ -189,8 +191,9 @@ class NeuralRecommender(ItemToItemBaseline):
         max_epochs: int | None = None,
     ) -> None:
         generator = generator_from(self.random_state)
+        device = find_device(self.device)
         with seeded(generator):
-            self.network_ = self._build()
+            self.network_ = self._build().to(device)
             self.history_ = train(
                 self.network_,
                 self._optimizer(),
@@ -200,6 +203,7 @@ class NeuralRecommender(ItemToItemBaseline):
                 validate=None if validation is None else self._validator(validation, generator),
                 on_epoch=on_epoch,
             )
+        self.network_.to(CPU)
 
     @abstractmethod
     def _build(self) -> nn.Module:
@@ -220,7 +224,7 @@ class NeuralRecommender(ItemToItemBaseline):
             self.network_.parameters(),
             lr=self.learning_rate,
             weight_decay=self.weight_decay,
-            fused=True,
+            fused=find_device(self.device).type in ("cpu", "cuda"),
         )
 
     def _validator(self, validation: Groups, generator: np.random.Generator) -> Callable[[], float]:
@@ -231,7 +235,8 @@ class NeuralRecommender(ItemToItemBaseline):
         candidates = np.column_stack([validation.targets, negatives])
 
         def gain() -> float:
-            scores = self.scores(validation, candidates)
+            with answering_on_cpu(self.network_, find_device(self.device)):
+                scores = self.scores(validation, candidates)
             target, others = scores[:, :1], scores[:, 1:]
             place = (others > target).sum(1) + 0.5 * (others == target).sum(1)
             return float(np.mean(1 / np.log2(place + 2)))
@@ -264,11 +269,11 @@ class WindowTraining(NeuralRecommender):
         windows = training_windows(training, self.window_size, self.n_targets, self.n_items_)
         clicks = torch.from_numpy(self._read(windows))
         targets = torch.from_numpy(np.asarray(windows.targets, dtype=np.int64))
-        noise = torch_generator(generator)
+        noise, device = torch_generator(generator), find_device(self.device)
 
         def losses() -> Iterator[Tensor]:
             for rows in torch.randperm(len(targets), generator=noise).split(int(self.batch_size)):
-                loss = self._batch_loss(clicks[rows], targets[rows], noise)
+                loss = self._batch_loss(clicks[rows].to(device), targets[rows].to(device), noise)
                 yield loss.sum() / len(rows)
 
         return losses

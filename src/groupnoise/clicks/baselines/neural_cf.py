@@ -57,6 +57,9 @@ class NeuralCFRecommender(WindowTraining):
         The most passes over the data.
     patience : int or None, default=3
         Stop after so many epochs without a better validation value.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 
@@ -97,6 +100,7 @@ class NeuralCFRecommender(WindowTraining):
         batch_size: int = 256,
         max_epochs: int = 20,
         patience: int = 3,
+        device: str = "auto",
         random_state: RandomState = None,
     ) -> None:
         self.dim = dim
@@ -109,6 +113,7 @@ class NeuralCFRecommender(WindowTraining):
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.patience = patience
+        self.device = device
         self.random_state = random_state
 
     def _check_parameters(self) -> None:

@@ -17,6 +17,7 @@ from groupnoise.core.arrays import IntArray, ProgressCallback, RandomState, torc
 from groupnoise.core.batching import batch_rows
 from groupnoise.core.checks import check_count
 from groupnoise.core.chunked_softmax import log_normalizer
+from groupnoise.core.device import find_device
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
 
@@ -67,6 +68,9 @@ class SASRecRecommender(VectorScoring):
         Whether, without `validation`, the last clicks of up to 2000 histories say when to stop;
         the network is then trained anew on all clicks for as many epochs. Logs of fewer than 200
         histories of three clicks, and ready-made windows, train to the end.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides initial weights, batches and negatives.
 
@@ -111,6 +115,7 @@ class SASRecRecommender(VectorScoring):
         max_epochs: int = 200,
         patience: int = 5,
         early_stopping: bool = True,
+        device: str = "auto",
         random_state: RandomState = None,
     ) -> None:
         self.dim = dim
@@ -125,6 +130,7 @@ class SASRecRecommender(VectorScoring):
         self.max_epochs = max_epochs
         self.patience = patience
         self.early_stopping = early_stopping
+        self.device = device
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
@@ -168,7 +174,8 @@ class SASRecRecommender(VectorScoring):
             {"params": matrices, "weight_decay": self.weight_decay},
             {"params": vectors, "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(parts, lr=self.learning_rate, fused=True)
+        fused = find_device(self.device).type in ("cpu", "cuda")
+        return torch.optim.AdamW(parts, lr=self.learning_rate, fused=fused)
 
     def _read(self, histories: Groups) -> IntArray:
         width = min(self.window_size, int(histories.sizes.max()))
@@ -179,7 +186,7 @@ class SASRecRecommender(VectorScoring):
     ) -> Callable[[], Iterator[Tensor]]:
         sequences = _sequences(training)
         only_target = training.targets is not None
-        noise = torch_generator(generator)
+        noise, device = torch_generator(generator), find_device(self.device)
 
         def losses() -> Iterator[Tensor]:
             sizes = np.minimum(sequences.sizes, self.window_size + 1)
@@ -187,7 +194,7 @@ class SASRecRecommender(VectorScoring):
                 clicks = left_aligned(
                     sequences.subset(rows), int(sizes[rows].max()), fill=self.n_items_
                 )
-                yield self._batch_loss(torch.from_numpy(clicks), only_target, noise)
+                yield self._batch_loss(torch.from_numpy(clicks).to(device), only_target, noise)
 
         return losses
 
@@ -196,14 +203,15 @@ class SASRecRecommender(VectorScoring):
         following = clicks[:, 1:]
         is_trained = following != self.n_items_  # (n, size - 1)
         if only_target:
-            place = torch.arange(following.shape[1])
+            place = torch.arange(following.shape[1], device=clicks.device)
             is_trained &= place == is_trained.sum(1, keepdim=True) - 1
         states = self.network_.states(clicks[:, :-1])[is_trained]  # (positions, dim)
         table = self.network_.items.weight[: self.n_items_]
         if self.n_negatives is None:
             logits = (states * table[following[is_trained]]).sum(-1)
             return (log_normalizer(states, table) - logits).mean()
-        negatives = torch.randint(self.n_items_, (self.n_negatives,), generator=noise)
+        drawn = torch.randint(self.n_items_, (self.n_negatives,), generator=noise)
+        negatives = drawn.to(clicks.device)
         return sampled_softmax_loss(states, table, following[is_trained], negatives).mean()
 
 
@@ -246,7 +254,7 @@ class SASRecNetwork(nn.Module):
     def encode(self, clicks: Tensor) -> Tensor:
         """Return the state after the last click of each history, shape (n, dim)."""
         last = (clicks != self.n_items).sum(1) - 1
-        return self.states(clicks)[torch.arange(len(clicks)), last]
+        return self.states(clicks)[torch.arange(len(clicks), device=clicks.device), last]
 
     def item_table(self) -> tuple[Tensor, Tensor]:
         """Return item vectors (n_items, dim) and biases (n_items,), all zero."""

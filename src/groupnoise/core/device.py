@@ -1,0 +1,100 @@
+"""Where trainings run: a device by its name, or the one that "auto" takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import torch
+from torch import nn
+
+from groupnoise.exceptions import ParameterError
+
+CPU = torch.device("cpu")
+KINDS = ("cpu", "cuda", "mps")
+
+_current: ContextVar[torch.device] = ContextVar("device", default=CPU)
+
+
+def available_devices() -> list[str]:
+    """Return the devices of this machine that a training can run on, the CPU first."""
+    found = ["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))]
+    return [*found, "mps"] if torch.backends.mps.is_available() else found
+
+
+def find_device(name: str, *, n_workers: int = 1) -> torch.device:
+    """Return the device that a parameter names.
+
+    Parameters
+    ----------
+    name : str
+        "auto" takes the first CUDA device, or else the CPU; "cpu", "cuda", "cuda:1" and "mps" are
+        taken as said.
+    n_workers : int, default=1
+        Processes that share the training, which they do on the CPU.
+
+    Returns
+    -------
+    torch.device
+        One that is there.
+
+    Raises
+    ------
+    ParameterError
+        If it is no device, or not there; the message lists those that are.
+
+    Examples
+    --------
+    >>> find_device("cpu")
+    device(type='cpu')
+    """
+    there = available_devices()
+    if name == "auto":
+        # Apple's devices lack sparse gradients and double precision: only on request.
+        taken = next((each for each in there if each.startswith("cuda")), "cpu")
+        return torch.device(taken if n_workers == 1 else "cpu")
+    listing = ", ".join(there)
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError):
+        device = None
+    if device is None or device.type not in KINDS:
+        raise ParameterError(
+            f"device must be 'auto', 'cpu', 'cuda', 'cuda:0' or the like, or 'mps'; got {name!r}. "
+            f"This machine has {listing}."
+        )
+    named = f"cuda:{device.index or 0}" if device.type == "cuda" else device.type
+    if named not in there:
+        raise ParameterError(f"device={name!r} is not on this machine, which has {listing}.")
+    if n_workers > 1 and device.type != "cpu":
+        raise ParameterError(
+            f"device={name!r} trains in one process; {n_workers} workers share a training on the "
+            "CPU, so leave out device or the workers."
+        )
+    return torch.device(named)
+
+
+@contextmanager
+def training_on(name: str) -> Iterator[None]:
+    """Let the small models of a search train on a device inside the block."""
+    token = _current.set(find_device(name))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_device() -> torch.device:
+    """Return the device that :func:`training_on` said, or the CPU."""
+    return _current.get()
+
+
+@contextmanager
+def answering_on_cpu(network: nn.Module, device: torch.device) -> Iterator[None]:
+    """Let a network in training answer inside the block, which is done on the CPU."""
+    network.to(CPU)
+    try:
+        yield
+    finally:
+        network.to(device)
