@@ -39,6 +39,44 @@ def test_what_fit_reads_every_command_reads(command, tmp_path, form):
     assert [answers[row]["row"] for row in range(3)] == ["0", "1", "2"]
 
 
+def test_select_names_the_objects_that_carry_the_labels(command, tmp_path):
+    bags = make_bags()
+    data, words = write_folder(tmp_path, "npz", bags)
+    command("fit", data, *words, "-o", "model", "-q", "-p", "max_epochs=40")
+    command("select", "model", data, "-o", "witnesses.csv", "--top", "2")
+    rows = read_csv(tmp_path / "witnesses.csv")
+    assert len(rows) == 2 * N_BAGS
+    right = 0
+    for first, second in zip(rows[::2], rows[1::2], strict=True):
+        features, coordinates, label = bags[first["bag"]]
+        assert (first["label"], first["rank"], second["rank"]) == (label, "1", "2")
+        assert float(first["responsibility"]) >= float(second["responsibility"])
+        assert float(first["x"]) == coordinates[int(first["row"]), 0]
+        right += features[int(first["row"]), :2].max() > 3
+    assert right > 0.8 * N_BAGS
+    (tmp_path / "labels.csv").unlink()
+    command("select", "model", data, "-o", "unlabelled.csv")
+    assert {row["label"] for row in read_csv(tmp_path / "unlabelled.csv")} <= {"benign", "tumour"}
+
+
+def test_calibrate_takes_what_was_held_out_and_changes_no_answer(command, tmp_path):
+    data, words = write_folder(tmp_path, "npy")
+    command("fit", data, *words, "-o", "model", "-q", "--validation", "0.3", *QUICK)
+    said = command("calibrate", "model", data, "-o", "calibrated").out
+    assert "bags held out of training; saved to calibrated" in said
+    from groupnoise import load_model
+
+    plain, calibrated = (load_model(tmp_path / name) for name in ("model", "calibrated"))
+    assert plain.calibration_temperature_ == 1.0
+    assert calibrated.calibration_temperature_ != 1.0
+    judged = [json.loads(command("evaluate", name, data, "--json").out)
+              for name in ("model", "calibrated")]  # fmt: skip
+    assert judged[0]["on"] == judged[1]["on"] == "held-out"
+    command("fit", data, *words, "-o", "net", "-q", "--method", "mi-net", "-p", "max_epochs=1")
+    said = command("calibrate", "net", data, "-o", "nothing", code=2).err
+    assert "probabilities are not calibrated" in said
+
+
 def test_an_audit_and_a_converted_folder_keep_what_was_read(command, tmp_path):
     bags = make_bags()
     data, words = write_folder(tmp_path, "npz", bags)

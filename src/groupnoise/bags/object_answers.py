@@ -125,6 +125,50 @@ def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
     )
 
 
+def best_objects(answers: ObjectAnswers, dataset: BagDataset, top: int = 1) -> dict[str, list[Any]]:
+    """Return the objects that carry the labels of each bag, as columns of a table.
+
+    Parameters
+    ----------
+    answers : ObjectAnswers
+        What a model says of every object.
+    dataset : BagDataset
+        The same bags; where they have no labels, the predicted one is asked about.
+    top : int, default=1
+        Objects per bag and label.
+
+    Returns
+    -------
+    dict of str to list
+        Bag, label, rank, row (of the source, or in the file of the bag), responsibility,
+        probability and coordinates; the most responsible object of a label first.
+    """
+    names = list(answers.class_names)
+    known = {name: k for k, name in enumerate(dataset.class_names) if name in names}
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("bag", "label", "rank", "row", "responsibility", "probability")
+    }
+    places = () if answers.coordinate_names is None else answers.coordinate_names
+    columns.update({name: [] for name in places})
+    for number, bag in enumerate(answers.bag_ids):
+        part = answers.part(number)
+        asked = [label for label, k in known.items() if dataset.labels[number, k]]
+        for label in asked or answers.predicted[number].split(";"):
+            column = names.index(label)
+            order = np.argsort(-answers.responsibility[part, column], kind="stable")[:top]
+            for rank, at in enumerate(order.tolist(), start=1):
+                row = part.start + at
+                source = at if dataset.source_rows is None else int(dataset.source_rows[row])
+                cells = [bag, label, rank, source]
+                cells += [float(answers.responsibility[row, column])]
+                cells += [float(answers.probability[row, column])]
+                if answers.coordinates is not None:
+                    cells += answers.coordinates[row].tolist()
+                for name, cell in zip(columns, cells, strict=True):
+                    columns[name].append(cell)
+    return columns
+
+
 def _responsibilities(fitted: Any, dataset: BagDataset, probability: FloatArray) -> FloatArray:
     """Return how much of each class the objects of a bag carry, shape (n_objects, n_classes)."""
     bags = dataset.bags

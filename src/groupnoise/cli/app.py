@@ -12,6 +12,7 @@ import typer
 
 from groupnoise import __version__
 from groupnoise.cli.audit import audit
+from groupnoise.cli.calibrate import calibrate
 from groupnoise.cli.compare import compare
 from groupnoise.cli.data import data_app
 from groupnoise.cli.demo import demo
@@ -28,6 +29,7 @@ from groupnoise.cli.replay import replay
 from groupnoise.cli.reproduce import reproduce
 from groupnoise.cli.resolve import resolve
 from groupnoise.cli.review import review
+from groupnoise.cli.select import select
 from groupnoise.cli.serve import serve
 from groupnoise.core.threads import configure_threads
 from groupnoise.exceptions import GroupNoiseError
@@ -64,6 +66,8 @@ COMMANDS = (
     fit,
     predict,
     heatmap,
+    select,
+    calibrate,
     evaluate,
     compare,
     audit,

@@ -85,7 +85,7 @@ def evaluate(
     if protocol is not None:
         part = _check_protocol(record if is_same else None, wishes["protocol"], on, model)
     elif part == "held-out":
-        _check_held_out(record, is_same, model, data)
+        check_held_out(record, is_same, model, data)
     rows = held_out if part == "held-out" else None
     result = found.setting.evaluate(fitted, found.dataset, rows, seed=seed, **wishes)
     ahead: dict[str, Interval] = {}
@@ -197,7 +197,7 @@ def _show_ahead(ahead: dict[str, Interval], against: Path | None) -> None:
         typer.echo(f"{name:<28}{found.mean:>8.4f}  [{found.low:.4f}, {found.high:.4f}]{level}")
 
 
-def _check_held_out(record: TrainingRecord | None, is_same: bool, model: Path, data: str) -> None:
+def check_held_out(record: TrainingRecord | None, is_same: bool, model: Path, data: str) -> None:
     """Refuse to score held-out groups where there are none."""
     if record is None or not is_same:
         raise ParameterError(

@@ -53,7 +53,7 @@ def heatmap(
     check_count("--gallery", gallery, least=0)
     check_not_own_input(output, data)
     check_writable_file(output)
-    fitted, found = _with_labels_if_any(model, data, options)
+    fitted, found = with_labels_if_any(model, data, options)
     if found.setting.name != "mil":
         raise ParameterError(f"heat maps are of bags; {data} is {found.setting.name} data.")
     raw = find_sources(data, sources, downsample)
@@ -76,7 +76,7 @@ def heatmap(
     typer.echo(f"heat maps of {shown} of {len(answers)} bags written to {output}")
 
 
-def _with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[Any, Found]:
+def with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[Any, Found]:
     """Load a model and bags: with their labels where there are any, for mistakes to be seen."""
     from groupnoise.cli.sources import find_model_and_data
 
