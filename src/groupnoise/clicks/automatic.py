@@ -113,6 +113,26 @@ def added_evidence(
     return joined(parts)
 
 
+def linear_ranks(linear: Linear) -> dict[str, int]:
+    """Return the rank of each regression that is added.
+
+    Parameters
+    ----------
+    linear : mapping of str to (weight, ridge, rate) or (weight, ridge, rate, rank)
+        What is added.
+
+    Returns
+    -------
+    dict of str to int
+        Without those of weight 0.
+    """
+    return {
+        name: int(values[3]) if len(values) > 3 else USUAL_RANK
+        for name, values in linear.items()
+        if values[0]
+    }
+
+
 def choose_linear(
     learned: Evidence, regressions: Mapping[str, LinearEvidence], asked: Groups, length: int
 ) -> tuple[dict[str, tuple[float, float, float, int]], FloatArray, dict[str, float]]:
@@ -287,9 +307,9 @@ def decide_evidence(
     on_all, records = learner.learned(
         histories, chosen.parameters, validate=validate, on_epoch=on_epoch
     )
-    if any(values[0] for values in settled.values()):
+    if ranks := linear_ranks(settled):
         on_all = added_evidence(
-            on_all, learner.linear(histories), settled, linear_length(histories)
+            on_all, learner.linear(histories, ranks), settled, linear_length(histories)
         )
     linear_taken = {name: tuple(values) for name, values in settled.items() if values[0]}
     taken = Option(

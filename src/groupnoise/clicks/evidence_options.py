@@ -11,7 +11,7 @@ import numpy as np
 from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
 from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
 from groupnoise.clicks.history_windows import sliding_windows
-from groupnoise.clicks.linear_evidence import LinearEvidence, following, together
+from groupnoise.clicks.linear_evidence import RANK, LinearEvidence, following, together
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import SpectralStart, spectral_start
 from groupnoise.core.arrays import ProgressCallback, torch_generator
@@ -248,22 +248,28 @@ class EvidenceLearner:
         generator.integers(1 << 31)  # what the search for vectors has drawn
         return last[1]
 
-    def linear(self, histories: Groups) -> dict[str, LinearEvidence]:
-        """Return the two regressions between items.
+    def linear(
+        self, histories: Groups, ranks: Mapping[str, int] | None = None
+    ) -> dict[str, LinearEvidence]:
+        """Return regressions between items.
 
         Parameters
         ----------
         histories : Groups
             Item indices in time order.
+        ranks : mapping of str to int, optional
+            How many eigenvectors of which regression; by default the most of both.
 
         Returns
         -------
         dict of str to LinearEvidence
         """
-        generator = np.random.default_rng(self.seed + 1)
+        regressions = {"together": together, "following": following}
         return {
-            "together": together(histories, self.n_items, generator),
-            "following": following(histories, self.n_items, generator),
+            name: regressions[name](
+                histories, self.n_items, np.random.default_rng(self.seed + 1), rank=rank
+            )
+            for name, rank in (ranks or dict.fromkeys(regressions, RANK)).items()
         }
 
 

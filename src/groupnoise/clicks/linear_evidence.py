@@ -26,7 +26,7 @@ RANK = 1024
 """Eigenvectors that are kept; of a catalogue of rare items that no one clicks together the later
 ones say much, of a dense one they are noise."""
 MAX_WIDE_CATALOGUE = 20_000
-"""Items beyond which half as many are kept, so that neither time nor files grow large."""
+"""Items beyond which at most half as many are kept, so that neither time nor files grow large."""
 USUAL_RANK = 256
 FOLLOWING_RATE = 0.3
 """How fast a click counts less as an input of the next one, on log scale per click between."""
@@ -106,7 +106,7 @@ def together(
     generator : numpy Generator
         Decides where the search for eigenvectors begins.
     rank : int, default=1024
-        How many eigenvectors to keep; half as many of more than 20 000 items.
+        How many eigenvectors to keep; of more than 20 000 items at most 512.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def following(
     generator : numpy Generator
         Decides where the search for eigenvectors begins.
     rank : int, default=1024
-        How many eigenvectors to keep; half as many of more than 20 000 items.
+        How many eigenvectors to keep; of more than 20 000 items at most 512.
 
     Returns
     -------
@@ -164,6 +164,6 @@ def _leading(
     if gram.nnz > DENSE_SHARE * n_items * n_items:
         gram = gram.toarray()
     seed = int(generator.integers(1 << 31))
-    kept = min(rank if n_items <= MAX_WIDE_CATALOGUE else max(1, rank // 2), n_items)
+    kept = min(rank, n_items, RANK if n_items <= MAX_WIDE_CATALOGUE else RANK // 2)
     vectors, values, _ = randomized_svd(gram, kept, n_iter=4, random_state=seed)
     return vectors, values
