@@ -89,6 +89,12 @@ def member_encoders(encoder: Any) -> tuple[str | None, ...]:
     return tuple(encoder) if isinstance(encoder, (list, tuple)) else (encoder,)
 
 
+def _occurrences(encoder: Any) -> list[tuple[str | None, int]]:
+    """Return the encoder of each member, and how many before it have the same one."""
+    encoders = member_encoders(encoder)
+    return [(each, encoders[:number].count(each)) for number, each in enumerate(encoders)]
+
+
 @dataclass(frozen=True)
 class EvidenceLearner:
     """Learns evidence from histories under the parameters of an option.
@@ -133,11 +139,13 @@ class EvidenceLearner:
         Evidence
         """
         members = []
-        for encoder in member_encoders(parameters["encoder"]):
+        for encoder, again in _occurrences(parameters["encoder"]):
             own = {**parameters, "encoder": encoder}
-            key = repr((sorted(own.items()), share))
+            key = repr((sorted(own.items()), share, again))
             if key not in self._known:
-                self._known[key], _ = self.learned(histories, own, share=share, on_epoch=on_epoch)
+                self._known[key], _ = self._member(
+                    histories, own, encoder, again, share, None, on_epoch
+                )
             members.append(self._known[key])
         return averaged(members)
 
@@ -172,12 +180,12 @@ class EvidenceLearner:
         records : list of dict
             Of all epochs of all members; those of several name the "member".
         """
-        encoders = member_encoders(parameters["encoder"])
+        encoders = _occurrences(parameters["encoder"])
         members, records = [], []
-        for number, encoder in enumerate(encoders):
+        for number, (encoder, again) in enumerate(encoders):
             more = {} if len(encoders) == 1 else {"member": number + 1}
             found, epochs = self._member(
-                histories, parameters, encoder, share, validate, _also(on_epoch, more)
+                histories, parameters, encoder, again, share, validate, _also(on_epoch, more)
             )
             members.append(found)
             records += [{**record, **more} for record in epochs]
@@ -188,11 +196,12 @@ class EvidenceLearner:
         histories: Groups,
         parameters: Mapping[str, Any],
         encoder: str | None,
+        again: int,
         share: float,
         validate: Any,
         on_epoch: ProgressCallback | None,
     ) -> tuple[Evidence, list[dict[str, Any]]]:
-        generator = np.random.default_rng(self.seed)
+        generator = np.random.default_rng(self.seed + again)
         dim = min(int(parameters["dim"]), self.n_items)
         if parameters["init"] == "random":
             vectors = generator.normal(scale=0.05, size=(self.n_items, dim)).astype(np.float32)

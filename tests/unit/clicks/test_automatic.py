@@ -204,6 +204,14 @@ def test_members_with_and_without_an_encoder_are_trained_in_turn_and_averaged():
     )
 
 
+def test_two_members_with_the_same_encoder_differ():
+    histories = [[row % 7, (row + 1) % 7, (row + 2) % 7] for row in range(40)]
+    plain = {"max_epochs": 2, "shared": False, "weight_decay": 1.0, "linear": None, "dim": 5}
+    model = MaxMatchingRecommender(encoder=(None, None), random_state=0, **plain).fit(histories)
+    first, second = np.split(model.item_vectors().target, 2, axis=1)
+    assert not np.allclose(first, second)
+
+
 @pytest.mark.parametrize("asking", [{"selection": "max"}, {"normalization": "click"}])
 def test_an_encoder_does_not_go_with_clicks_taken_by_themselves(asking):
     with pytest.raises(ParameterError, match="encoder='recurrence' reads whole histories"):
