@@ -15,6 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from _label_noise_tables import accuracy_table, auroc_table, bag_table
+from _recall_tables import (
+    leave_one_out_table,
+    metrics_table,
+    published_table,
+    replay_table,
+    speed_table,
+    time_split_table,
+)
 from _reproduction_tables import (
     background_cost_table,
     best_baseline_table,
@@ -84,6 +92,12 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "growth": growth_table,
     "out_of_core_accuracy_amazon-video-games": out_of_core_table,
     "profile_step": profile_table,
+    "recall_protocols": leave_one_out_table,
+    "recall_protocols:time": time_split_table,
+    "recall_protocols:metrics": metrics_table,
+    "recall_protocols:speed": speed_table,
+    "recall_protocols:published": published_table,
+    "replay": replay_table,
     "recall_search": recall_search_table,
     "recall_search:test": recall_test_table,
     "step_time": step_time_table,

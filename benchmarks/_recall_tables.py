@@ -1,0 +1,157 @@
+"""Tables of recommenders under protocols, and of replayed impressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from groupnoise.reproduce.recall import PublishedRow, read_recall_sets
+
+METHODS = {
+    "popularity": "popularity",
+    "item-cf": "item-CF",
+    "als": "ALS",
+    "ease": "EASE",
+    "sasrec": "SASRec",
+    "max-matching": "ours, no parameter",
+}
+METRICS = (
+    "full MRR@10",
+    "full Recall@50",
+    "full Recall@100",
+    "full Recall@500",
+    "coverage@10",
+    "novelty@10",
+    "Gini@10",
+    "debiased HIT@10",
+    "debiased NDCG@10",
+)
+
+
+def leave_one_out_table(result: dict[str, Any]) -> str:
+    """One line per log: our baselines, ours, and the best that others chose on validation."""
+    lines = [
+        "| log | " + " | ".join(METHODS.values()) + " | published |",
+        "|---" * (len(METHODS) + 2) + "|",
+    ]
+    for log in read_recall_sets():
+        rows = [row for row in result["rows"] if _is(row, log.name, "leave_one_out")]
+        if not rows:
+            continue
+        cells = [_pair([row for row in rows if row["method"] == method]) for method in METHODS]
+        lines.append(f"| {log.name} | {' | '.join(cells)} | {_best(log.published)} |")
+    return "\n".join(lines)
+
+
+def time_split_table(result: dict[str, Any]) -> str:
+    """One line per log and protocol other than leave-one-out."""
+    lines = [
+        "| log | protocol | targets | " + " | ".join(METHODS.values()) + " |",
+        "|---" * (len(METHODS) + 3) + "|",
+    ]
+    for log in read_recall_sets():
+        found = [row for row in result["rows"] if row["dataset"] == log.name]
+        for protocol in dict.fromkeys(row["protocol"] for row in found):
+            rows = [row for row in found if row["protocol"] == protocol]
+            if protocol == "leave_one_out" and len({row["protocol"] for row in found}) == 1:
+                continue
+            targets = rows[0]["counts"]["targets"]
+            cells = [_pair([row for row in rows if row["method"] == m]) for m in METHODS]
+            lines.append(f"| {log.name} | `{protocol}` | {targets} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def metrics_table(result: dict[str, Any], log: str = "movietweetings") -> str:
+    """One line per method on one log, leave-one-out: what a recall stage is judged by."""
+    names = [name.removeprefix("full ") for name in METRICS]
+    lines = [f"| {log} | " + " | ".join(names) + " |", "|---" * (len(METRICS) + 1) + "|"]
+    for method, title in METHODS.items():
+        rows = [r for r in result["rows"] if _is(r, log, "leave_one_out") and r["method"] == method]
+        if rows:
+            cells = [f"{_mean(rows, name):.3f}".replace("0.", ".", 1) for name in METRICS]
+            lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def speed_table(result: dict[str, Any]) -> str:
+    """Processor seconds to rank all targets of the large logs, lists and intervals included."""
+    logs = ("movielens-1m", "video")
+    lines = ["| | " + " | ".join(logs) + " |", "|---" * 3 + "|"]
+    for method, title in METHODS.items():
+        cells = []
+        for log in logs:
+            rows = [
+                r for r in result["rows"] if _is(r, log, "leave_one_out") and r["method"] == method
+            ]
+            cells.append(f"{rows[0]['rank_seconds']:.1f} s" if rows else "")
+        if any(cells):
+            lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def published_table(result: dict[str, Any]) -> str:
+    """Every published row, with its source and what it was chosen by."""
+    lines = [
+        "| log | method | protocol | HIT@10 / NDCG@10 | chosen on | source |",
+        "|---" * 6 + "|",
+    ]
+    for log in read_recall_sets():
+        for row in log.published:
+            chosen = "**test scores**" if row.chosen == "test" else row.chosen
+            among = "" if row.among == "the whole catalogue" else f", among {row.among}"
+            source = row.source + (f"; {row.note}" if row.note else "")
+            figures = f"{_short(row.hit)} / {_short(row.ndcg)}"
+            lines.append(
+                f"| {log.name} | {row.method} | `{row.protocol}`{among} | {figures} | {chosen} "
+                f"| {source} |"
+            )
+    return "\n".join(lines)
+
+
+def replay_table(result: dict[str, Any]) -> str:
+    """One line per recommender: what replay says it earns, and what it truly does."""
+    lines = [
+        "| | true click-through | SNIPS | IPS | true gain over NeuralCF | estimated gain | "
+        "SNIPS interval right | IPS interval right |",
+        "|---" * 8 + "|",
+    ]
+    for method, row in result["summary"].items():
+        shares = [f"{100 * row[f'{name}_holds_truth']:.0f} %" for name in ("snips", "ips")]
+        values = [f"{row[name]:.4f}" for name in ("true", "snips", "ips")]
+        gains = [f"{100 * row[name]:+.0f} %" for name in ("true_gain", "estimated_gain")]
+        lines.append(f"| {method} | {' | '.join([*values, *gains, *shares])} |")
+    return "\n".join(lines)
+
+
+def _is(row: dict[str, Any], log: str, protocol: str) -> bool:
+    return bool(row["dataset"] == log and row["protocol"] == protocol)
+
+
+def _mean(rows: list[dict[str, Any]], name: str) -> float:
+    return float(np.mean([row["metrics"][name] for row in rows if name in row["metrics"]]))
+
+
+def _pair(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return ""
+    pair = f"{_short(_mean(rows, 'full HIT@10'))} / {_short(_mean(rows, 'full NDCG@10'))}"
+    return pair + (f" ({len(rows)} seeds)" if len(rows) > 1 else "")
+
+
+def _short(value: float) -> str:
+    return f"{value:.4f}".removeprefix("0")
+
+
+def _best(rows: tuple[PublishedRow, ...]) -> str:
+    honest = [
+        row
+        for row in rows
+        if row.protocol == "leave_one_out"
+        and row.chosen != "test"
+        and row.among == "the whole catalogue"
+    ]
+    if not honest:
+        return ""
+    best = max(honest, key=lambda row: row.ndcg)
+    return f"{_short(best.hit)} / {_short(best.ndcg)} ({best.method})"
