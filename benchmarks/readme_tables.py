@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from _annotator_tables import annotator_table, real_table
 from _label_noise_tables import accuracy_table, auroc_table, bag_table
 from _recall_tables import (
     leave_one_out_table,
@@ -82,6 +83,9 @@ def demo_table(result: dict[str, Any]) -> str:
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "tradeoff:sets": trade_off_sets,
     "tradeoff:choices": trade_off_choices,
+    "annotators": partial(annotator_table, "accuracy"),
+    "annotators:look": partial(annotator_table, "first tenth wrong"),
+    "resolve_real": real_table,
     "demo": demo_table,
     "background_cost_hja-birdsong": background_cost_table,
     "candidate_search": candidate_search_table,

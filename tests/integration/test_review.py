@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -77,12 +78,20 @@ def test_answers_survive_a_kill_between_two_of_them(folder):
         assert foreign.status_code == 403
 
 
-def test_other_machines_need_a_token(folder):
+def test_other_machines_need_a_token_and_a_port_that_is_taken_is_told_at_once(folder):
     command = [sys.executable, "-m", "groupnoise", "review", "rows.csv", "--host", "0.0.0.0"]
     command += ["--answers", "refused.jsonl"]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 2
     assert "needs a token" in ended.stderr
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        command[-4:] = ["--port", str(taken.getsockname()[1])]
+        ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 2
+    assert "give another one with --port" in ended.stderr
+    assert "note" not in ended.stderr  # before anything long begins
 
 
 @pytest.mark.browser
@@ -125,6 +134,13 @@ def test_a_person_answers_by_keyboard_alone_in_two_tabs(folder, browser):
         with desk_at(folder, "--answers", "browser.jsonl", port=port):
             tabs[0].wait_for_selector("#progress:has-text('1 of 4 answered')")
             assert tabs[0].is_hidden("#trouble")
+            tabs[0].keyboard.press("l")
+            tabs[0].wait_for_selector("#progress:has-text('learned from 1')")
+            tabs[0].fill("#name", "Ann")
+            tabs[0].keyboard.press("Enter")
+            with tabs[0].expect_download() as saved:
+                tabs[0].keyboard.press("e")
+            assert "label" in saved.value.path().read_text().splitlines()[0]
     assert all(url.startswith((address, "blob:")) for url in asked)
     events = [json.loads(line) for line in (folder / "browser.jsonl").read_text().splitlines()]
     labels = [event.get("label", "undone") for event in events[1:]]

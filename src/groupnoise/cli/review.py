@@ -57,8 +57,10 @@ def review(
         check_choice("--setting", setting, ("mil", "pll"))
 
     from groupnoise.review.desk import Desk
-    from groupnoise.review.http import serve
+    from groupnoise.review.http import bind, check_access, serve
 
+    settings = check_access(host, port, token)
+    bound = bind(host, port)
     is_bags = setting == "mil" or (setting is None and (group is not None or Path(data).is_dir()))
     ask = (
         _about_bags(data, options, group, images, budget, seed)
@@ -69,13 +71,9 @@ def review(
     desk = Desk(ask({}), kept, relearn=ask)
     done = desk.progress()
     typer.echo(f"{done['answered']} of {done['total']} answered; answers go to {kept}")
-    serve(
-        desk,
-        host=host,
-        port=port,
-        token=token,
-        on_ready=lambda address: typer.echo(f"listening on {address}"),
-    )
+    serve(desk, settings, bound, on_ready=lambda address: typer.echo(f"listening on {address}"))
+    done = desk.progress()
+    typer.echo(f"{done['answered']} of {done['total']} answered, kept in {kept}")
 
 
 def _about_rows(data: str, said: dict[str, Any], images: str | None, seed: int) -> Ask:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -226,7 +227,8 @@ def who_carries(
     seed : int, default=0
         Decides folds and initial weights.
     report : callable, optional
-        Told which label is taken as negative: nothing is asked about it.
+        Told which label is taken as negative, of which nothing is asked, and what the models warn
+        of.
 
     Returns
     -------
@@ -260,11 +262,15 @@ def who_carries(
     codes = None if patients is None else np.unique(patients, return_inverse=True)[1]
     folds = draw_folds(dataset.labels, n_folds, np.random.default_rng(seed), codes)
     responsibility: list[FloatArray] = [np.zeros(0)] * len(bags)
+    sentences: dict[str, None] = {}
     for fold in np.unique(folds):
         training = np.flatnonzero(folds != fold)
         if not taught.group_counts[training].any():
             raise DataError(f"{dataset.name} has too few labelled bags to hold some out.")
-        model = taught.fit(template, training)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", UserWarning)
+            model = taught.fit(template, training)
+        sentences |= {str(each.message): None for each in told}
         columns = class_columns(model.classes_, dataset.class_names)
         mine = np.flatnonzero(folds[bags] == fold)
         if len(mine):
@@ -273,13 +279,13 @@ def who_carries(
             shares = posterior(found.scores, found.offsets).responsibility
             for number, share in zip(mine, np.split(shares, found.offsets[1:-1]), strict=True):
                 responsibility[number] = share
+    for sentence in sentences:  # each once, however many folds say it
+        (report or say_nothing)(sentence)
     return Carried(bags.astype(np.int64), labels.astype(np.int64), responsibility)
 
 
 def _taught(dataset: BagDataset, bags: IntArray, known: Mapping[int, str]) -> BagDataset:
     """Return the bags as answers leave them for training."""
-    from dataclasses import replace
-
     kept = np.ones(dataset.bags.n_objects, dtype=bool)
     labels = dataset.labels.copy()
     for number, answer in known.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import socket
 from collections.abc import Awaitable, Callable
 from importlib import resources
 from pathlib import Path
@@ -127,8 +128,59 @@ def _fixed(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Res
     return page_file
 
 
+def bind(host: str, port: int) -> socket.socket:
+    """Take a port before anything long begins; nobody is answered yet.
+
+    Parameters
+    ----------
+    host, port : str, int
+        Where to listen; port 0 takes a free one.
+
+    Returns
+    -------
+    bound : socket.socket
+        For `serve`.
+    """
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except (OSError, OverflowError) as error:
+        bound.close()
+        said = getattr(error, "strerror", None) or error
+        raise GroupNoiseError(
+            f"port {port} on {host} cannot be listened on ({said}); give another one with --port, "
+            "or 0 for a free one."
+        ) from None
+    return bound
+
+
+def check_access(host: str, port: int, token: str | None) -> ServiceSettings:
+    """Return who may ask for what; listening beyond this machine needs a token.
+
+    Parameters
+    ----------
+    host, port : str, int
+        Where to listen.
+    token : str or None
+        What callers must know.
+
+    Returns
+    -------
+    settings : ServiceSettings
+        For `serve`.
+    """
+    return ServiceSettings(
+        artifact=Path(), host=host, port=port, token=token, limits=Limits(body_bytes=MAX_BODY)
+    )
+
+
 def serve(
-    desk: Desk, *, host: str, port: int, token: str | None, on_ready: Callable[[str], None]
+    desk: Desk,
+    settings: ServiceSettings,
+    bound: socket.socket,
+    *,
+    on_ready: Callable[[str], None],
 ) -> None:
     """Show the desk until SIGTERM or SIGINT.
 
@@ -136,26 +188,18 @@ def serve(
     ----------
     desk : Desk
         What to show.
-    host, port : str, int
-        Where to listen; port 0 takes a free one.
-    token : str or None
-        Needed to listen beyond this machine.
+    settings : ServiceSettings
+        Who may ask for what.
+    bound : socket.socket
+        Where to listen.
     on_ready : callable
-        Called with the address once the socket listens.
+        Called with the address once it is known.
     """
-    settings = ServiceSettings(
-        artifact=Path(), host=host, port=port, token=token, limits=Limits(body_bytes=MAX_BODY)
-    )
     config = uvicorn.Config(
-        review_app(desk, settings), host=host, port=port, http=http_protocol(), log_config=None,
+        review_app(desk, settings), http=http_protocol(), log_config=None,
         access_log=False, server_header=False, timeout_graceful_shutdown=5,
     )  # fmt: skip
-    try:
-        listening = config.bind_socket()
-    except SystemExit:
-        raise GroupNoiseError(
-            f"port {port} on {host} cannot be listened on; is it in use?"
-        ) from None
-    name, number = listening.getsockname()[:2]
+    name, number = bound.getsockname()[:2]
+    bound.listen()
     on_ready(f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}")
-    uvicorn.Server(config).run(sockets=[listening])
+    uvicorn.Server(config).run(sockets=[bound])
