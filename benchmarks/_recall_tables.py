@@ -11,6 +11,7 @@ from groupnoise.reproduce.recall import PublishedRow, read_recall_sets
 METHODS = {
     "popularity": "popularity",
     "item-cf": "item-CF",
+    "item-knn": "item-kNN, decay chosen",
     "als": "ALS",
     "ease": "EASE",
     "sasrec": "SASRec",

@@ -25,7 +25,9 @@ MAIN_METRICS = {
     "rs": ("full NDCG@10", "NDCG@10"),
 }
 """What methods are ranked by: the first that the data has; those after it need no truth."""
-LEFT_OUT = {"max-matching-mipl", "noisy-labels", "pairwise", "matching", "maximizing"}
+LEFT_OUT = {
+    *("max-matching-mipl", "noisy-labels", "pairwise", "matching", "maximizing", "sasrec-ce"),
+}
 """Methods for other questions, and ablations: compared only when they are named."""
 
 

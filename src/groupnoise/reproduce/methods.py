@@ -86,12 +86,26 @@ METHODS: tuple[MethodEntry, ...] = (
     MethodEntry("popularity", "rs", f"{_RS}:PopularityRecommender", "counts"),
     MethodEntry("cooccurrence", "rs", f"{_RS}:CooccurrenceRecommender", "counts"),
     MethodEntry("item-cf", "rs", f"{_RS}:ItemCFRecommender", "Sarwar et al., WWW 2001"),
+    MethodEntry(
+        "item-knn",
+        "rs",
+        f"{_RS}:ItemCFRecommender",
+        "the same, older clicks counting less as held-out clicks say",
+        {"decay": "auto"},
+    ),
     MethodEntry("ease", "rs", f"{_RS}:EASERecommender", "Steck, WWW 2019"),
     MethodEntry("als", "rs", f"{_RS}:ALSRecommender", "Hu et al., ICDM 2008"),
     MethodEntry("caser", "rs", f"{_RS}:CaserRecommender", "Tang & Wang, WSDM 2018"),
     MethodEntry("attrec", "rs", f"{_RS}:AttRecRecommender", "Zhang et al., AAAI 2019"),
     MethodEntry("neural-cf", "rs", f"{_RS}:NeuralCFRecommender", "He et al., WWW 2017"),
     MethodEntry("sasrec", "rs", f"{_RS}:SASRecRecommender", "Kang & McAuley, ICDM 2018"),
+    MethodEntry(
+        "sasrec-ce",
+        "rs",
+        f"{_RS}:SASRecRecommender",
+        "Klenitskiy & Vasilev, RecSys 2023: cross-entropy over the catalogue",
+        {"n_negatives": None},
+    ),
 )
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 
 from groupnoise.clicks.baselines.counting import CountingRecommender, baskets, column_products
+from groupnoise.clicks.held_out import gains_by_block, hold_out_last
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
+from groupnoise.io.untrusted_arrays import FLOATS, check_numbers, stored_array
 
 WEIGHTINGS = ("none", "tf-idf", "bm25")
+DECAYS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""What "auto" chooses from."""
 
 _BM25_SATURATION = 1.2
 _BM25_LENGTH_SHARE = 0.75
@@ -41,8 +50,10 @@ class ItemCFRecommender(CountingRecommender):
         Sum over the clicks of the history, or look at the last one alone.
     n_recent : int or None, default=None
         How many of the latest clicks are summed over; None means all.
-    decay : float, default=0.0
-        How much less a click counts, on log scale, with each click that came after it.
+    decay : float or "auto", default=0.0
+        How much less a click counts, on log scale, with each click that came after it. "auto"
+        takes what ranks the held-out last clicks of up to 2000 histories best; 0 where fewer than
+        20 have three clicks, and for ready-made windows.
 
     Attributes
     ----------
@@ -52,6 +63,8 @@ class ItemCFRecommender(CountingRecommender):
         Clicks on each item.
     similarity_ : sparse array of shape (n_items, n_items)
         Row x holds the cosines with the neighbours of x.
+    decay_ : float
+        The decay that is used.
 
     References
     ----------
@@ -75,7 +88,7 @@ class ItemCFRecommender(CountingRecommender):
         weighting: str = "none",
         scope: str = "group",
         n_recent: int | None = None,
-        decay: float = 0.0,
+        decay: float | str = 0.0,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.weighting = weighting
@@ -90,14 +103,17 @@ class ItemCFRecommender(CountingRecommender):
             check_count("n_neighbors", self.n_neighbors)
         if self.n_recent is not None:
             check_count("n_recent", self.n_recent)
-        check_positive("decay", self.decay, allow_zero=True)
+        if isinstance(self.decay, str):
+            check_choice("decay", self.decay, ("auto",))
+        else:
+            check_positive("decay", self.decay, allow_zero=True)
 
     def _trusted(self, histories: Groups) -> sparse.csr_array:
-        if self.n_recent is None and not self.decay:
+        if self.n_recent is None and not self.decay_:
             return super()._trusted(histories)
         n_later = np.repeat(histories.offsets[1:], histories.sizes) - 1
         n_later = n_later - np.arange(histories.n_objects)
-        trust = np.exp(-self.decay * n_later)
+        trust = np.exp(-self.decay_ * n_later)
         if self.n_recent is not None:
             trust[n_later >= self.n_recent] = 0.0
         return sparse.csr_array(
@@ -106,6 +122,7 @@ class ItemCFRecommender(CountingRecommender):
         )
 
     def _learn(self, training: Groups) -> None:
+        self.decay_ = self._best_decay(training) if self.decay == "auto" else float(self.decay)
         users = _weighted(baskets(training, self.n_items_), self.weighting)
         if self.weighting != "bm25":  # a cosine would cancel the saturation of an item
             squares = np.bincount(users.indices, users.data**2, minlength=self.n_items_)
@@ -124,6 +141,30 @@ class ItemCFRecommender(CountingRecommender):
             for start in range(0, self.n_items_, _BLOCK_ITEMS)
         ]
         self.similarity_ = sparse.vstack(nearest, format="csr")
+
+    def _best_decay(self, training: Groups) -> float:
+        """Return the decay under which last clicks that were held out are ranked best."""
+        held = None
+        if training.targets is None and self.scope == "group":
+            held = hold_out_last(training, np.random.default_rng(0))
+        if held is None:
+            return 0.0
+        trial = clone(self).set_params(decay=0.0)
+        trial.fit(held.training, item_ids=np.arange(self.n_items_))
+        means = []
+        for decay in DECAYS:
+            trial.decay_ = decay
+            means.append(gains_by_block(trial._score_all, held.asked, self.n_items_).mean())
+        return DECAYS[int(np.argmax(means))]
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {**super()._arrays(), "decay": np.array([self.decay_])}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        decay = stored_array(arrays, "decay", types=FLOATS, shape=(1,))
+        check_numbers("decay", decay)
+        self.decay_ = float(decay[0])
 
 
 def _weighted(users: sparse.csr_array, weighting: str) -> sparse.csr_array:

@@ -178,3 +178,20 @@ def test_popularity_of_another_length_is_refused(tmp_path, log_of_clicks):
     alter(tmp_path, "popularity", lambda a: a[:3])
     with pytest.raises(ModelFileError, match="popularity has shape"):
         PopularityRecommender.load(tmp_path)
+
+
+def test_the_decay_is_chosen_by_held_out_clicks_and_kept_in_the_file(tmp_path):
+    # What comes next lies beside the last click; earlier clicks only mislead.
+    rng = np.random.default_rng(0)
+    drifting = [(rng.integers(60, size=8)).tolist() for _ in range(400)]
+    drifting = [[*walk, (walk[-1] + 1) % 60, (walk[-1] + 2) % 60] for walk in drifting]
+    chosen = ItemCFRecommender(decay="auto").fit(drifting)
+    assert chosen.decay_ >= 0.5
+    plain = ItemCFRecommender(decay=chosen.decay_).fit(drifting)
+    np.testing.assert_array_equal(chosen.scores(drifting[:5]), plain.scores(drifting[:5]))
+    chosen.save(tmp_path / "model")
+    again = ItemCFRecommender.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.scores(drifting[:5]), chosen.scores(drifting[:5]))
+    assert ItemCFRecommender(decay="auto").fit(drifting[:10]).decay_ == 0.0
+    with pytest.raises(ParameterError, match="decay"):
+        ItemCFRecommender(decay="often").fit(drifting)
