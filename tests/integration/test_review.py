@@ -149,6 +149,27 @@ def test_a_person_answers_by_keyboard_alone_in_two_tabs(folder, browser):
     assert events[1]["note"] == "1 s u"
 
 
+@pytest.mark.browser
+def test_an_undo_whose_answer_was_lost_is_not_done_twice(folder, browser):
+    with desk_at(folder, "--answers", "undone.jsonl") as (address, _):
+        page = browser.new_context().new_page()
+        page.goto(address)
+        page.wait_for_selector("#named button")
+        for done in (1, 2):
+            page.keyboard.press("1")
+            page.wait_for_selector(f"#progress:has-text('{done} of 4 answered')")
+
+        def lose(route):
+            route.fetch()  # the desk hears it, the page does not hear the desk
+            route.abort()
+
+        page.route("**/v1/undo", lose)
+        page.keyboard.press("u")
+        page.wait_for_selector("#trouble:has-text('look whether')")
+        page.wait_for_selector("#progress:has-text('1 of 4 answered')")
+        assert httpx.get(f"{address}/v1/progress").json()["answered"] == 1
+
+
 BAGS = ["bag,label,picture,size"] + [
     f"b{bag},{['no', 'yes'][bag % 2]},p{row % 2}.png,{3 * (bag % 2 and row == 0) + row / 9:.2f}"
     for bag in range(10)

@@ -130,7 +130,8 @@ async function refresh(path, body) {
 }
 
 // An answer that is sent twice is kept once, so that a lost connection costs a person nothing.
-async function guarded(work) {
+// What must not happen twice names what to do instead when the desk is back.
+async function guarded(work, again = work) {
   if (busy) return;
   busy = true;
   try {
@@ -138,8 +139,10 @@ async function guarded(work) {
     trouble("");
   } catch (error) {
     if (!error.status) {
-      trouble("The desk cannot be reached: what you did last is sent again until it is back.");
-      setTimeout(() => { busy = false; guarded(work); }, RETRY_MS);
+      trouble(again === work
+        ? "The desk cannot be reached: what you did last is sent again until it is back."
+        : "The desk cannot be reached: look whether the last step was taken when it is back.");
+      setTimeout(() => { busy = false; guarded(again); }, RETRY_MS);
       return;
     }
     trouble(error.message);
@@ -156,19 +159,25 @@ const answer = (label) => {
     await refresh(nextRow());
   });
 };
-const undo = () => guarded(() => refresh("/v1/undo", { who: who() }));
+const undo = () => guarded(
+  () => refresh("/v1/undo", { who: who() }), () => refresh(nextRow()));
 const learn = () => guarded(async () => {
   const said = await (await ask("/v1/learn", { who: who() })).json();
   tell(said.progress);
 });
-const save = () => guarded(async () => {
-  const file = await (await ask("/v1/export")).blob();
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(file);
-  link.download = "labels.csv";
-  link.click();
-  URL.revokeObjectURL(link.href);
-});
+// Changes nothing, so that it need not wait for what is under way.
+const save = async () => {
+  try {
+    const file = await (await ask("/v1/export")).blob();
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(file);
+    link.download = "labels.csv";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  } catch (error) {
+    trouble(error.status ? error.message : "The desk cannot be reached: export again later.");
+  }
+};
 
 at("skip").addEventListener("click", () => answer(null));
 at("undo").addEventListener("click", undo);
