@@ -104,8 +104,8 @@ def split_histories(dataset: ClickDataset, protocol: ClickProtocol | str) -> His
     --------
     >>> from groupnoise.clicks import make_shop
     >>> split = split_histories(make_shop(50, 100, random_state=0), "leave_one_out")
-    >>> len(split.test), len(split.validation), split.train.histories.n_objects
-    (50, 50, 912)
+    >>> len(split.test), len(split.validation)
+    (50, 50)
     """
     if isinstance(protocol, str):
         protocol = ClickProtocol.parse(protocol)

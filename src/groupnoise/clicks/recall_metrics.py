@@ -123,7 +123,7 @@ def debiased_mean(values: FloatArray, popularity: FloatArray) -> float:
 
     Examples
     --------
-    >>> debiased_mean(np.array([1.0, 0.0]), np.array([8.0, 0.0]))
+    >>> round(debiased_mean(np.array([1.0, 0.0]), np.array([8.0, 0.0])), 6)
     0.1
     """
     weights = 1.0 / (popularity + 1.0)

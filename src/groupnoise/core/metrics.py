@@ -199,7 +199,7 @@ def mrr_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
 
     Examples
     --------
-    >>> mrr_at_k([0, 3], [0, 0]), mrr_at_k([0], [1])
+    >>> round(mrr_at_k([0, 3], [0, 0]), 6), mrr_at_k([0], [1])
     (0.625, 0.75)
     """
     return float(np.mean(reciprocal_rows(n_better, n_tied, k)))
