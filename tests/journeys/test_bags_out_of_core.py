@@ -1,13 +1,17 @@
 """`groupnoise fit --out-of-core` trains on bags from disk: the same model, also by workers."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 
 from bag_folders import N_BAGS, make_bags, write_folder
-from groupnoise import load_model
-from groupnoise.io import open_groups
+from groupnoise import Groups, load_model
+from groupnoise.io import BagDataset, open_groups, write_groups
+from training_processes import PROCESSES, command_line_within
+
+MEGABYTE = 1 << 20
 
 QUICK = ["-p", "max_epochs=3", "-q"]
 
@@ -60,3 +64,36 @@ def test_workers_share_one_copy_and_make_the_same_model(command, tmp_path):
         "--checkpoint", "saved", *QUICK,
     )  # fmt: skip
     assert_alike(tmp_path / "disk", tmp_path / "memory")
+
+
+def write_large(folder, n_bags):
+    """Bags of 2000 instances in half precision, a megabyte each."""
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(2000 * n_bags, 256)).astype(np.float16)
+    bags = Groups(rows, np.arange(0, len(rows) + 1, 2000))
+    labels = np.eye(2, dtype=bool)[np.arange(n_bags) % 2]
+    return write_groups(folder, BagDataset("large", bags, labels, ["no", "yes"]))
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="RLIMIT_DATA leaves mapped files out on Linux alone"
+)
+@pytest.mark.parametrize("from_disk", [True, False])
+def test_bags_larger_than_the_memory_allowed_are_trained_on_from_disk(tmp_path, from_disk):
+    limit, said = 90 * MEGABYTE, tmp_path / "said.txt"
+    settings = ["-q", "--validation", 0, "-p", "max_epochs=1", "-p", "batch_size=2"]
+    settings += ["-p", "weighting_strength=0", "-p", "scaling=none"]
+    large, small = (
+        ["fit", write_large(tmp_path / name, n_bags), "-o", tmp_path / f"{name}-model", *settings]
+        + (["--out-of-core", tmp_path / f"{name}-work"] if from_disk else [])
+        for name, n_bags in (("large", 80), ("small", 4))
+    )
+    process = PROCESSES.Process(target=command_line_within, args=(limit, large, small, said))
+    process.start()
+    process.join(timeout=240)
+    if from_disk:
+        assert process.exitcode == 0, said.read_text()
+        assert load_model(tmp_path / "large-model").n_features_in_ == 256
+        return
+    assert process.exitcode == 2
+    assert "bags (mil) are trained on from disk with --out-of-core DIR" in said.read_text()

@@ -13,8 +13,11 @@ from groupnoise.core.scaling import Scaler
 
 MAX_BYTES_IN_MEMORY = 1 << 30
 """Features that would take more than this in single precision stay on disk."""
-MAX_SCALING_ROWS = 1 << 16
-"""Rows, at even distances, that the scaling of streamed groups is learned from."""
+MAX_SCALING_VALUES = 1 << 24
+"""Features of the rows, at even distances, that the scaling of streamed groups is learned from."""
+ROWS_AT_ONCE = 512
+MIN_SCALING_ROWS = 1 << 12
+"""Rows that it is learned from at least, however wide they are."""
 
 
 class StreamedGroups(Groups):
@@ -146,8 +149,13 @@ class StreamedGroups(Groups):
         """
         at = np.arange(0, self.n_objects, -(-self.n_objects // max_rows))
         group = np.searchsorted(self.offsets, at, side="right") - 1
-        rows: NDArray[Any] = self._file[self._starts[group] + at - self.offsets[group]]
-        release_pages(self._file)
+        place = self._starts[group] + at - self.offsets[group]
+        rows = np.empty((len(place), self.width), dtype=self._file.dtype)
+        for first in range(0, len(place), ROWS_AT_ONCE):
+            # A row brings its neighbours along, which would soon be the whole file.
+            part = slice(first, first + ROWS_AT_ONCE)
+            rows[part] = self._file[place[part]]
+            release_pages(self._file)
         return rows
 
     def arrays(self) -> tuple[NDArray[Any] | None, ...]:
@@ -214,7 +222,8 @@ def scaled_groups(kind: str, groups: Groups) -> tuple[Scaler, Groups]:
         In memory, where a scaled copy is made; or streamed, where rows are scaled as they are read.
     """
     if isinstance(groups, StreamedGroups):
-        scaler = Scaler(kind).fit(groups.some_rows(MAX_SCALING_ROWS))
+        n_rows = max(MIN_SCALING_ROWS, MAX_SCALING_VALUES // groups.width)
+        scaler = Scaler(kind).fit(groups.some_rows(n_rows))
         return scaler, groups.scaled_by(scaler)
     scaler = Scaler(kind).fit(groups.objects)
     return scaler, Groups(scaler(groups.objects), groups.offsets)
