@@ -87,7 +87,7 @@ def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = Fal
         ]
         found = [replace(each, weight_decay=decay) for decay in LINEAR_DECAYS for each in linear]
         for scaling in scalings[:2]:
-            for likelihood in ("noisy_or", "max", "mixture"):
+            for likelihood in ("noisy_or", "max", "mixture", "soft_max"):
                 found.append(_settings(problem, likelihood, scaling, "mlp"))
     else:
         grounds = (False,) if problem.has_negative else (True, False)

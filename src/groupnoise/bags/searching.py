@@ -39,14 +39,25 @@ class Weighing:
         Members whose weight is a smaller part of the largest one are left out.
     max_members : int
         How many are taken at most.
+    by_error : bool, default=False
+        Whether a standard error of the difference counts as `evidence` where it is larger.
     """
 
     evidence: float
     min_ratio: float
     max_members: int
+    by_error: bool = False
+
+    def weight(self, best: FloatArray, other: FloatArray) -> float:
+        """Return the weight of a member beside the best one, from the scores of bags."""
+        behind = best - other
+        unit = self.evidence
+        if self.by_error:
+            unit = max(unit, len(behind) * standard_error(behind))
+        return math.exp(-float(behind.sum()) / unit)
 
 
-POSITIVE = Weighing(3.0, 0.02, 15)
+POSITIVE = Weighing(3.0, 0.02, 17, by_error=True)
 """Of positive and negative bags: instances are evidence too, and networks err differently."""
 SEVERAL = Weighing(8.0, 0.1, 8)
 SEVERAL_LARGE = Weighing(8.0, 0.1, 3)
@@ -102,10 +113,8 @@ def choose_members(
     chosen.sort(key=lambda each: -float(scores[each].mean()))
     ground = options[chosen[0]].parameters["background"]
     chosen = [each for each in chosen if options[each].parameters["background"] == ground]
-    best_total = float(scores[chosen[0]].sum())
-    weights = np.array(
-        [math.exp((float(scores[each].sum()) - best_total) / weighing.evidence) for each in chosen]
-    )
+    best_scores = scores[chosen[0]]
+    weights = np.array([weighing.weight(best_scores, scores[each]) for each in chosen])
     kept = np.flatnonzero(weights >= weighing.min_ratio)[: weighing.max_members]
     weights = weights[kept] / weights[kept].sum()
     return [

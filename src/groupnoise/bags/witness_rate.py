@@ -17,8 +17,8 @@ import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 
-SLOPES = (0.5, 1.0, 2.0, 4.0)
-RATES = (0.03, 0.1, 0.3, 0.6)
+SLOPES = (0.4, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
+RATES = (0.03, 0.1, 0.2, 0.35, 0.55, 0.8)
 MAX_SCORE = 8.0
 """Standard deviations beyond which scores are cut off."""
 INSTANCE_SHARE = 0.1

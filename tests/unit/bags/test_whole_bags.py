@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from groupnoise import MaxMatchingMILClassifier
+from groupnoise.bags.searching import Weighing
 from groupnoise.bags.statistics import StatisticsKernel, bag_statistics
 
 
@@ -75,3 +76,13 @@ def test_who_says_what_instances_do_gets_no_model_of_whole_bags(explicit):
     model = MaxMatchingMILClassifier(random_state=0, **explicit).fit(rows, labels)
     for _, parameters in model.decisions_.members:
         assert {name: parameters[name] for name in explicit} == explicit
+
+
+def test_evidence_becomes_weights_by_its_standard_error():
+    best, other = np.zeros(100), np.full(100, -0.06)
+    sure, noisy = Weighing(3.0, 0.02, 9), Weighing(3.0, 0.02, 9, by_error=True)
+    assert sure.weight(best, other) == pytest.approx(np.exp(-2.0))
+    assert noisy.weight(best, other) == pytest.approx(np.exp(-2.0))
+    doubtful = other + np.tile([-2.0, 2.0], 50)
+    assert sure.weight(best, doubtful) == pytest.approx(np.exp(-2.0))
+    assert 0.7 < noisy.weight(best, doubtful) < 0.8
