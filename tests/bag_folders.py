@@ -7,7 +7,10 @@ import numpy as np
 
 N_BAGS = 24
 WIDTH = 6
-FORMS = ("h5", "clam", "one_h5", "pt", "pt_dict", "npy", "npz", "csv", "float16", "torchmil")
+FORMS = (
+    "h5", "clam", "one_h5", "pt", "pt_dict", "npy", "npz", "csv", "float16", "torchmil", "zarr",
+    "one_zarr",
+)  # fmt: skip
 
 
 def make_bags(n_bags=N_BAGS, seed=0):
@@ -43,6 +46,8 @@ def write_bag(path: Path, form: str, features, coordinates):
             kept = features.astype(np.float16) if form == "float16" else features[None]
             file["features"], file["coords"] = kept, coordinates
             file["coords"].attrs["patch_size_level0"] = 256
+    elif form == "zarr":
+        write_zarr(path.with_suffix(".zarr"), {"": (features.astype(np.float16), coordinates)})
     elif form in ("pt", "pt_dict"):
         import torch
 
@@ -63,6 +68,17 @@ def write_bag(path: Path, form: str, features, coordinates):
         raise ValueError(form)
 
 
+def write_zarr(path: Path, bags):
+    """A .zarr folder with a group per bag; the group "" is the folder itself."""
+    import zarr
+
+    root = zarr.open_group(str(path), mode="w")
+    for bag, arrays in bags.items():
+        group = root.create_group(bag) if bag else root
+        for name, values in zip(("features", "coords"), arrays, strict=True):
+            group[name] = values
+
+
 def write_folder(place: Path, form: str, bags=None) -> tuple[str, list[str]]:
     """Write bags below `place`; return what to give as DATA and the options beside it."""
     bags = make_bags() if bags is None else bags
@@ -76,6 +92,9 @@ def write_folder(place: Path, form: str, bags=None) -> tuple[str, list[str]]:
             for bag, (features, coordinates, _) in bags.items():
                 file[f"{bag}/features"], file[f"{bag}/coords"] = features, coordinates
         return "bags.h5", words
+    if form == "one_zarr":
+        write_zarr(place / "bags.zarr", {bag: each[:2] for bag, each in bags.items()})
+        return "bags.zarr", words
     if form == "torchmil":
         for part in ("features", "coords", "labels"):
             (place / "bags" / part).mkdir(parents=True)

@@ -19,7 +19,7 @@ def read_csv(path):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_fit_reads_every_command_reads(command, tmp_path, form):
-    pytest.importorskip("h5py")
+    pytest.importorskip("zarr" if "zarr" in form else "h5py")
     data, words = write_folder(tmp_path, form)
     described = json.loads(command("data", "describe", data, *words, "--json").out)
     assert described["facts"]["bags"] == N_BAGS
@@ -197,6 +197,16 @@ def _cut_off(place):
     file.write_bytes(file.read_bytes()[:3000])
 
 
+def _cut_off_zarr(place):
+    pytest.importorskip("zarr")
+    (place / "bags/slide_05.npy").unlink()
+    write_bag(place / "bags/slide_05", "zarr", np.ones((500, WIDTH)), np.ones((500, 2), int))
+    for file in (place / "bags/slide_05.zarr").glob("*.json"):
+        file.unlink()
+    for file in (place / "bags/slide_05.zarr").glob(".z*"):
+        file.unlink()
+
+
 def _two_files(place):
     write_bag(place / "bags/slide_05", "npz", np.ones((2, WIDTH)), np.ones((2, 2)))
 
@@ -227,6 +237,7 @@ def _no_table(place):
         (_pickled, "bag 'slide_05' (bags/slide_05.pt) holds pickled objects"),
         (_pickled_array, "bag 'slide_05' (bags/slide_05.npy) cannot be read safely"),
         (_cut_off, "bag 'slide_05' (bags/slide_05.h5) is not a whole file"),
+        (_cut_off_zarr, "bag 'slide_05' (bags/slide_05.zarr) is not a whole file"),
         (_two_files, "bag 'slide_05' has two files"),
         (_both_sides, "patient 'p0' is on both sides of the split"),
         (_twice, "bag 'slide_05' has a row already"),

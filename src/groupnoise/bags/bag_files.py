@@ -19,11 +19,13 @@ from groupnoise.exceptions import DataError, GroupNoiseError, MissingColumnError
 from groupnoise.io.sources import say_nothing
 
 HDF5 = (".h5", ".hdf5")
+ZARR = (".zarr",)
+"""Folders, which are one bag or hold a group per bag."""
 TENSORS = (".pt", ".pth")
-ARRAYS = (*HDF5, *TENSORS, ".npy", ".npz")
+ARRAYS = (*HDF5, *ZARR, *TENSORS, ".npy", ".npz")
 TABLES = (".csv", ".tsv", ".parquet")
 SUFFIXES = (*ARRAYS, *TABLES)
-MAPPED = (*HDF5, *TENSORS, ".npy")
+MAPPED = (*HDF5, *ZARR, *TENSORS, ".npy")
 """Files whose shape is known before their content is read."""
 FEATURES = ("features", "feats", "feature", "embeddings", "embedding", "x", "data")
 COORDINATES = ("coords", "coordinates", "coord", "positions", "xy")
@@ -102,6 +104,10 @@ class BagFile:
                 with require("h5py", extra="h5").File(self.path, "r") as file:
                     node = file if self.group is None else file[self.group]
                     yield self._checked(self._of_node(node, features))
+            elif suffix in ZARR:
+                store = open_zarr(self.path)
+                node = store if self.group is None else store[self.group]
+                yield self._checked(self._of_node(node, features))
             elif suffix in TENSORS:
                 yield self._checked(self._of_arrays(self._load_tensors(), features))
             elif suffix == ".npy":
@@ -251,6 +257,15 @@ class BagFile:
                 "row per object is needed."
             )
         return BagContent(features, coordinates, content.feature_names, content.coordinate_names)
+
+
+def open_zarr(path: Path) -> Any:
+    """Return the group or array of a .zarr folder; one that is none is refused as damaged."""
+    zarr = require("zarr", extra="zarr")
+    try:
+        return zarr.open(str(path), mode="r")
+    except (ValueError, KeyError, TypeError) as error:  # nothing in it says what it is
+        raise OSError(str(error)) from None
 
 
 def _coordinates_of(arrays: Mapping[str, Any]) -> tuple[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.bag_files import ARRAYS, HDF5, SUFFIXES, BagContent, BagFile
+from groupnoise.bags.bag_files import (
+    ARRAYS,
+    HDF5,
+    SUFFIXES,
+    ZARR,
+    BagContent,
+    BagFile,
+    open_zarr,
+)
 from groupnoise.bags.label_table import BagLabels, read_label_table
 from groupnoise.core import streamed_groups
 from groupnoise.core.arrays import BoolArray, FloatArray, release_pages
@@ -46,6 +55,8 @@ def holds_bag_files(source: Any, labels: Any = None) -> bool:
         return path.suffix.lower() in HDF5
     if not path.is_dir():
         return False
+    if path.suffix.lower() in ZARR:
+        return True
     files = _files_below(path, None)[0]
     if labels is not None or _labels_in(path) is not None:
         return bool(files)
@@ -150,7 +161,7 @@ def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
     list of BagFile
         At least one.
     """
-    if path.is_file():
+    if path.is_file() or path.suffix.lower() in ZARR:
         return _groups_of(path)
     files, folder = _files_below(path, labels)
     if folder != path:
@@ -173,14 +184,21 @@ def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
 
 
 def _groups_of(path: Path) -> list[BagFile]:
-    """Return the groups of a large .h5 file; a file that is one bag itself is refused."""
+    """Return the groups of a large .h5 or .zarr; one that is a bag itself is refused."""
+    is_zarr = path.suffix.lower() in ZARR
     try:
-        with require("h5py", extra="h5").File(path, "r") as file:
-            groups = sorted(name for name in file if hasattr(file[name], "keys"))
-            sets = sorted(name for name in file if hasattr(file[name], "shape"))
+        with ExitStack() as stack:
+            if is_zarr:
+                file = open_zarr(path)
+            else:
+                file = stack.enter_context(require("h5py", extra="h5").File(path, "r"))
+            names = [] if hasattr(file, "shape") else list(file)
+            groups = sorted(name for name in names if hasattr(file[name], "keys"))
+            sets = sorted(name for name in names if hasattr(file[name], "shape"))
     except OSError:
+        kind = "Zarr folder" if is_zarr else "HDF5 file"
         raise DataError(
-            f"{path} is not a whole HDF5 file: it is cut off or damaged; fetch or write it again."
+            f"{path} is not a whole {kind}: it is cut off or damaged; fetch or write it again."
         ) from None
     if not groups and sets and not {"features", "feats", "embeddings"} & set(sets):
         groups = sets  # one data set per bag
@@ -210,7 +228,7 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
             if file.suffix.lower() in SUFFIXES
             and not file.name.startswith(".")
             and file.resolve() not in tables
-            and file.is_file()
+            and file.is_file() != (file.suffix.lower() in ZARR)
         ]
         if files:
             return files, folder
