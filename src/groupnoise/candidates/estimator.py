@@ -52,7 +52,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
     ----------
     encoder : "auto", {"linear", "mlp", "kernel"} or nn.Module, default="auto"
         g. "linear" is the paper's; "kernel" is a Gaussian kernel between rows, which keeps up to
-        3000 training rows. With a module of your own nothing is searched for.
+        4000 training rows. With a module of your own nothing is searched for.
     hidden : "auto", int or sequence of int, default="auto"
         Hidden widths of "mlp".
     dim : int, default=64

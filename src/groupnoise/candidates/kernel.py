@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from groupnoise.candidates.baselines.sure import sharpened
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 
-MAX_EXACT = 3_000
+MAX_EXACT = 4_000
 """Up to this many rows every row is a landmark; the solution is that of the whole kernel."""
 N_LANDMARKS = 1_500
 """Landmarks of larger data, drawn among the rows."""

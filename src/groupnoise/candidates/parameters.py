@@ -40,7 +40,7 @@ class CandidateParameters:
     ----------
     encoder : {"linear", "mlp", "kernel"} or nn.Module, default="mlp"
         g. "linear" is the paper's. "kernel" is a Gaussian kernel between rows that is solved in
-        closed form: no steps, one member; it keeps up to 3000 training rows.
+        closed form: no steps, one member; it keeps up to 4000 training rows.
     hidden : int or sequence of int, default=(300,)
         Hidden widths of "mlp".
     dim : int, default=64

@@ -14,13 +14,15 @@ from groupnoise.decisions.portfolio import Option
 
 PLANS = (
     (1_000, (64, 60, 2)),
-    (3_000, (64, 60, 1)),
-    (10_000, (128, 40, 1)),
+    (4_000, (64, 60, 1)),
+    (10_000, (128, 40, 2)),
     (math.inf, (128, 40, 1)),
 )
 """(rows up to, (batch size, epochs, members of each setting)): many rows need fewer passes."""
-MAX_KERNEL_ROWS = 10_000
-"""Beyond this a kernel between rows costs more than networks, which then know more."""
+MAX_KERNEL_ROWS = 4_000
+"""Beyond this a kernel between all rows costs more than networks, which then know more."""
+MANY_ROWS = 10_000
+"""Beyond this settings hold back less."""
 KERNEL = {"encoder": "kernel", "normalize": "objects"}
 KERNELS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("standard", {"scaling": "standard"}, "few rows of a table"),
@@ -190,7 +192,7 @@ def portfolio(facts: Mapping[str, Any]) -> list[Option]:
     """
     n_rows = facts["rows"]
     batch_size, max_epochs, n_members = next(plan for limit, plan in PLANS if n_rows <= limit)
-    is_large = n_rows > MAX_KERNEL_ROWS
+    is_large = n_rows > MANY_ROWS
     common = {
         "encoder": "mlp",
         "hidden": (300,),
@@ -211,6 +213,7 @@ def portfolio(facts: Mapping[str, Any]) -> list[Option]:
         table = [(f"mlp, {name}", parameters, why, 1.0) for name, parameters, why in OF_MANY_ROWS]
     else:
         table = [*OF_FEWER_ROWS]
+    if n_rows <= MAX_KERNEL_ROWS:
         table += [
             (f"kernel, {name}", {**KERNEL, **parameters}, why, 0.5)
             for name, parameters, why in KERNELS
