@@ -1,4 +1,4 @@
-"""Calibrated instance probabilities: one temperature, fitted on held-out bags."""
+"""Calibrated instance probabilities and sets of labels, by bags that were held out."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from groupnoise.bags.forms import read_bag_labels
 from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.selective import SetCalibration, check_calibrated
 from groupnoise.training.calibration import (
     Calibration,
     Likelihood,
     _with_guesses,
     fit_temperature,
 )
+from groupnoise.training.selective import CalibratedSets, calibrated_by, columns_of
+
+OF_BAGS = "bag_sets"
+"""What names of the held-out bags begin with in a model folder."""
 
 
-class BagCalibration(Calibration):
-    """Calibration of instance probabilities with labelled bags."""
+class BagCalibration(CalibratedSets, Calibration):
+    """Calibration of instance probabilities, and of sets of labels, with labelled bags."""
+
+    bag_set_calibration_: SetCalibration | None = None
 
     def calibrate(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> Any:
         """Make instance probabilities honest with bags that were held out from training.
@@ -52,6 +59,85 @@ class BagCalibration(Calibration):
         likelihood = bag_likelihood(instances.offsets, labels)
         self.calibration_temperature_ = fit_temperature([log_all], likelihood)
         return self
+
+    def calibrate_sets(
+        self, bags: Any, y: Any, *, groups: ArrayLike | None = None, truth: Any = None
+    ) -> Any:
+        """Calibrate :meth:`predict_set`, :meth:`predict_bag_set` and :meth:`abstain`.
+
+        Sets of bags need no more than that bags are drawn alike. Of an instance the labels of its
+        bag are the candidates, and the negative label where there is one; without its true label
+        the assumption is that the other labels of a bag do not depend on which one is its own.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            As in `fit`, but bags it has not seen.
+        y : array-like
+            Their labels, as in `fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+        truth : array-like of shape (n_instances,), optional
+            True labels of instances; None where one is not known.
+
+        Returns
+        -------
+        object
+            The classifier itself.
+        """
+        estimator: Any = self
+        check_is_fitted(estimator, "model_")
+        instances = estimator._read_bags(bags, groups)
+        labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
+        allowed = labels[np.repeat(np.arange(len(labels)), instances.sizes)]
+        if estimator.negative_label_ is not None:
+            allowed |= estimator.classes_ == estimator.negative_label_
+        proba = np.exp(estimator.predict_log_proba(instances.objects))
+        columns = None if truth is None else columns_of(truth, estimator.classes_, len(proba))
+        self.set_calibration_ = calibrated_by(proba, allowed, columns)
+        self.bag_set_calibration_ = SetCalibration(
+            estimator.bag_proba(instances), labels / labels.sum(axis=1, keepdims=True)
+        )
+        return self
+
+    def _set_arrays(self) -> dict[str, NDArray[Any]]:
+        found = self.bag_set_calibration_
+        of_bags = {} if found is None else found.arrays(OF_BAGS)
+        return {**super()._set_arrays(), **of_bags}
+
+    def _restore_sets(self, arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore_sets(arrays)
+        self.bag_set_calibration_ = SetCalibration.from_arrays(OF_BAGS, arrays)
+
+    def predict_bag_set(
+        self,
+        bags: Any,
+        alpha: float = 0.1,
+        *,
+        groups: ArrayLike | None = None,
+        by_class: bool = False,
+    ) -> BoolArray:
+        """Return for each bag the labels that hold its own with probability 1 - alpha.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            As in `fit`.
+        alpha : float, default=0.1
+            The share of labels that may be missed.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+        by_class : bool, default=False
+            Whether that holds for the bags of every class by itself.
+
+        Returns
+        -------
+        bool ndarray of shape (n_bags, n_classes)
+            True where a label of `classes_` belongs to the set.
+        """
+        estimator: Any = self
+        calibration = check_calibrated(self.bag_set_calibration_)
+        return calibration.sets(estimator.bag_proba(bags, groups=groups), alpha, by_class=by_class)
 
 
 def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:

@@ -380,12 +380,14 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         if self.ensemble_ is None:
             kept = {} if self.negatives_ is None else {"negatives": self.negatives_}
-            return self._classifier_state(), {**self.scaler_.arrays(), **kept}
+            arrays = {**self.scaler_.arrays(), **kept, **self._set_arrays()}
+            return self._classifier_state(), arrays
         state = {**self._classifier_state(), "ensemble": self.ensemble_.as_record()}
-        return state, self.ensemble_.arrays()
+        return state, {**self.ensemble_.arrays(), **self._set_arrays()}
 
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._restore_classifier(fitted)
+        self._restore_sets(arrays)
         self.ensemble_ = None
         if "ensemble" in fitted:
             self.ensemble_ = BagEnsemble.from_record(

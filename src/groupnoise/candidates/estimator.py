@@ -24,7 +24,6 @@ from groupnoise.candidates.search import (
     plain_values,
     settings_to_train,
 )
-from groupnoise.candidates.selective import calibrated_by
 from groupnoise.core.checks import check_features
 from groupnoise.core.feature_names import remember_columns
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
@@ -33,6 +32,7 @@ from groupnoise.decisions.halving import SAVED_AS
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.saver import training_alone
+from groupnoise.training.selective import calibrated_by
 from groupnoise.training.workers import OneWorker, Workers
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,6 +83,49 @@ class SetCalibration:
 
     probabilities: FloatArray
     belief: FloatArray
+
+    def __post_init__(self) -> None:
+        # Rounded as a model folder keeps them, so that a saved model draws the same sets.
+        for name in ("probabilities", "belief"):
+            rounded = np.asarray(getattr(self, name)).astype(np.float32).astype(np.float64)
+            object.__setattr__(self, name, rounded)
+
+    def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """Return what a model folder keeps.
+
+        Parameters
+        ----------
+        prefix : str
+            What the names begin with.
+
+        Returns
+        -------
+        dict of str to ndarray
+            In float32.
+        """
+        return {
+            f"{prefix}.probabilities": self.probabilities.astype(np.float32),
+            f"{prefix}.belief": self.belief.astype(np.float32),
+        }
+
+    @classmethod
+    def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> SetCalibration | None:
+        """Return what :meth:`arrays` described, or None where there is nothing.
+
+        Parameters
+        ----------
+        prefix : str
+            What the names begin with.
+        arrays : mapping of str to ndarray
+            The arrays of a model folder.
+
+        Returns
+        -------
+        SetCalibration or None
+            The held-out rows.
+        """
+        names = (f"{prefix}.probabilities", f"{prefix}.belief")
+        return cls(*(arrays[name] for name in names)) if set(names) <= set(arrays) else None
 
     def thresholds(self, alpha: float, *, by_class: bool = False) -> FloatArray:
         """Return the probability from which a label belongs to a set, one per class.
@@ -207,7 +251,7 @@ def check_calibrated(calibration: SetCalibration | None) -> SetCalibration:
     """Return the calibration, or say how to come by one."""
     if calibration is None:
         raise ParameterError(
-            "no rows were held out in fit, so nothing says how sure is sure enough; call "
-            "calibrate_sets with rows that fit has not seen."
+            "nothing was held out in fit, so nothing says how sure is sure enough; call "
+            "calibrate_sets with rows or bags that fit has not seen."
         )
     return calibration

@@ -8,10 +8,10 @@ from sklearn.datasets import load_digits
 
 from groupnoise.candidates import MaxMatchingPartialLabelClassifier, add_candidates
 from groupnoise.candidates.questions import choose_questions
-from groupnoise.candidates.selective import calibrated_by
 from groupnoise.core.selective import SetCalibration, belief_in_candidates, risk_coverage
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import load_model
+from groupnoise.training.selective import calibrated_by
 
 
 def simulated(n_rows, generator, n_classes=5, noise=0.2, spread=0.4):

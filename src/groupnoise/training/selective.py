@@ -1,0 +1,119 @@
+"""CalibratedSets: answers that say how far they are to be trusted, by held-out rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated
+from groupnoise.exceptions import DataError
+from groupnoise.training.calibration import candidate_likelihood, fit_temperature
+
+OF_ROWS = "sets"
+"""What names of the held-out rows begin with in a model folder."""
+
+
+class CalibratedSets:
+    """Sets of labels and rows better left unanswered.
+
+    Attributes
+    ----------
+    set_calibration_ : SetCalibration or None
+        Held-out rows, from a search in `fit` or from `calibrate_sets`.
+    """
+
+    classes_: NDArray[Any]
+    set_calibration_: SetCalibration | None = None
+
+    def predict_set(self, X: ArrayLike, alpha: float = 0.1, *, by_class: bool = False) -> BoolArray:
+        """Return for each row the labels that hold the truth with probability 1 - alpha.
+
+        Split conformal prediction on rows that were held out in `fit` (in its search), or given
+        to :meth:`calibrate_sets`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows.
+        alpha : float, default=0.1
+            The share of sets that may miss the truth.
+        by_class : bool, default=False
+            Whether that holds for the rows of every class, not for all rows together; sets grow.
+
+        Returns
+        -------
+        bool ndarray of shape (n_rows, n_classes)
+            True where a label of `classes_` belongs to the set; one label or more in each row.
+        """
+        estimator: Any = self
+        calibration = check_calibrated(self.set_calibration_)
+        return calibration.sets(np.exp(estimator.predict_log_proba(X)), alpha, by_class=by_class)
+
+    def abstain(self, X: ArrayLike, risk: float = 0.05) -> BoolArray:
+        """Return the rows to leave unanswered, so that few of the answers given are wrong.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows.
+        risk : float, default=0.05
+            The share of wrong answers that is accepted among those given.
+
+        Returns
+        -------
+        bool ndarray of shape (n_rows,)
+            True where to abstain.
+        """
+        estimator: Any = self
+        calibration = check_calibrated(self.set_calibration_)
+        return calibration.abstains(np.exp(estimator.predict_log_proba(X)), risk)
+
+    def _set_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what a model folder keeps of the held-out rows: no features."""
+        found = self.set_calibration_
+        return {} if found is None else found.arrays(OF_ROWS)
+
+    def _restore_sets(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over what :meth:`_set_arrays` returned."""
+        self.set_calibration_ = SetCalibration.from_arrays(OF_ROWS, arrays)
+
+
+def calibrated_by(
+    probabilities: FloatArray, candidates: BoolArray, truth: IntArray | None = None
+) -> SetCalibration:
+    """Return held-out rows with what is believed of their candidates.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_rows, n_classes)
+        What a model said that had not seen them.
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        Their candidate labels.
+    truth : int64 ndarray of shape (n_rows,), optional
+        The column of the true label, -1 where it is not known.
+
+    Returns
+    -------
+    SetCalibration
+        The belief is at the temperature under which the candidates are likeliest, so that a
+        model that sounds too sure is not believed.
+    """
+    log_proba = np.log(np.maximum(probabilities, 1e-12))
+    temperature = fit_temperature([torch.from_numpy(log_proba)], candidate_likelihood(candidates))
+    cooled = softmax(log_proba / temperature, axis=1)
+    belief = belief_in_candidates(cooled, candidates, truth)
+    return SetCalibration(probabilities, belief)
+
+
+def columns_of(truth: Any, classes: NDArray[Any], n_rows: int) -> IntArray:
+    """Return the column of each true label, -1 where it is None or not a class."""
+    labels = truth.tolist() if isinstance(truth, np.ndarray) else list(truth)
+    if len(labels) != n_rows:
+        raise DataError(f"truth holds {len(labels)} labels for {n_rows} rows; give one per row.")
+    column = {label: number for number, label in enumerate(classes.tolist())}
+    return np.array([column.get(label, -1) for label in labels], dtype=np.int64)
