@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from groupnoise.clicks.held_out import gains_by_block, hold_out_last
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.groups import Groups
+from groupnoise.exceptions import ParameterError
 from groupnoise.io.untrusted_arrays import FLOATS, check_numbers, stored_array
 
 WEIGHTINGS = ("none", "tf-idf", "bm25")
@@ -156,6 +158,16 @@ class ItemCFRecommender(CountingRecommender):
             trial.decay_ = decay
             means.append(gains_by_block(trial._score_all, held.asked, self.n_items_).mean())
         return DECAYS[int(np.argmax(means))]
+
+    def _write_artifact(
+        self, path: Path | str, n_neighbours: int, described: dict[str, Any]
+    ) -> str:
+        if self.decay_ or self.n_recent is not None:
+            raise ParameterError(
+                "an artifact of neighbours counts all clicks of a history alike; fit with "
+                "decay=0 and n_recent=None to export."
+            )
+        return super()._write_artifact(path, n_neighbours, described)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {**super()._arrays(), "decay": np.array([self.decay_])}

@@ -195,3 +195,10 @@ def test_the_decay_is_chosen_by_held_out_clicks_and_kept_in_the_file(tmp_path):
     assert ItemCFRecommender(decay="auto").fit(drifting[:10]).decay_ == 0.0
     with pytest.raises(ParameterError, match="decay"):
         ItemCFRecommender(decay="often").fit(drifting)
+
+
+@pytest.mark.parametrize("parameters", [{"decay": 0.5}, {"n_recent": 3}])
+def test_what_an_artifact_cannot_honour_is_refused(tmp_path, parameters):
+    model = ItemCFRecommender(**parameters).fit([[1, 2, 3], [2, 3, 4]])
+    with pytest.raises(ParameterError, match="counts all clicks of a history alike"):
+        model.export(tmp_path / "artifact")
