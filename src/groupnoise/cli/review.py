@@ -24,7 +24,11 @@ def review(
     data: Annotated[str, typer.Argument(help="As in `groupnoise resolve`, or bags.")],
     options: DataOptions,
     setting: Annotated[
-        Word, typer.Option(help="mil: ask which object of a bag carries its label.")
+        Word,
+        typer.Option(
+            help="mil: ask which object of a bag carries its label; --label, --labels and "
+            "--features are then those of `groupnoise fit`."
+        ),
     ] = None,
     group: Annotated[Word, typer.Option(help="mil: column of bag ids.")] = None,
     images: Annotated[
