@@ -15,7 +15,6 @@ from groupnoise.bags.ensemble import (
     centred_log_probabilities,
     label_log_likelihood,
 )
-from groupnoise.bags.fitted_members import FittedStatistics
 from groupnoise.bags.members import STATISTICS
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.core.arrays import FloatArray
@@ -97,12 +96,11 @@ def assembled(
     if calibrated:
         for option in options:
             search.out_of_fold(option, folds, options)
-    statistics = []
-    for option, weight in taken:
-        if option.parameters["likelihood"] == STATISTICS:
-            whole = search.out_of_fold(option, folds).member
-            assert isinstance(whole, FittedStatistics)
-            statistics.append(replace(whole, weight=weight))
+    statistics = [
+        search.fit_whole(option, weight)
+        for option, weight in taken
+        if option.parameters["likelihood"] == STATISTICS
+    ]
     members = [
         replace(member, weight=weight)
         for member, (_, weight) in zip(search.fit_members(options), own, strict=True)

@@ -24,6 +24,8 @@ from groupnoise.decisions.record import Decisions, Trial
 from groupnoise.exceptions import ParameterError
 
 MIN_BAGS = 10
+MIN_GAIN = 1e-3
+"""Nats per bag by which members must do better than the frequencies of labels."""
 CLEAR = 2.0
 """Standard errors by which held-out bags must prefer a negative label that no name tells of."""
 CRITERION = "log likelihood of held-out bags and of their labels on single instances"
@@ -223,7 +225,7 @@ def _warnings_of(
 ) -> list[str]:
     best = search.out_of_fold(taken[0][0], search.n_folds).scores
     gain = best - baseline
-    if gain.mean() > standard_error(gain):
+    if gain.mean() > max(standard_error(gain), MIN_GAIN):
         return []
     return [
         "held-out bags are predicted no better than by the frequencies of their labels; look at "

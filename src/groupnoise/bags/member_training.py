@@ -24,6 +24,8 @@ from groupnoise.core.streamed_groups import StreamedGroups
 
 MAX_STEP_ROWS = 1 << 16
 """Instances that one step looks at; of longer data each step draws as many bags."""
+MAX_STEP_UNITS = 1 << 24
+"""Hidden units of all models that one step computes: fewer instances where there are more."""
 MAX_WIDTH = 256
 """Features that hidden layers see; of wider data they see as many principal components."""
 N_ITERATIONS = 3
@@ -206,7 +208,7 @@ class MemberBatch:
 
     def _part(self) -> tuple[Tensor, BagProblem, Tensor, Tensor]:
         """Return the rows, bags, labels and weights of a step."""
-        if isinstance(self.rows, Tensor) and len(self.rows) <= MAX_STEP_ROWS:
+        if isinstance(self.rows, Tensor) and len(self.rows) <= self._max_rows:
             return self.rows, self.problem, self.labels, self.bag_weights
         bags = self._some_bags()
         weights = self.bag_weights[bags]
@@ -214,11 +216,17 @@ class MemberBatch:
         problem = self.problem.subset(bags.numpy())
         return self._rows_of(bags), problem, self.labels[bags], weights
 
+    @property
+    def _max_rows(self) -> int:
+        """Instances that one step looks at."""
+        n_units = len(self.settings) * self.n_copies * (1 if self.is_linear else self.common.hidden)
+        return min(MAX_STEP_ROWS, max(1, MAX_STEP_UNITS // n_units))
+
     def _some_bags(self) -> Tensor:
         """Return as many bags as a step looks at."""
         sizes = self.problem.segments.sizes
         order = torch.randperm(len(sizes), generator=self.generator)
-        n_bags = int((sizes[order].cumsum(0) <= MAX_STEP_ROWS).sum().clamp(min=1))
+        n_bags = int((sizes[order].cumsum(0) <= self._max_rows).sum().clamp(min=1))
         return order[:n_bags].sort().values
 
     def _some_rows(self) -> Tensor:

@@ -50,7 +50,7 @@ class OutOfFold:
         The criterion, one per bag.
     log_p : Tensor of shape (n_rows, n_targets), optional
         log P(target | instance), free target last; None of members that see bags as a whole.
-    member : FittedMember or FittedStatistics, optional
+    member : FittedMember, optional
         The member itself, where it was trained at the same time.
     """
 
@@ -59,7 +59,7 @@ class OutOfFold:
     bag_shift: float
     scores: FloatArray
     log_p: Tensor | None = None
-    member: FittedMember | FittedStatistics | None = None
+    member: FittedMember | None = None
 
     @property
     def calibrated(self) -> FloatArray:
@@ -232,18 +232,26 @@ class BagSearch:
     def _whole_bags(self, option: Option) -> OutOfFold:
         """Return what a member says that sees bags as a whole."""
         settings = MemberSettings(**option.parameters)
-        scaler, rows = self.scaled(settings.scaling)
+        kernel = self._kernel(settings)
+        log_odds = kernel.held_out(self.labels, self.folds, settings.weight_decay)
+        everything = np.ones(len(log_odds), dtype=bool)
+        return OutOfFold(log_odds, *self._bag_scores(log_odds, everything))
+
+    def _kernel(self, settings: MemberSettings) -> StatisticsKernel:
         key = (settings.scaling, settings.width)
         if key not in self._kernels:
+            rows = self.scaled(settings.scaling)[1].numpy()
             offsets = np.asarray(self.bags.offsets)
-            self._kernels[key] = StatisticsKernel(rows.numpy(), offsets, settings.width)
-        kernel = self._kernels[key]
-        log_odds = kernel.held_out(self.labels, self.folds, settings.weight_decay)
-        scale, shift, scores = self._bag_scores(log_odds, np.ones(len(log_odds), dtype=bool))
-        member = FittedStatistics(
-            settings, 1.0, scaler, kernel.fit(self.labels, settings.weight_decay), scale, shift
-        )
-        return OutOfFold(log_odds, scale, shift, scores, member=member)
+            self._kernels[key] = StatisticsKernel(rows, offsets, settings.width)
+        return self._kernels[key]
+
+    def fit_whole(self, option: Option, weight: float) -> FittedStatistics:
+        """Return a member that sees bags as a whole, from the bags that were compared on."""
+        settings = MemberSettings(**option.parameters)
+        found = self.out_of_fold(option, self.n_folds)
+        model = self._kernel(settings).fit(self.labels, settings.weight_decay)
+        scaler = self.scaled(settings.scaling)[0]
+        return FittedStatistics(settings, weight, scaler, model, found.bag_scale, found.bag_shift)
 
     def instance_scores(self, log_p: Tensor, part: BoolArray) -> FloatArray:
         """Return how likely the instances of each bag have one of its labels, on average.
@@ -271,7 +279,7 @@ class BagSearch:
         waiting: dict[tuple[Any, ...], list[Option]] = {}
         for option in options:
             found = self._found.get((option.name, self.n_folds))
-            if found is not None and isinstance(found.member, FittedMember):
+            if found is not None and found.member is not None:
                 fitted[option.name] = found.member
             else:
                 key = MemberSettings(**option.parameters).batch
