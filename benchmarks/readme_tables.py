@@ -99,7 +99,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "recall_protocols": leave_one_out_table,
     "recall_protocols:time": time_split_table,
     "recall_protocols:metrics": metrics_table,
-    "recall_protocols:speed": speed_table,
+    "rank_logs": speed_table,
     "recall_protocols:published": published_table,
     "replay": replay_table,
     "recall_search": recall_search_table,
