@@ -13,6 +13,7 @@ from torch import Tensor
 from groupnoise.bags.forms import read_bag_labels
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.selective import SetCalibration, check_calibrated
+from groupnoise.core.streamed_groups import answers_about
 from groupnoise.training.calibration import (
     Calibration,
     Likelihood,
@@ -55,7 +56,12 @@ class BagCalibration(CalibratedSets, Calibration):
         check_is_fitted(estimator, "model_")
         instances = estimator._read_bags(bags, groups)
         labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
-        log_all = estimator._log_probabilities(estimator._prepared(instances.objects), 1.0)
+        log_all = torch.from_numpy(
+            answers_about(
+                instances,
+                lambda rows: estimator._log_probabilities(estimator._prepared(rows), 1.0).numpy(),
+            )
+        )
         likelihood = bag_likelihood(instances.offsets, labels)
         self.calibration_temperature_ = fit_temperature([log_all], likelihood)
         return self

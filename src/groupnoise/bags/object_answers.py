@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.streamed_groups import answers_about
 from groupnoise.io.datasets import BagDataset
 
 STRETCH = ("begin", "end")
@@ -99,10 +100,10 @@ def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
         In the order of the data.
     """
     bags = dataset.bags
-    given_class = np.asarray(fitted.predict_proba(bags.objects), dtype=np.float64)
+    given_class = np.asarray(answers_about(bags, fitted.predict_proba), dtype=np.float64)
     background = np.zeros(len(given_class))
     if hasattr(fitted, "background_proba"):
-        background = np.asarray(fitted.background_proba(bags.objects), dtype=np.float64)
+        background = np.asarray(answers_about(bags, fitted.background_proba), dtype=np.float64)
     probability = given_class * (1 - background)[:, None]
     ids = np.arange(len(bags)) if dataset.bag_ids is None else dataset.bag_ids
     names = [str(label) for label in fitted.classes_.tolist()]

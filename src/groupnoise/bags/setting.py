@@ -15,6 +15,7 @@ from groupnoise.bags.forms import read_bag_labels
 from groupnoise.bags.forms import read_bags as bags_of
 from groupnoise.bags.metrics import evaluate_bags
 from groupnoise.core.arrays import IntArray
+from groupnoise.core.streamed_groups import answers_about
 from groupnoise.io.datasets import BagDataset, subset_bags
 from groupnoise.io.description import Description
 from groupnoise.io.hold_out import draw_held_out
@@ -91,8 +92,11 @@ class BagSetting(Setting[BagDataset]):
     def answer(self, fitted: Any, dataset: BagDataset, *, top: int = 10) -> Answers:
         """Return a label for each instance, in the order of the source."""
         rows, bags = origins_of_instances(dataset)
-        order = np.argsort(rows, kind="stable")  # so that an error tells rows of the file too
-        probabilities = fitted.predict_proba(dataset.bags.objects[order])
+        order = np.argsort(rows, kind="stable")
+        if dataset.source_rows is None:  # bags one after the other
+            probabilities = answers_about(dataset.bags, fitted.predict_proba)
+        else:  # in their order, so that an error tells rows of the file
+            probabilities = fitted.predict_proba(dataset.bags.objects[order])
         best = probabilities.argmax(axis=1)
         columns = {
             "row": rows[order].tolist(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ MAX_BYTES_IN_MEMORY = 1 << 30
 MAX_SCALING_VALUES = 1 << 24
 """Features of the rows, at even distances, that the scaling of streamed groups is learned from."""
 ROWS_AT_ONCE = 512
+MAX_ANSWERED = 1 << 15
+"""About how many streamed objects are answered about at a time; a larger group is asked whole."""
 MIN_SCALING_ROWS = 1 << 12
 """Rows that it is learned from at least, however wide they are."""
 
@@ -227,3 +230,20 @@ def scaled_groups(kind: str, groups: Groups) -> tuple[Scaler, Groups]:
         return scaler, groups.scaled_by(scaler)
     scaler = Scaler(kind).fit(groups.objects)
     return scaler, Groups(scaler(groups.objects), groups.offsets)
+
+
+def answers_about(groups: Groups, answer: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+    """Return what a function says of all objects, asked about a few streamed groups at a time.
+
+    Parameters
+    ----------
+    groups : Groups
+        In memory, where it is asked once; or streamed.
+    answer : callable
+        From rows (n, n_features) to an array with one row each.
+    """
+    if not isinstance(groups, StreamedGroups):
+        return answer(groups.objects)
+    ends = np.flatnonzero(np.diff(groups.offsets[:-1] // MAX_ANSWERED)) + 1
+    parts = np.split(np.arange(len(groups)), ends)
+    return np.concatenate([answer(groups.gathered(rows)) for rows in parts])

@@ -171,3 +171,24 @@ def test_a_streamed_training_goes_on_where_it_was_stopped(on_disk, tmp_path):
         streamed, y, checkpoint=Checkpoints(tmp_path / "saved", every_steps=1, resume=True)
     )
     assert_same_weights(resumed, whole, rtol=0, atol=0)
+
+
+def test_answers_about_streamed_bags_are_those_of_memory(on_disk, monkeypatch):
+    from groupnoise.bags.object_answers import answer_objects
+    from groupnoise.bags.setting import SETTING
+    from groupnoise.core import streamed_groups
+    from groupnoise.io import BagDataset
+
+    monkeypatch.setattr(streamed_groups, "MAX_ANSWERED", 50)
+    streamed, bags, y = on_disk
+    labels = np.eye(2, dtype=bool)[y]
+    ours, theirs = (BagDataset("bags", b, labels, ["0", "1"]) for b in (streamed, bags))
+    model = MaxMatchingMILClassifier.plain(max_epochs=3, random_state=0).fit(bags, y)
+    told, expected = (answer_objects(model, each) for each in (ours, theirs))
+    np.testing.assert_allclose(told.probability, expected.probability, atol=1e-6)
+    np.testing.assert_allclose(told.responsibility, expected.responsibility, atol=1e-5)
+    told, expected = (SETTING.answer(model, each).columns for each in (ours, theirs))
+    assert told["label"] == expected["label"]
+    assert told["probability"] == pytest.approx(expected["probability"], abs=1e-6)
+    temperatures = [model.calibrate(each, y).calibration_temperature_ for each in (streamed, bags)]
+    assert temperatures[0] == pytest.approx(temperatures[1], rel=1e-3)
