@@ -100,7 +100,7 @@ def evaluate(
     elif record is not None:
         trained_on = record.n_trained_among(found.setting, found.dataset)
     if per_user is not None:
-        write_columns(per_user, result.rows)
+        write_columns(per_user, {name: cells.tolist() for name, cells in result.rows.items()})
     if as_json:
         about: dict[str, Any] = {"model": str(model), "data": found.dataset.name, "on": part}
         if protocol is not None:

@@ -147,7 +147,7 @@ def paired_differences(
         HIT, NDCG and MRR of the first less those of the second, by the paired bootstrap.
     """
     for name in ("user", "position"):
-        if result.rows[name] != other.rows[name]:
+        if not np.array_equal(result.rows[name], other.rows[name]):
             raise DataError("two recommenders are compared on the same targets; these differ.")
     return {
         name: bootstrap_interval(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groupnoise.clicks.history_split import Queries
 from groupnoise.clicks.ranking import rank_and_list
@@ -30,6 +31,8 @@ RECALL_AT = (50, 100, 500)
 """What a recall stage hands on to the next."""
 NEVER = 1 << 40
 """Items ahead of a target that cannot be answered: more than any list is long."""
+MIN_DRAWS, MAX_DRAWS, MAX_DRAWN_USERS = 200, 1000, 200_000_000
+"""Draws of the intervals: 1000 of up to 200 000 users, fewer of more."""
 ROW_FIGURES = {"HIT": hit_rows, "NDCG": gain_rows, "MRR": reciprocal_rows}
 
 
@@ -141,9 +144,11 @@ class JudgedTargets:
         -------
         dict of str to Interval
         """
+        # The more users, the narrower the interval and the fewer draws it takes to see that.
+        n_draws = int(np.clip(MAX_DRAWN_USERS // len(self.users), MIN_DRAWS, MAX_DRAWS))
         return {
             f"full {name}@{k}": bootstrap_interval(
-                self.rows(name, k), self.users, random_state=seed
+                self.rows(name, k), self.users, n_draws=n_draws, random_state=seed
             )
             for k in at
             for name in ("HIT", "NDCG")
@@ -173,7 +178,7 @@ class JudgedTargets:
             for name, rows in bucket_names(part, self.n_context).items()
         }
 
-    def table(self, dataset: ClickDataset, at: Sequence[int] = (TOP,)) -> dict[str, list[Any]]:
+    def table(self, dataset: ClickDataset, at: Sequence[int] = (TOP,)) -> dict[str, NDArray[Any]]:
         """Return one row per target, as columns of a table.
 
         Parameters
@@ -185,22 +190,22 @@ class JudgedTargets:
 
         Returns
         -------
-        dict of str to list
+        dict of str to ndarray of shape (n_targets,)
         """
         answered = self.n_better < NEVER
-        columns: dict[str, list[Any]] = {
-            "user": dataset.user_ids[self.users].tolist(),
-            "item": dataset.item_ids[self.items].tolist(),
-            "position": self.positions.tolist(),
-            "clicks_before": self.n_context.tolist(),
-            "target_clicks": self.popularity.tolist(),
-            "answered": answered.tolist(),
-            "n_better": np.where(answered, self.n_better, -1).tolist(),
-            "n_tied": self.n_tied.tolist(),
+        columns: dict[str, NDArray[Any]] = {
+            "user": dataset.user_ids[self.users],
+            "item": dataset.item_ids[self.items],
+            "position": self.positions,
+            "clicks_before": self.n_context,
+            "target_clicks": self.popularity,
+            "answered": answered,
+            "n_better": np.where(answered, self.n_better, -1),
+            "n_tied": self.n_tied,
         }
         for k in at:
             for name in ROW_FIGURES:
-                columns[f"{name}@{k}"] = self.rows(name, k).tolist()
+                columns[f"{name}@{k}"] = self.rows(name, k)
         return columns
 
 

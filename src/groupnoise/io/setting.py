@@ -57,7 +57,7 @@ class Evaluation:
         What `per_class` is about: "class" or "bucket".
     intervals : dict of str to (float, float)
         Ends of the intervals of some metrics.
-    rows : dict of str to list
+    rows : dict of str to ndarray
         The figures of every group, as columns of a table; empty where there are none.
     """
 
@@ -69,7 +69,7 @@ class Evaluation:
     beside: str = "majority"
     parts: str = "class"
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
-    rows: dict[str, list[Any]] = field(default_factory=dict)
+    rows: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

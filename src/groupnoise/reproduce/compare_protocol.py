@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groupnoise.clicks.recall_metrics import bootstrap_interval
 from groupnoise.core.arrays import FloatArray
@@ -35,14 +36,14 @@ class ProtocolComparison(ComparisonOfMethods):
     ----------
     protocol : str
         How the log was divided.
-    users : list
+    users : ndarray of shape (n_targets,)
         Whose each target is.
     rows : mapping of str to ndarray
         The figure of each target for each method, a mean over the seeds.
     """
 
     protocol: str = ""
-    users: Sequence[Any] = ()
+    users: NDArray[Any] = field(default_factory=lambda: np.empty(0))
     rows: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def interval(self, method: ComparedMethod) -> Interval:
