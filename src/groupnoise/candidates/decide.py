@@ -25,8 +25,8 @@ TRIAL_EPOCHS = ((4_000, 0.5), (math.inf, 0.25))
 """(rows up to, share of the epochs that a trial gets): with fewer steps networks on few rows look
 worse beside kernels than they are in the end."""
 MAX_KERNELS = 2
-"""Kernels err alike, and sound more certain of held-out candidates than they are of the truth: on
-`lost` the best of them was ahead by the criterion and six points behind in accuracy."""
+"""Kernels err alike, and the criterion flatters them: on `lost`, beside networks with a quarter of
+their epochs, the best kernel was ahead by the criterion and six points behind in accuracy."""
 MIN_AVERAGED, MAX_AVERAGED = 3, 5
 """Settings that are averaged: the best, and further ones that held-out rows cannot tell from it."""
 SMOOTHINGS = (1.0, 2.0, 4.0)

@@ -26,7 +26,8 @@ TOLERANCE = 1e-3
 """Responsibilities that change by less in an iteration have settled."""
 GAINS = (2.0, 4.0, 6.0, 9.0, 13.0, 20.0)
 MORE_ROWS = 1.4
-"""How much surer than one half of the rows both together may be: what suited the design sets."""
+"""How much surer than one half of the rows both together may be: on generated tables of 150 to 240
+rows the best temperature of answers at the gain of the halves was near 0.7."""
 DOUBT = 0.02
 """Share of an answer that is spread evenly while a gain is chosen."""
 
