@@ -62,6 +62,7 @@ OPTIONS = {
     "shuffle_pool": [50],
     "n_members": [2],
     "random_state": [7],
+    "device": ["cpu"],
 }
 HISTORY = {
     "normalization": "history",
