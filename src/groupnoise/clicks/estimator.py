@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from groupnoise.clicks.automatic import Linear, decide_evidence
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.evidence import Evidence
-from groupnoise.clicks.evidence_options import ENCODERS, member_encoders
+from groupnoise.clicks.evidence_options import DECIDED, ENCODERS, member_encoders
 from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
 from groupnoise.clicks.window_training import WindowTraining
 from groupnoise.core.arrays import ProgressCallback, RandomState
@@ -31,21 +31,6 @@ from groupnoise.training.workers import Workers
 
 DECISION_SECONDS = 900.0
 """What a budget of "auto" allows; the portfolio of a usual log takes a fraction of it."""
-
-DECIDED = (
-    "dim",
-    "shared",
-    "window_size",
-    "candidates",
-    "n_negatives",
-    "init",
-    "max_epochs",
-    "batch_size",
-    "learning_rate",
-    "weight_decay",
-    "encoder",
-)
-"""Parameters that are decided on held-out clicks where they are "auto"."""
 
 
 class MaxMatchingRecommender(WindowTraining):

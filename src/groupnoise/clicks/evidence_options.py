@@ -18,6 +18,20 @@ from groupnoise.core.arrays import ProgressCallback, torch_generator
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.portfolio import Option
 
+DECIDED = (
+    "dim",
+    "shared",
+    "window_size",
+    "candidates",
+    "n_negatives",
+    "init",
+    "max_epochs",
+    "batch_size",
+    "learning_rate",
+    "weight_decay",
+    "encoder",
+)
+"""Parameters that are decided on held-out clicks where they are "auto"."""
 ENCODERS = ("recurrence",)
 ENCODER_HIDDEN = 64
 ENCODER_LAYERS = 1
