@@ -2,7 +2,7 @@
 
     python benchmarks/prediction_sets.py
 
-All sets of candidate labels in the list of `groupnoise reproduce unseen` with at most 6000 rows,
+All sets of candidate labels in the list of `groupnoise reproduce unseen` with at most 2000 rows,
 a quarter of each tested on. Three calibrations: the rows that the search of `fit` held out; a
 fifth of the training rows, held out from a second fit, by their candidates; the same with the
 truth of 100 of them. Figures go to `benchmarks/results/prediction_sets.json`.
@@ -22,7 +22,7 @@ from groupnoise.candidates import MaxMatchingPartialLabelClassifier
 from groupnoise.exceptions import MissingDataError
 from groupnoise.reproduce.unseen_sets import read_unseen_sets
 
-ALPHA, MAX_ROWS, KNOWN = 0.1, 6000, 100
+ALPHA, MAX_ROWS, KNOWN = 0.1, 2000, 100
 MIN_CLASS = 20
 """Test rows that a class needs to be counted by itself."""
 

@@ -14,6 +14,8 @@ from groupnoise.core.selective import SetCalibration, belief_in_candidates, chec
 from groupnoise.exceptions import DataError
 from groupnoise.training.calibration import candidate_likelihood, fit_temperature
 
+MIN_KNOWN = 50
+"""From this number of true labels on rows without one are not asked."""
 OF_ROWS = "sets"
 """What names of the held-out rows begin with in a model folder."""
 
@@ -101,8 +103,13 @@ def calibrated_by(
     -------
     SetCalibration
         The belief is at the temperature under which the candidates are likeliest, so that a
-        model that sounds too sure is not believed.
+        model that sounds too sure is not believed. With enough true labels only rows that have
+        one are kept, and nothing is assumed of the candidates.
     """
+    known = np.zeros(len(probabilities), dtype=bool) if truth is None else truth >= 0
+    if known.sum() >= MIN_KNOWN and truth is not None:
+        own = truth[known, None] == np.arange(probabilities.shape[1])
+        return SetCalibration(probabilities[known], own.astype(np.float64))
     log_proba = np.log(np.maximum(probabilities, 1e-12))
     temperature = fit_temperature([torch.from_numpy(log_proba)], candidate_likelihood(candidates))
     cooled = softmax(log_proba / temperature, axis=1)
