@@ -67,7 +67,7 @@ class TrainingStopped(GroupNoiseError, RuntimeError):
     """
 
     def __init__(self, where: str, signal_number: int | None = None) -> None:
-        super().__init__(f"{where}; fit again with the same data and resume=True to go on.")
+        super().__init__(f"{where}; fit again with the same data and resume=True to resume.")
         self.where = where
         self.signal_number = signal_number
 

@@ -95,7 +95,7 @@ def test_a_signal_saves_and_says_the_command_to_go_on_with(command, uninterrupte
     stopped, said = command.interrupt(number)
     assert stopped == code
     assert said.count("\n") == 1
-    assert f"saved in {command.newest()}; go on with: groupnoise fit digit-candidates" in said
+    assert f"saved in {command.newest()}; resume with: groupnoise fit digit-candidates" in said
     assert said.strip().endswith("--resume")
     assert command.run("--resume") == (0, "")
     assert weights(command.model) == uninterrupted

@@ -7,18 +7,18 @@ const words = document.getElementById("words");
 const cards = [...document.querySelectorAll(".case")];
 const rows = [...document.querySelectorAll("tbody tr")];
 
-function matches({ dataset }, wanted) {
+function matches({ dataset }, terms) {
   return (
     (!kind.value || dataset.kind === kind.value) &&
     (!label.value || dataset.label === undefined || dataset.label === label.value) &&
     Number(dataset.score) >= Number(least.value) &&
-    wanted.every((word) => dataset.words.toLowerCase().includes(word))
+    terms.every((word) => dataset.words.toLowerCase().includes(word))
   );
 }
 
 function apply() {
-  const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-  for (const entry of [...cards, ...rows]) entry.hidden = !matches(entry, wanted);
+  const terms = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const entry of [...cards, ...rows]) entry.hidden = !matches(entry, terms);
   document.getElementById("least-shown").textContent = Number(least.value).toFixed(2);
   const shown = cards.filter((card) => !card.hidden).length;
   document.getElementById("count").textContent = `${shown} of ${cards.length} cases shown`;

@@ -316,9 +316,9 @@ class GroupIssues:
         int64 ndarray
             Rows of the table that the kind speaks of.
         """
-        wanted = self.kind(kind)
-        scores = self.table(wanted.table)[wanted.score]
-        limit = wanted.threshold if threshold is None else threshold
+        found_kind = self.kind(kind)
+        scores = self.table(found_kind.table)[found_kind.score]
+        limit = found_kind.threshold if threshold is None else threshold
         above = np.flatnonzero(scores > limit)
         if top is not None and top < len(above):
             above = above[np.argpartition(-scores[above], top)[:top]]

@@ -293,8 +293,8 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
         n_groups, size = batch.mask.shape
         log_all = self._log_probabilities(batch.objects.flatten(0, 1).numpy())
         features = log_all.view(n_groups, size, -1)
-        wanted = torch.as_tensor(column).expand(n_groups).view(-1, 1, 1).expand(-1, size, 1)
-        log_pair = features.gather(-1, wanted).squeeze(-1)
+        columns = torch.as_tensor(column).expand(n_groups).view(-1, 1, 1).expand(-1, size, 1)
+        log_pair = features.gather(-1, columns).squeeze(-1)
         return Matching(log_pair, batch.mask, features, features)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:

@@ -159,7 +159,7 @@ def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:
     labels : bool ndarray of shape (n_bags, n_classes)
         The labels of each bag.
     """
-    wanted = torch.from_numpy(labels)
+    present = torch.from_numpy(labels)
     n_bags, n_classes = labels.shape
     bag = torch.repeat_interleave(torch.arange(n_bags), torch.from_numpy(np.diff(offsets)))
 
@@ -173,13 +173,13 @@ def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:
         peak = values.new_full((n_bags, n_classes), -torch.inf)
         peak = peak.scatter_reduce_(0, place, values, "amax")
         log_mass = peak + over_bags((values - peak[bag]).exp()).log()
-        return _with_guesses(log_mass.softmax(-1)[wanted], 1.0 / n_classes)
+        return _with_guesses(log_mass.softmax(-1)[present], 1.0 / n_classes)
 
     def present_or_absent(log_proba: Tensor) -> Tensor:
         tiny = torch.finfo(log_proba.dtype).eps
         proba = log_proba[:, :n_classes].exp().clamp(max=1.0 - tiny)
         log_absent = over_bags(torch.log1p(-proba))
         log_present = torch.log((-torch.expm1(log_absent)).clamp(min=tiny))
-        return torch.where(wanted, log_present, log_absent).sum(-1)
+        return torch.where(present, log_present, log_absent).sum(-1)
 
     return which if (labels.sum(axis=1) == 1).all() else present_or_absent

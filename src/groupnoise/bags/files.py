@@ -193,7 +193,7 @@ def _labels_of_bags(
     if not agrees.all():
         row = int(order.objects[~agrees].min())
         raise DataError(
-            f"{table.place(row)}: bag {str(bag_of_row[row])!r} has rows with different labels; "
+            f"{table.locate(row)}: bag {str(bag_of_row[row])!r} has rows with different labels; "
             "a bag is labelled as a whole, list several labels joined by ';' on each row."
         )
     return labels

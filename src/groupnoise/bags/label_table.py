@@ -153,16 +153,16 @@ def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str)
             strangers.append((row, cell))
         elif bag in row_of:
             raise DataError(
-                f"{table.place(row)}: bag {bag!r} has a row already ({table.place(row_of[bag])}); "
-                "give one row per bag, several labels joined by ';'."
+                f"{table.locate(row)}: bag {bag!r} has a row already ({table.locate(row_of[bag])})"
+                "; give one row per bag, several labels joined by ';'."
             )
         else:
             row_of[bag] = row
     if strangers:
         row, cell = strangers[0]
         raise DataError(
-            f"{table.place(row)}: bag {cell!r} has no file in {folder}{_more(len(strangers))}; add "
-            "the file or leave out the row."
+            f"{table.locate(row)}: bag {cell!r} has no file in {folder}{_more(len(strangers))}; "
+            "add the file or leave out the row."
         )
     without = [bag for bag in bag_ids if bag not in row_of]
     if without:
@@ -192,7 +192,7 @@ def _filled(table: Table, column: str) -> NDArray[Any]:
     cells = _text(table, column)
     empty = next((row for row, cell in enumerate(cells) if not cell), None)
     if empty is not None:
-        raise DataError(f"{table.place(empty)}: column {column!r} is empty; fill in the cell.")
+        raise DataError(f"{table.locate(empty)}: column {column!r} is empty; fill in the cell.")
     return np.array(cells)
 
 
@@ -203,7 +203,7 @@ def _sides(table: Table, column: str) -> NDArray[Any]:
     for row, cell in enumerate(cells.tolist()):
         if cell.lower() not in side_of:
             raise DataError(
-                f"{table.place(row)}: column {column!r} says {cell!r}; train, validation or test "
+                f"{table.locate(row)}: column {column!r} says {cell!r}; train, validation or test "
                 "is needed."
             )
     sides = np.array([side_of[cell.lower()] for cell in cells.tolist()])
@@ -221,7 +221,7 @@ def _check_apart(table: Table, patients: NDArray[Any], sides: NDArray[Any] | Non
         seen = first.setdefault(patient, (side, row))
         if seen[0] != side:
             raise DataError(
-                f"{table.place(row)}: patient {patient!r} is on both sides of the split, here in "
-                f"{side} and in {seen[0]} before ({table.place(seen[1])}); move all bags of a "
+                f"{table.locate(row)}: patient {patient!r} is on both sides of the split, here in "
+                f"{side} and in {seen[0]} before ({table.locate(seen[1])}); move all bags of a "
                 "patient to one side."
             )

@@ -122,10 +122,10 @@ def _candidates_from_table(
         memberships, class_names, weights = _labels_and_weights(
             table, candidate_columns, label_separator, report
         )
-        _check_rows_have_candidates(memberships, table.place)
+        _check_rows_have_candidates(memberships, table.locate)
         if truth_column is not None:
             right = read_truth(table, truth_column, class_names)
-            _check_truth_inside(right, memberships, class_names, table.place)
+            _check_truth_inside(right, memberships, class_names, table.locate)
     else:
         memberships, class_names = _candidates_where_given(
             table, candidate_columns, label_separator, report

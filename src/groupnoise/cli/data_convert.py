@@ -55,7 +55,7 @@ def convert(
     """Read a file of your own, say what was guessed about it, and write it as a data folder.
 
     Click logs are read in blocks, so they may be larger than memory; when this is interrupted,
-    the same command goes on where it stopped.
+    the same command resumes where it stopped.
     """
     from groupnoise.cli.sources import check_columns, read_file
     from groupnoise.core.checks import check_choice

@@ -82,8 +82,8 @@ def demo(
     from groupnoise.core.checks import check_choice
 
     chosen_seeds = parse_seeds(seeds or (QUICK_SEEDS if quick else DEFAULT_SEEDS))
-    wanted = list(dict.fromkeys(settings.split(",")))
-    for setting in wanted:
+    requested = list(dict.fromkeys(settings.split(",")))
+    for setting in requested:
         check_choice("--settings", setting, SETTINGS)
     if jobs is not None and jobs < 1:
         raise ParameterError(f"--jobs must be a whole number of at least 1; got {jobs}.")
@@ -95,7 +95,7 @@ def demo(
     check_writable_folder(output)
     if json_path is not None:
         check_writable_file(json_path)
-    rows = run_and_report(chosen_seeds, wanted, quick=quick, output=output, jobs=jobs)
+    rows = run_and_report(chosen_seeds, requested, quick=quick, output=output, jobs=jobs)
     if json_path is not None:
         write_json(json_path, rows)
 

@@ -35,7 +35,7 @@ def read_checkpoints(folder: Path | None, every: str, resume: bool) -> Checkpoin
 
     if folder is None:
         if resume:
-            raise ParameterError("--resume needs --checkpoint, the folder to go on from.")
+            raise ParameterError("--resume needs --checkpoint, the folder to resume from.")
         return None
     number = re.fullmatch(r"(\d+(?:\.\d+)?) *(s|m|h|steps?)", every)
     if number is None or (number[2].startswith("step") and "." in number[1]):
@@ -52,7 +52,7 @@ def read_checkpoints(folder: Path | None, every: str, resume: bool) -> Checkpoin
 
 @contextmanager
 def stopping(checkpoints: Checkpoints | None) -> Iterator[None]:
-    """Inside the block signals save the training; the command to go on with is then shown."""
+    """Inside the block signals save the training; the command to resume with is then shown."""
     from groupnoise.training.checkpoints import stop_on_signals
 
     if checkpoints is None:
@@ -64,7 +64,7 @@ def stopping(checkpoints: Checkpoints | None) -> Iterator[None]:
     except TrainingStopped as stopped:
         number = stopped.signal_number or signal.SIGINT
         if is_first():
-            typer.echo(f"{stopped.where}; go on with: {_command_to_resume()}", err=True)
+            typer.echo(f"{stopped.where}; resume with: {_command_to_resume()}", err=True)
         raise typer.Exit(128 + number) from None
 
 
@@ -88,16 +88,16 @@ def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) 
     launcher : {"torchrun", "ray"}
         What starts them.
     saves : bool
-        Whether the training saves itself, so that there is something to go on from.
+        Whether the training saves itself, so that there is something to resume from.
     """
     from groupnoise.core.checks import check_choice, check_count
 
     check_count("--workers", count)
     check_choice("--launcher", launcher, LAUNCHERS)
     if max_restarts and not saves:
-        raise ParameterError("--max-restarts needs --checkpoint, the folder to go on from.")
+        raise ParameterError("--max-restarts needs --checkpoint, the folder to resume from.")
     if max_restarts and launcher == "ray":
-        raise ParameterError("--max-restarts goes with torchrun; run Ray's job again to go on.")
+        raise ParameterError("--max-restarts goes with torchrun; run Ray's job again to resume.")
     if is_worker() or (count == 1 and not max_restarts):
         return
     from groupnoise.training.distributed.launcher import launch, launch_on_ray

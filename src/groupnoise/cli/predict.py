@@ -103,18 +103,20 @@ def _write_per_bag(
     typer.echo(f"{len(files)} files written to {output}")
 
 
-def _columns_to_keep(found: Found, wanted: Sequence[str]) -> dict[str, list[Any]]:
+def _columns_to_keep(found: Found, requested: Sequence[str]) -> dict[str, list[Any]]:
     """Return the columns of the input that go with the answers: its ids and those asked for."""
     from groupnoise.io.columns import match_columns
     from groupnoise.io.feature_columns import is_id_name
 
     data = found.dataset
     has_rows = found.is_file and data.columns is not None and data.source_rows is not None
-    if not wanted and not has_rows:
+    if not requested and not has_rows:
         return {}
     table = found.table()
     names = table.frame.columns
-    matched = match_columns("column to keep", list(wanted), names, table.origin) if wanted else []
+    matched = (
+        match_columns("column to keep", list(requested), names, table.origin) if requested else []
+    )
     ids = [name for name in names if is_id_name(name) and name not in matched]
     return {name: table.frame[name].to_list() for name in [*ids, *matched]}
 

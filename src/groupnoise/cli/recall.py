@@ -49,7 +49,7 @@ def recall(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
-    """Recall items for every history of a file; a stopped run goes on with --resume."""
+    """Recall items for every history of a file; a stopped run resumes with --resume."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -57,7 +57,7 @@ def recall(
     from groupnoise.recall.batch import recall_file
     from groupnoise.recall.options import RecallOptions
 
-    wanted = RecallOptions(
+    requested = RecallOptions(
         top=top,
         scope=scope,
         exclude_seen=exclude_seen,
@@ -76,7 +76,7 @@ def recall(
             model,
             histories,
             output,
-            wanted,
+            requested,
             resume=resume,
             n_threads=threads,
             on_block=show,

@@ -174,11 +174,11 @@ def reproduce(
     found = [read_recipe(path) for path in _recipe_paths(name, folder)]
     if protocol is not None:
         found = _under_protocol(found, protocol, skip=name == ALL)
-    wanted = {"methods": _words(methods), "datasets": _words(datasets)}
+    requested = {"methods": _words(methods), "datasets": _words(datasets)}
     plans = []
-    for recipe in _having(found, wanted) if name == ALL else found:
+    for recipe in _having(found, requested) if name == ALL else found:
         chosen = parse_seeds(seeds or ("0:1" if quick else f"0:{recipe.protocol['trials']}"))
-        plans.append(_plan(recipe, chosen, wanted, quick, data_dir, strict=name != ALL))
+        plans.append(_plan(recipe, chosen, requested, quick, data_dir, strict=name != ALL))
     n_jobs = jobs or os.cpu_count() or 1
     if check is not None:
         _check(plans, check, output, n_jobs)
@@ -188,7 +188,7 @@ def reproduce(
     rows: list[dict[str, Any]] = []
     for plan in plans:
         rows += _run(plan, times, n_jobs, output / plan.recipe.name, resume=resume)
-    if name == DEMO or (name == ALL and not any(wanted.values())):
+    if name == DEMO or (name == ALL and not any(requested.values())):
         chosen = parse_seeds(seeds or (QUICK_SEEDS if quick else DEFAULT_SEEDS))
         rows += run_and_report(chosen, quick=quick, output=output / DEMO, jobs=jobs)
     if json_path is not None:
@@ -198,7 +198,7 @@ def reproduce(
 def _plan(
     recipe: Recipe,
     seeds: Sequence[int],
-    wanted: dict[str, list[str] | None],
+    requested: dict[str, list[str] | None],
     quick: bool,
     data_dir: Path | None,
     *,
@@ -207,7 +207,7 @@ def _plan(
     """Return what will be done; what another recipe knows is let pass unless `strict`."""
     from groupnoise.reproduce.running import plan_reproduction
 
-    methods, datasets = wanted["methods"], wanted["datasets"]
+    methods, datasets = requested["methods"], requested["datasets"]
     if not strict:
         methods = methods and [word for word in methods if word in recipe.row_names]
         datasets = datasets and [word for word in datasets if word in recipe.all_datasets]
@@ -216,13 +216,13 @@ def _plan(
     )
 
 
-def _having(recipes: list[Recipe], wanted: dict[str, list[str] | None]) -> list[Recipe]:
-    """Return the recipes that have some of the wanted methods and data sets; all must be known."""
+def _having(recipes: list[Recipe], requested: dict[str, list[str] | None]) -> list[Recipe]:
+    """Return the recipes that have some of the methods and data sets; all must be known."""
     known = {
         "methods": {recipe.name: recipe.row_names for recipe in recipes},
         "datasets": {recipe.name: recipe.all_datasets for recipe in recipes},
     }
-    for kind, words in wanted.items():
+    for kind, words in requested.items():
         for word in words or ():
             if not any(word in names for names in known[kind].values()):
                 raise ConfigError(f"no recipe has {word!r} among its {kind}.")
@@ -231,7 +231,7 @@ def _having(recipes: list[Recipe], wanted: dict[str, list[str] | None]) -> list[
         for recipe in recipes
         if all(
             words is None or set(words) & set(known[kind][recipe.name])
-            for kind, words in wanted.items()
+            for kind, words in requested.items()
         )
     ]
 

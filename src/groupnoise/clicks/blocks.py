@@ -79,7 +79,7 @@ def iter_blocks(
     layout : LogLayout
         What `read_head` found out.
     types : mapping of str to polars type
-        The columns wanted, and for text the types that make parsing quick; where a cell does not
+        The columns requested, and for text the types that make parsing quick; where a cell does not
         fit its type the block comes with all cells as text, for the caller to explain.
     block_bytes : int
         About how much text, or how many rows of `BYTES_PER_ROW`, make a block.
@@ -250,18 +250,18 @@ def is_pairs(source: Source) -> bool:
     return holds_pairs(head)
 
 
-def column_types(table: Table, wanted: Mapping[str, str]) -> dict[str, Any]:
-    """Return for each column wanted the type its first cells fit.
+def column_types(table: Table, requested: Mapping[str, str]) -> dict[str, Any]:
+    """Return for each column requested the type its first cells fit.
 
     Parameters
     ----------
     table : Table
         The head of a log.
-    wanted : mapping of str to str
+    requested : mapping of str to str
         For each column 'id' or 'number'.
     """
     types: dict[str, Any] = {}
-    for column, use in wanted.items():
+    for column, use in requested.items():
         cells = table.frame[column]
         types[column] = cells.dtype
         if cells.dtype == pl.String:

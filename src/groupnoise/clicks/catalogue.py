@@ -91,16 +91,16 @@ class Catalogue:
 
     def indices_of(self, ids: ArrayLike) -> IntArray:
         """Return the index of each id, -1 where it is unknown; the shape is kept."""
-        wanted = _id_array(ids)
-        if wanted.size == 0:
-            return np.zeros(wanted.shape, dtype=np.int64)
-        if wanted.dtype.kind != self.ids.dtype.kind:
+        requested = _id_array(ids)
+        if requested.size == 0:
+            return np.zeros(requested.shape, dtype=np.int64)
+        if requested.dtype.kind != self.ids.dtype.kind:
             raise DataError(
                 f"item ids are {_kind_name(self.ids)} in this catalogue, but "
-                f"{wanted.flat[0].item()!r} was given; convert it first."
+                f"{requested.flat[0].item()!r} was given; convert it first."
             )
-        place = np.minimum(np.searchsorted(self._sorted, wanted), len(self) - 1)
-        return np.where(self._sorted[place] == wanted, self._order[place], -1)
+        place = np.minimum(np.searchsorted(self._sorted, requested), len(self) - 1)
+        return np.where(self._sorted[place] == requested, self._order[place], -1)
 
     def as_read(self, ids: ArrayLike) -> NDArray[Any]:
         """Return ids of a file as this catalogue spells them, to be looked up.

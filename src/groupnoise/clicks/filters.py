@@ -153,9 +153,9 @@ def add_stray_clicks(
     offsets = histories.offsets + np.concatenate([[0], np.cumsum(added_per_user)])
     notes: dict[str, Any] = {**dataset.notes, "stray_clicks_added": n_stray}
     if "follows" in notes:
-        new_place = np.arange(n_clicks) + np.searchsorted(before, np.arange(n_clicks), "right")
+        new_position = np.arange(n_clicks) + np.searchsorted(before, np.arange(n_clicks), "right")
         notes["follows"] = np.insert(
-            _moved_causes(notes["follows"], histories, new_place, offsets), before, -1
+            _moved_causes(notes["follows"], histories, new_position, offsets), before, -1
         )
     return replace(
         dataset,
@@ -168,10 +168,10 @@ def add_stray_clicks(
 
 
 def _moved_causes(
-    follows: IntArray, histories: Groups, new_place: IntArray, new_offsets: IntArray
+    follows: IntArray, histories: Groups, new_position: IntArray, new_offsets: IntArray
 ) -> IntArray:
     """Renumber the places clicks follow from after other clicks were put between them."""
     user = histories.group_of_object
     has_cause = follows >= 0
     cause = histories.offsets[user] + np.maximum(follows, 0)
-    return np.where(has_cause, new_place[cause] - new_offsets[user], -1)
+    return np.where(has_cause, new_position[cause] - new_offsets[user], -1)

@@ -82,10 +82,12 @@ def gains(scores: FloatArray, asked: Groups) -> FloatArray:
     """
     rows = np.arange(len(asked))
     targets = np.asarray(asked.targets)
-    wanted = scores[rows, targets].copy()
+    positive = scores[rows, targets].copy()
     scores[asked.group_of_object, asked.objects] = -np.inf
     scores[rows, targets] = -np.inf
-    ahead = (scores > wanted[:, None]).sum(axis=1) + 0.5 * (scores == wanted[:, None]).sum(axis=1)
+    ahead = (scores > positive[:, None]).sum(axis=1) + 0.5 * (scores == positive[:, None]).sum(
+        axis=1
+    )
     return np.where(ahead < GAIN_CUT, 1.0 / np.log2(ahead + 2.0), 0.0)
 
 

@@ -213,10 +213,10 @@ def score_items(model: MatchingModel, mixture: Mixture, items: Tensor) -> Tensor
     log_weight = torch.from_numpy(mixture.log_weight) - level[mixture.query_of]
     scores = queries.new_empty(items.shape)
     for histories, terms in mixture.by_size():
-        wanted = items[histories]
-        targets = model.encode_targets(wanted.flatten()).view(*wanted.shape, -1)
+        positives = items[histories]
+        targets = model.encode_targets(positives.flatten()).view(*positives.shape, -1)
         logits = queries[mixture.query_of[terms]] @ targets.transpose(1, 2)
-        bias = model.target_bias(wanted)
+        bias = model.target_bias(positives)
         if bias is not None:
             logits += bias.unsqueeze(1)
         logits += log_weight[terms].unsqueeze(-1)  # (groups of this size, size, n_candidates)

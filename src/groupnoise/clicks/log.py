@@ -91,7 +91,7 @@ def _drop_low_ratings(
         negative = np.flatnonzero(ratings < 0)
         if len(negative):
             raise DataError(
-                f"{table.place(int(negative[0]))}: the rating is negative "
+                f"{table.locate(int(negative[0]))}: the rating is negative "
                 f"({ratings[negative[0]]:g}); say from which rating on a row counts as a click "
                 "with `min_rating` (--min-rating)."
             )
@@ -110,7 +110,7 @@ def _one_row_per_click(table: Table, columns: ClickColumns) -> Table:
     if is_repeated.any():
         row = int(is_repeated.arg_true()[1])
         raise DataError(
-            f"{table.place(row)}: user {table.frame[columns.user][row]!r} occurs twice; give each "
+            f"{table.locate(row)}: user {table.frame[columns.user][row]!r} occurs twice; give each "
             "user one list of items."
         )
     rows = np.repeat(np.arange(len(table)), cells.list.len().to_numpy())

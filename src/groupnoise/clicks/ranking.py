@@ -347,7 +347,7 @@ def _best_unseen(scores: FloatArray, top: int, seen: tuple[IntArray, IntArray]) 
         ]
     )
     by_index = np.take_along_axis(picked, np.lexsort((picked, -best), axis=1), axis=1)
-    # Torch takes any of the items level with the last one: the lowest indices are wanted.
+    # Torch takes any of the items level with the last one: the lowest indices are positive.
     for row in np.flatnonzero(is_tied):
         last = best[row, -1]
         n_above = np.count_nonzero(best[row] > last)

@@ -258,7 +258,7 @@ def _read_chances(table: Table, column: str, *, least_is_allowed: bool) -> Float
         row = int(np.flatnonzero(is_wrong)[0])
         bound = "at least 0" if least_is_allowed else "above 0, as the item was shown,"
         raise DataError(
-            f"{table.place(row)}: {column} is {values[row]:g}, but a chance is {bound} and at "
+            f"{table.locate(row)}: {column} is {values[row]:g}, but a chance is {bound} and at "
             "most 1; correct or drop that row."
         )
     return values
@@ -272,7 +272,7 @@ def _read_clicked(table: Table, column: str) -> NDArray[np.bool_]:
     wrong = np.flatnonzero((values != 0) & (values != 1))
     if len(wrong):
         raise DataError(
-            f"{table.place(int(wrong[0]))}: {column} is {values[wrong[0]]:g}; a row was clicked "
+            f"{table.locate(int(wrong[0]))}: {column} is {values[wrong[0]]:g}; a row was clicked "
             "(1) or not (0)."
         )
     clicked: NDArray[np.bool_] = values == 1

@@ -254,7 +254,7 @@ def _simulate(
         cause = last_item[users, active]
         shelf = interests[users, active]
         shares = np.where(cause[:, None] >= 0, shop.following[cause], shop.entry[shelf])
-        item = shop.shelf_starts[shelf] + _draw_place(shares, generator)
+        item = shop.shelf_starts[shelf] + _draw_position(shares, generator)
 
         stray = is_stray[:, step]
         item[stray] = _stray_items(shop, interests[stray], generator)
@@ -298,7 +298,7 @@ def _running_share(weights: FloatArray) -> FloatArray:
     return sums / sums[:, -1:]
 
 
-def _draw_place(running_shares: FloatArray, generator: np.random.Generator) -> IntArray:
+def _draw_position(running_shares: FloatArray, generator: np.random.Generator) -> IntArray:
     """Draw one column per row; each row holds running sums that end at 1."""
     threshold = generator.random((len(running_shares), 1))
     place: IntArray = (running_shares <= threshold).sum(axis=1)

@@ -96,7 +96,7 @@ class Scaler:
         with np.errstate(over="ignore"):
             single = scaled.astype(np.float32)
         if not np.isfinite(single).all():
-            _check_place(rows, *np.argwhere(~np.isfinite(single))[0])
+            _check_position(rows, *np.argwhere(~np.isfinite(single))[0])
         return single
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -121,10 +121,10 @@ def _check_within_float32(rows: NDArray[Any]) -> None:
     largest = np.finfo(np.float32).max
     is_double = rows.dtype.kind == "f" and rows.dtype.itemsize > 4
     if is_double and rows.size and (rows.max() > largest or rows.min() < -largest):
-        _check_place(rows, *np.argwhere(np.abs(rows) > largest)[0])
+        _check_position(rows, *np.argwhere(np.abs(rows) > largest)[0])
 
 
-def _check_place(rows: NDArray[Any], row: int, column: int) -> None:
+def _check_position(rows: NDArray[Any], row: int, column: int) -> None:
     raise DataError(
         f"row {row}, column {column} of the features holds {rows[row, column]:g}, which does "
         "not fit single precision; correct it, or divide this feature by a constant."

@@ -137,13 +137,13 @@ def number_ids(cells: pl.Series) -> tuple[NDArray[Any], IntArray]:
 def number_cells(cells: pl.Series, vocabulary: pl.Series) -> IntArray:
     """Return the position in a sorted `vocabulary` of every cell, -1 where it is not there."""
     if vocabulary.dtype == pl.Int64 and cells.dtype == pl.Int64 and len(vocabulary):
-        ids, wanted = vocabulary.to_numpy(), cells.to_numpy()
+        ids, requested = vocabulary.to_numpy(), cells.to_numpy()
         span = int(ids[-1]) - int(ids[0]) + 1
         # Ids close together are looked up in a table, several times quicker than by a join.
-        if span <= 8 * len(ids) and ids[0] <= wanted.min() and wanted.max() <= ids[-1]:
+        if span <= 8 * len(ids) and ids[0] <= requested.min() and requested.max() <= ids[-1]:
             table = np.full(span, -1, dtype=np.int64)
             table[ids - ids[0]] = np.arange(len(ids))
-            looked_up: IntArray = table[wanted - ids[0]]
+            looked_up: IntArray = table[requested - ids[0]]
             return looked_up
     numbered = pl.DataFrame({"id": vocabulary}).with_row_index("code")
     found = pl.DataFrame({"id": cells}).join(
@@ -239,7 +239,7 @@ def check_no_empty_cells(table: Table, column: str, cells: pl.Series) -> None:
     if cells.null_count():
         row = int(cells.is_null().arg_true()[0])
         raise DataError(
-            f"{table.place(row)}: column {column!r} is empty there and in "
+            f"{table.locate(row)}: column {column!r} is empty there and in "
             f"{cells.null_count() - 1} other rows; fill it or drop these rows."
         )
 
@@ -264,7 +264,7 @@ def _check_cells(
         shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
         others = f" ({len(rows)} such cells)" if len(rows) > 1 else ""
         raise DataError(
-            f"{table.place(row)}: column {column!r} holds {shown!r}, which {fault}{others}; "
+            f"{table.locate(row)}: column {column!r} holds {shown!r}, which {fault}{others}; "
             f"{remedy}."
         )
 
@@ -291,7 +291,7 @@ def _rows_of_lists(table: Table, column: str) -> FloatArray:
     odd = np.flatnonzero(widths != widths[0])
     if len(odd):
         raise DataError(
-            f"{table.place(int(odd[0]))}: column {column!r} holds {widths[odd[0]]} features where "
+            f"{table.locate(int(odd[0]))}: column {column!r} holds {widths[odd[0]]} features where "
             f"the first row has {widths[0]}; rows must share one width."
         )
     flat = lists.explode().to_numpy() if widths[0] else np.empty(0)
@@ -300,7 +300,7 @@ def _rows_of_lists(table: Table, column: str) -> FloatArray:
     if len(bad) or features.shape[1] == 0:
         row = int(bad[0]) if len(bad) else 0
         raise DataError(
-            f"{table.place(row)}: column {column!r} needs a list of finite numbers; "
+            f"{table.locate(row)}: column {column!r} needs a list of finite numbers; "
             "impute or drop that row."
         )
     return features

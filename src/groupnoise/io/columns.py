@@ -202,10 +202,10 @@ def match_columns(
     part: str, given: str | Sequence[str], columns: Sequence[str], origin: str
 ) -> list[str]:
     """Return the columns of a list, a comma-separated list or patterns such as `f*`."""
-    wanted = given.split(",") if isinstance(given, str) and given not in columns else given
-    wanted = [wanted] if isinstance(wanted, str) else wanted
+    requested = given.split(",") if isinstance(given, str) and given not in columns else given
+    requested = [requested] if isinstance(requested, str) else requested
     matched: dict[str, None] = {}
-    for name in wanted:
+    for name in requested:
         if name in columns:
             matched[name] = None
             continue

@@ -317,14 +317,14 @@ def select_features(dataset: Any, names: Sequence[str]) -> Any:
     return replace(named, bags=Groups(named.bags.objects[:, columns], named.bags.offsets))
 
 
-def check_no_missing_features(origin: str, wanted: Sequence[str], there: Sequence[str]) -> None:
+def check_no_missing_features(origin: str, requested: Sequence[str], there: Sequence[str]) -> None:
     """Refuse data without some of the features that a model learned from."""
-    missing = [repr(name) for name in wanted if name not in there]
+    missing = [repr(name) for name in requested if name not in there]
     if missing:
         shown = ", ".join(missing[:12])
         more = "" if len(missing) <= 12 else f" and {len(missing) - 12} more"
         raise DataError(
-            f"{origin} lacks {len(missing)} of the {len(wanted)} columns that the model learned "
+            f"{origin} lacks {len(missing)} of the {len(requested)} columns that the model learned "
             f"from: {shown}{more}."
         )
 
@@ -332,8 +332,8 @@ def check_no_missing_features(origin: str, wanted: Sequence[str], there: Sequenc
 def _picked(n_rows: int, rows: ArrayLike) -> IntArray:
     """Return the indices of the rows asked for."""
     # An empty list would become an array of floats, which cannot index.
-    wanted = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
-    picked: IntArray = np.arange(n_rows)[wanted]
+    requested = np.asarray(rows, dtype=None if np.size(rows) else np.int64)
+    picked: IntArray = np.arange(n_rows)[requested]
     return picked
 
 

@@ -156,7 +156,7 @@ def read_weights(
                 continue
             if not isinstance(weight, (int, float)) or not 0 <= weight < np.inf:
                 raise DataError(
-                    f"{table.place(number)}: column {column!r} gives {label!r} the weight "
+                    f"{table.locate(number)}: column {column!r} gives {label!r} the weight "
                     f"{weight!r}; weights are numbers of at least 0."
                 )
             if weight:
@@ -181,7 +181,7 @@ def read_truth(table: Table, column: str, class_names: Sequence[str]) -> IntArra
     if is_foreign.any():
         row = int(np.flatnonzero(is_foreign)[0])
         raise DataError(
-            f"{table.place(row)}: the truth {text[row]!r} is not one of the {len(class_names)} "
+            f"{table.locate(row)}: the truth {text[row]!r} is not one of the {len(class_names)} "
             "labels; correct it, or leave the cell empty if it is unknown."
         )
     return truth
@@ -193,7 +193,7 @@ def _from_indicators(table: Table, columns: Sequence[str]) -> tuple[BoolArray, l
     if len(odd):
         row, column = (int(position) for position in odd[0])
         raise DataError(
-            f"{table.place(row)}: column {columns[column]!r} holds {indicators[row, column]:g} "
+            f"{table.locate(row)}: column {columns[column]!r} holds {indicators[row, column]:g} "
             "where an indicator may hold only 0 and 1."
         )
     return indicators.astype(np.bool_), _without_shared_prefix(columns)
@@ -234,7 +234,7 @@ def _single_labels(
         raise DataError(f"{table.origin}: column {column!r} holds no label at all.")
     rows: IntArray = flat["row"].to_numpy()
     by_label = Table(
-        flat.select("label"), table.name, table.origin, lambda entry: table.place(int(rows[entry]))
+        flat.select("label"), table.name, table.origin, lambda entry: table.locate(int(rows[entry]))
     )
     return rows, as_id_cells(by_label, column, flat["label"])
 

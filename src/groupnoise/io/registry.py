@@ -91,10 +91,10 @@ def find_dataset(name: str) -> DatasetEntry:
     'amazon-video-games'
     """
     by_name = {known: entry for entry in _entries() for known in (entry.name, *entry.aliases)}
-    wanted = name.lower().replace("_", "-")
-    if wanted in by_name:
-        return by_name[wanted]
-    near = get_close_matches(wanted, by_name, n=1)
+    requested = name.lower().replace("_", "-")
+    if requested in by_name:
+        return by_name[requested]
+    near = get_close_matches(requested, by_name, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`groupnoise data list` shows all names."
     raise ParameterError(f"no data set is called {name!r}; {hint}")
 

@@ -78,22 +78,22 @@ class Table:
         What to call the data.
     origin : str
         The file, or the first of several, for an error message.
-    place : callable
+    locate : callable
         Given a row number, says file and line (or row) for an error message.
     """
 
     frame: pl.DataFrame
     name: str
     origin: str
-    place: Callable[[int], str] = field(repr=False)
+    locate: Callable[[int], str] = field(repr=False)
 
     def __len__(self) -> int:
         return self.frame.height
 
     def take(self, rows: IntArray) -> Table:
-        """Return the rows at `rows`, which keep their places."""
-        place = self.place
-        return Table(self.frame[rows], self.name, self.origin, lambda row: place(int(rows[row])))
+        """Return the rows at `rows`, which keep their lines."""
+        locate = self.locate
+        return Table(self.frame[rows], self.name, self.origin, lambda row: locate(int(rows[row])))
 
 
 def read_table(
@@ -273,11 +273,11 @@ def join_tables(tables: Sequence[Table], name: str) -> Table:
         ) from None
     ends = list(accumulate(len(table) for table in tables))
 
-    def place(row: int) -> str:
+    def locate(row: int) -> str:
         file = bisect_right(ends, row)
-        return tables[file].place(row - (ends[file] - len(tables[file])))
+        return tables[file].locate(row - (ends[file] - len(tables[file])))
 
-    return Table(frame, name, first.origin, place)
+    return Table(frame, name, first.origin, locate)
 
 
 def _checked(table: Table) -> Table:

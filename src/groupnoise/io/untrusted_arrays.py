@@ -47,8 +47,8 @@ def stored_array(
     if not (is_allowed and array.dtype.isnative):
         raise ModelFileError(f"the stored {name} is of type {array.dtype}, which is not expected.")
     fits = len(array.shape) == len(shape) and all(
-        wanted is None or length == wanted
-        for length, wanted in zip(array.shape, shape, strict=True)
+        requested is None or length == requested
+        for length, requested in zip(array.shape, shape, strict=True)
     )
     if not fits:
         wanted_shape = str(shape).replace("None", "any")

@@ -20,7 +20,7 @@ GREY_LEVELS = 16
 
 @dataclass(frozen=True)
 class Scale:
-    """A straight map from values to places; a range without width maps to the middle."""
+    """A straight map from values to positions; a range without width maps to the middle."""
 
     low: float
     high: float
@@ -36,9 +36,9 @@ class Scale:
 
 
 class Tick(NamedTuple):
-    """A place on an axis and the text beside it."""
+    """A position on an axis and the text beside it."""
 
-    place: float
+    position: float
     text: str
 
 
@@ -50,7 +50,7 @@ class Curve:
     line: str
     band: str
     end: float
-    label_place: float
+    label_position: float
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class CurveChart:
 def curve_chart(
     values: Mapping[str, Sequence[Sequence[float]]],
     *,
-    places: Sequence[float] | None = None,
+    positions: Sequence[float] | None = None,
     x_title: str = "epoch",
 ) -> CurveChart | None:
     """Lay out curves of several methods; None if there is none.
@@ -81,7 +81,7 @@ def curve_chart(
     values : mapping of str to sequences
         For each method and each of its trials, the value after every epoch. Trials that stopped
         early shorten the curve of their method.
-    places : sequence of float, optional
+    positions : sequence of float, optional
         Where the values stand on the x axis, each with a tick; the number of the epoch by default.
     x_title : str
         What the x axis shows.
@@ -95,13 +95,13 @@ def curve_chart(
     if not means:
         return None
     most_epochs = max(len(mean) for mean in means.values())
-    at = [float(place) for place in places or range(1, most_epochs + 1)]
+    at = [float(position) for position in positions or range(1, most_epochs + 1)]
     lowest = min(float((means[each] - deviations[each]).min()) for each in means)
     highest = max(float((means[each] + deviations[each]).max()) for each in means)
     x = Scale(at[0], at[-1], LEFT, WIDTH - RIGHT)
     y = Scale(lowest, highest, HEIGHT - BOTTOM, TOP)
     ends = {method: y(mean[-1]) for method, mean in means.items()}
-    label_places = _apart(ends)
+    label_positions = _apart(ends)
     curves = [
         Curve(
             method=method,
@@ -109,14 +109,14 @@ def curve_chart(
             band=f"{_points(x, y, at, mean + deviations[method])} "
             + " ".join(reversed(_points(x, y, at, mean - deviations[method]).split())),
             end=ends[method],
-            label_place=label_places[method],
+            label_position=label_positions[method],
         )
         for method, mean in means.items()
     ]
-    ticked = at if places is not None else _some_epochs(most_epochs)
+    ticked = at if positions is not None else _some_epochs(most_epochs)
     return CurveChart(
         curves,
-        [Tick(x(place), f"{place:g}") for place in ticked],
+        [Tick(x(position), f"{position:g}") for position in ticked],
         [Tick(y(value), f"{value:.2f}") for value in round_values(lowest, highest)],
         x_title,
     )
@@ -142,7 +142,7 @@ def round_values(low: float, high: float) -> list[float]:
     power = 10.0 ** np.floor(np.log10(high - low))
     step = next(s for s in (0.1, 0.2, 0.5, 1, 2) if (high - low) / (s * power) <= 8) * power
     first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
-    return [round(float(step * place), 6) for place in range(first, last + 1)]
+    return [round(float(step * position), 6) for position in range(first, last + 1)]
 
 
 def grey_cells(image: FloatArray) -> list[tuple[float, str]]:
@@ -156,15 +156,17 @@ def grey_cells(image: FloatArray) -> list[tuple[float, str]]:
     levels = np.rint(np.asarray(image) * GREY_LEVELS).astype(int)
     cells = []
     for level in range(1, GREY_LEVELS + 1):
-        places = np.argwhere(levels == level)
-        if len(places):
-            path = "".join(f"M{column} {row}h1v1h-1z" for row, column in places)
+        positions = np.argwhere(levels == level)
+        if len(positions):
+            path = "".join(f"M{column} {row}h1v1h-1z" for row, column in positions)
             cells.append((round(level / GREY_LEVELS, 2), path))
     return cells
 
 
 def _points(x: Scale, y: Scale, at: Sequence[float], values: FloatArray) -> str:
-    return " ".join(f"{x(place)},{y(value)}" for place, value in zip(at, values, strict=False))
+    return " ".join(
+        f"{x(position)},{y(value)}" for position, value in zip(at, values, strict=False)
+    )
 
 
 def _apart(ends: Mapping[str, float]) -> dict[str, float]:
@@ -173,4 +175,6 @@ def _apart(ends: Mapping[str, float]) -> dict[str, float]:
     steps = LABEL_STEP * np.arange(len(order))
     pushed_down = np.maximum.accumulate([ends[method] for method in order] - steps)
     lifted = np.minimum(pushed_down, HEIGHT - BOTTOM - steps[-1]) + steps
-    return {method: round(float(place), 2) for method, place in zip(order, lifted, strict=True)}
+    return {
+        method: round(float(position), 2) for method, position in zip(order, lifted, strict=True)
+    }

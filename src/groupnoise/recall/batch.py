@@ -162,7 +162,7 @@ def recall_file(
     """Recall for every history of a file; memory stays bounded whatever its length.
 
     Answers are written in parts beside the output and joined at the end, so the output appears
-    whole or not at all, and a run that was interrupted can go on where it stopped.
+    whole or not at all, and a run that was interrupted can be resumed where it stopped.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ class _Parts:
         plan_file = self.folder / "plan.json"
         if plan_file.exists() and not resume:
             raise DataError(
-                f"{self.folder} holds an interrupted run; go on with --resume, or delete it."
+                f"{self.folder} holds an interrupted run; resume with --resume, or delete it."
             )
         if plan_file.exists() and json.loads(plan_file.read_text()) != plan:
             raise DataError(
@@ -323,7 +323,7 @@ class _Parts:
 
     @contextmanager
     def kept_if_useful(self) -> Iterator[None]:
-        """Remove the parts when the block fails, unless a later run can go on with them."""
+        """Remove the parts when the block fails, unless a later run can resume with them."""
         try:
             yield
         except BaseException as error:
@@ -367,7 +367,7 @@ class _Parts:
 def _plan(
     model: RecallModel, histories: Path | str, options: RecallOptions, columns: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what must be equal for a run to go on with the parts of another."""
+    """Return what must be equal for a run to resume with the parts of another."""
     plan = {
         "artifact": model.version,
         "options": asdict(options),

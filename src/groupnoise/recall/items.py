@@ -132,10 +132,10 @@ class ItemTable:
         """Return the position of each id, -1 where it is unknown; shape (len(ids),)."""
         if len(ids) == 0:
             return np.empty(0, dtype=np.int64)
-        wanted, is_usable = self._encode(ids)
-        rank = np.searchsorted(self._ids, wanted, sorter=self._id_order)
+        requested, is_usable = self._encode(ids)
+        rank = np.searchsorted(self._ids, requested, sorter=self._id_order)
         found = self._id_order[np.minimum(rank, len(self) - 1)]
-        is_known = is_usable & (self._ids[found] == wanted)
+        is_known = is_usable & (self._ids[found] == requested)
         return np.where(is_known, found, -1).astype(np.int64)
 
     def id_of(self, position: int) -> ItemId:
@@ -172,8 +172,8 @@ class ItemTable:
         unknown = [name for name in names if name not in codes]
         if unknown:
             raise DataError(f"no category is called {unknown[0]!r}.")
-        wanted = np.isin(self._category_codes, [codes[name] for name in names])
-        places = np.flatnonzero(wanted)
+        requested = np.isin(self._category_codes, [codes[name] for name in names])
+        places = np.flatnonzero(requested)
         rows = np.searchsorted(self._category_offsets, places, side="right") - 1
         return np.unique(rows).astype(np.int64)
 

@@ -228,9 +228,9 @@ def run_demo(
             on_result(outcome.result)
 
     jobs = [
-        partial(_run_one, task, seed, method, with_pictures=method.name == OURS and not place)
+        partial(_run_one, task, seed, method, with_pictures=method.name == OURS and not position)
         for task in tasks
-        for place, seed in enumerate(seeds)
+        for position, seed in enumerate(seeds)
         for method in task.methods()
     ]
     outcomes = run_jobs(jobs, n_jobs=n_jobs, on_result=tell)

@@ -48,7 +48,7 @@ class BagPicture:
 
 @dataclass(frozen=True)
 class CandidatePicture:
-    """A small picture and its candidate labels; `truth` is the place of the right one."""
+    """A small picture and its candidate labels; `truth` is the position of the right one."""
 
     image: FloatArray
     labels: list[str]
@@ -131,7 +131,7 @@ def picture_candidates(trial: CandidateTrial, estimator: Any) -> Gallery[Candida
             chosen=int(selected.chosen[row]),
         )
 
-    rank = np.cumsum(train.candidates, axis=1) - 1  # place of a label among the candidates
+    rank = np.cumsum(train.candidates, axis=1) - 1  # position of a label among the candidates
     is_right = rank[np.arange(len(truth)), truth] == selected.chosen
     first, mistakes = _shown(np.arange(len(truth)), is_right)
     return Gallery([draw(row) for row in first], [draw(row) for row in mistakes])

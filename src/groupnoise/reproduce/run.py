@@ -232,7 +232,7 @@ def _validated(estimator: Any) -> list[dict[str, Any]]:
 
 
 def summarise(results: Sequence[TrialResult]) -> list[dict[str, Any]]:
-    """Return one row per (dataset, method, metric, criterion): mean and deviation over trials."""
+    """Return mean and standard deviation over trials, a row per dataset, method and metric."""
     values: dict[tuple[str, str, str, str, str], list[float]] = {}
     for result in results:
         for metric, value in result.metrics.items():

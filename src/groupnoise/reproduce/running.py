@@ -140,18 +140,20 @@ def run_jobs(
     check_count("n_jobs", n_jobs)
     run = Parallel(n_jobs=min(n_jobs, max(len(jobs), 1)), return_as="generator_unordered")
     results: dict[int, Result] = {}
-    for place, result in run(delayed(_on_one_thread)(place, job) for place, job in enumerate(jobs)):
-        results[place] = result
+    for position, result in run(
+        delayed(_on_one_thread)(position, job) for position, job in enumerate(jobs)
+    ):
+        results[position] = result
         if on_result is not None:
             on_result(result)
-    return [results[place] for place in range(len(jobs))]
+    return [results[position] for position in range(len(jobs))]
 
 
-def _on_one_thread(place: int, job: Callable[[], Result]) -> tuple[int, Result]:
+def _on_one_thread(position: int, job: Callable[[], Result]) -> tuple[int, Result]:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):
-        return place, job()
+        return position, job()
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,7 @@ def plan_reproduction(
         if not look_at(dataset) and datasets is None:
             taken = [name for name in recipe.stand_ins.get(dataset, ()) if look_at(name)]
             if taken:
-                missing[dataset] += f" In its place: {', '.join(taken)}."
+                missing[dataset] += f" In its position: {', '.join(taken)}."
     jobs = tuple(
         Job(recipe, view, seed, row, quick, folder)
         for view in views

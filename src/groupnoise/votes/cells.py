@@ -25,7 +25,7 @@ def read_confidences(table: Table, name: str) -> list[float | None]:
     for line, (cell, number) in enumerate(zip(cells.to_list(), numbers, strict=True)):
         if number is None and cell is not None and str(cell).strip():
             raise DataError(
-                f"{table.place(line)}: the confidence {cell!r} is no number from 0 to 1."
+                f"{table.locate(line)}: the confidence {cell!r} is no number from 0 to 1."
             )
     return numbers
 
@@ -55,7 +55,7 @@ def cell_reader(
             said = parse_vote(cell, separator)
             if isinstance(said, str) and said.startswith("{") and said.endswith("}"):
                 raise DataError(
-                    f"{table.place(row)}: {said[:60]} in {name!r} is no JSON; weights are written "
+                    f"{table.locate(row)}: {said[:60]} in {name!r} is no JSON; weights are written "
                     'as {"a": 0.7, "b": 0.3}.'
                 )
             votes.append(said)

@@ -140,7 +140,7 @@ def _voted(
         raise DataError(f"{table.origin} holds no vote at all, so there is nothing to learn from.")
     people = list(dict.fromkeys(who for _, who, _, _ in entries))
     votes = Votes.from_entries(
-        entries, len(table), class_names=labels, annotator_names=people, place=table.place
+        entries, len(table), class_names=labels, annotator_names=people, place=table.locate
     )
     return VotedRows(table, votes, False, tuple(columns))
 
@@ -201,7 +201,7 @@ def _from_long(
     first: dict[str, int] = {}
     for line, name in enumerate(ids):
         if not name:
-            raise DataError(f"{table.place(line)}: the cell of {parts['row']!r} is empty.")
+            raise DataError(f"{table.locate(line)}: the cell of {parts['row']!r} is empty.")
         first.setdefault(name, line)
     number = {name: at for at, name in enumerate(first)}
     entries = list(_long_entries(table, parts, separator, number.__getitem__, report))
@@ -264,7 +264,7 @@ def _long_entries(
         at = number(name)
         if at < 0:
             raise DataError(
-                f"{table.place(line)}: a vote on row {name!r}, which is not among the rows; "
+                f"{table.locate(line)}: a vote on row {name!r}, which is not among the rows; "
                 "correct the id or drop the vote."
             )
         yield at, people[line] or "?", said[line], sure[line]

@@ -72,4 +72,4 @@ def row_names(table: Table) -> Sequence[str]:
         is_name = is_id_name(name) or name.lower() in LONG_NAMES["row"]
         if is_name and not cells.is_null().any() and cells.n_unique() == len(cells):
             return [str(cell) for cell in cells.cast(pl.String)]
-    return [table.place(row).rsplit(", ", 1)[-1] for row in range(len(table))]
+    return [table.locate(row).rsplit(", ", 1)[-1] for row in range(len(table))]

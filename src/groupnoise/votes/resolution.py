@@ -276,7 +276,7 @@ def _known_rows(voted: VotedRows, truth: str | None) -> dict[int, str]:
     for row, label in sure.items():
         if label not in voted.votes.class_names:
             raise DataError(
-                f"{voted.table.place(row)}: column {name!r} says {label!r}, which nobody voted "
+                f"{voted.table.locate(row)}: column {name!r} says {label!r}, which nobody voted "
                 "for; name all labels with `labels`."
             )
     return sure
@@ -313,7 +313,7 @@ def what_stands_out(voted: VotedRows) -> list[str]:
         n_rows = int((~is_voted).sum())
         said.append(
             f"{n_rows} {'row has' if n_rows == 1 else 'rows have'} no vote, the first at "
-            f"{voted.table.place(first)}; answered from features alone where there are any, and "
+            f"{voted.table.locate(first)}; answered from features alone where there are any, and "
             "marked"
         )
     if votes.n_classes == 1:

@@ -101,7 +101,7 @@ def test_deviations_are_those_of_a_sample():
 
 def test_names_at_the_ends_of_curves_keep_their_distance():
     chart = curve_chart({str(place): [[0.1, 0.5 + place / 1000]] for place in range(6)})
-    places = sorted(curve.label_place for curve in chart.curves)
+    places = sorted(curve.label_position for curve in chart.curves)
     assert np.diff(places).min() >= 14.9
     assert max(places) <= chart.bottom + 0.01
 

@@ -103,7 +103,7 @@ def reproduction_text(
 
 
 def _table(table: ResultTable, published: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return mean and deviation of every method, the printed figure behind each."""
+    """Return mean and standard deviation of every method, the printed figure behind each."""
     lines = [
         "| method | " + " | ".join(table.metrics) + " |",
         "|---|" + "---|" * len(table.metrics),

@@ -162,8 +162,8 @@ def _noise_charts(
             key=lambda view: view.noise[axis] if view.noise is not None else 0,
         )
         values = _by_seed(along, results, metric)
-        places = [view.noise[axis] for view in along if view.noise is not None]
-        chart = curve_chart(values, places=places, x_title=title)
+        positions = [view.noise[axis] for view in along if view.noise is not None]
+        chart = curve_chart(values, positions=positions, x_title=title)
         if chart is not None:
             held = f"{('tau', 'epsilon')[axis]} = {fixed:g}"
             charts.append(TitledChart(f"Test {metric} over {title}, {held}", chart))

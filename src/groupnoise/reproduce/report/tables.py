@@ -17,15 +17,15 @@ STRIP_MARGIN = 6
 
 @dataclass(frozen=True)
 class Figure:
-    """One metric of one method: mean, deviation, and where to mark them on a strip."""
+    """One metric of one method: mean, standard deviation, and where to mark them on a strip."""
 
     mean: float
     deviation: float
     is_best: bool
-    mean_place: float
-    low_place: float
-    high_place: float
-    trial_places: list[float]
+    mean_position: float
+    low_position: float
+    high_position: float
+    trial_positions: list[float]
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ def _column(
             mean=mean,
             deviation=deviation,
             is_best=mean == best and method not in upper_bounds,
-            mean_place=scale(mean),
-            low_place=scale(max(mean - deviation, scale.low)),
-            high_place=scale(min(mean + deviation, scale.high)),
-            trial_places=[scale(number) for number in numbers],
+            mean_position=scale(mean),
+            low_position=scale(max(mean - deviation, scale.low)),
+            high_position=scale(min(mean + deviation, scale.high)),
+            trial_positions=[scale(number) for number in numbers],
         )
 
     return {method: figure(method) for method in methods}
