@@ -67,21 +67,21 @@ def _bag_case(
     chosen = int(found["object"])
     names = dataset.class_names
     label = ", ".join(names[each] for each in np.flatnonzero(dataset.labels[bag]))
-    places = _nearby(np.arange(first, stop), chosen - first)
+    positions = _nearby(np.arange(first, stop), chosen - first)
     verdict = f"labelled {names[found['target']]}"
     if kind.name == "wrong_target" and found["suggested"] >= 0:
         verdict += f", looks like {names[found['suggested']]}"
     objects = [
         CaseObject(
-            name=shown.text(place) or f"instance {place - first}",
-            responsibility=float(issues.objects["responsibility"][place]),
-            noise=float(issues.objects["noise"][place]),
-            pictures=shown.pictures(place),
-            is_chosen=place == chosen,
+            name=shown.text(position) or f"instance {position - first}",
+            responsibility=float(issues.objects["responsibility"][position]),
+            noise=float(issues.objects["noise"][position]),
+            pictures=shown.pictures(position),
+            is_chosen=position == chosen,
         )
-        for place in places
+        for position in positions
     ]
-    n_hidden = int(stop - first) - len(places)
+    n_hidden = int(stop - first) - len(positions)
     source = bag if dataset.bag_ids is None else dataset.bag_ids[bag].item()
     return Case(
         kind.name, float(found[kind.score]), source, label, verdict, objects, n_hidden=n_hidden
@@ -105,12 +105,12 @@ def _candidate_case(
     objects = [
         CaseObject(
             name=names[label],
-            responsibility=float(issues.objects["responsibility"][first + place]),
-            noise=float(issues.objects["noise"][first + place]),
+            responsibility=float(issues.objects["responsibility"][first + position]),
+            noise=float(issues.objects["noise"][first + position]),
             is_chosen=label == group["object"],
             is_flagged=is_object and label == found["object"],
         )
-        for place, label in enumerate(candidates)
+        for position, label in enumerate(candidates)
     ]
     return Case(
         kind=kind.name,
@@ -168,7 +168,7 @@ def _title(dataset: Any, shown: Attachments, item: int) -> str:
     return shown.text(item) or str(dataset.item_ids[item])
 
 
-def _nearby(places: Any, chosen: int) -> Any:
-    """Return at most MAX_OBJECTS places, the chosen one among them."""
-    start = min(max(0, chosen - MAX_OBJECTS // 2), max(0, len(places) - MAX_OBJECTS))
-    return places[start : start + MAX_OBJECTS].tolist()
+def _nearby(positions: Any, chosen: int) -> Any:
+    """Return at most MAX_OBJECTS positions, the chosen one among them."""
+    start = min(max(0, chosen - MAX_OBJECTS // 2), max(0, len(positions) - MAX_OBJECTS))
+    return positions[start : start + MAX_OBJECTS].tolist()

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from groupnoise.clicks import cut_windows, write_windows
-from groupnoise.clicks import streaming as _on_disk
 from groupnoise.clicks.streaming import clicks_on_disk, windows_on_disk
 from groupnoise.core import Groups
 from groupnoise.exceptions import DataError
+from groupnoise.io import data_folder
 
 HISTORIES = Groups.from_lists([[1, 2, 3, 4], [5, 6], [7, 8, 9], [2, 4, 6, 8, 1]])
 
@@ -86,7 +86,7 @@ def test_windows_are_cut_anew_only_if_they_would_differ(tmp_path, changed):
 
 
 def test_other_workers_wait_for_the_one_that_does_the_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(_on_disk, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(data_folder, "PAUSE_SECONDS", 0.001)
     found = []
 
     def wait():

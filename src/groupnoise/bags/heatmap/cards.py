@@ -91,7 +91,7 @@ class Shown:
     """One object of the gallery."""
 
     bag: str
-    place: str
+    position: str
     probability: float
     address: str = ""
     text: str = ""
@@ -138,13 +138,13 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
         form="plane" if answers.is_placed else "line",
     )
     values = {"probability": probability, "responsibility": responsibility}
-    places = None if answers.coordinates is None else answers.coordinates[part]
+    positions = None if answers.coordinates is None else answers.coordinates[part]
     text = sources.text(name)
-    if text is not None and answers.coordinate_names == STRETCH and places is not None:
-        return replace(card, form="text", spans=_spans(text, places, values))
-    if places is not None and answers.is_placed:
-        return _on_plane(card, places, values, labels, sources)
-    stretches = places if answers.coordinate_names == STRETCH else None
+    if text is not None and answers.coordinate_names == STRETCH and positions is not None:
+        return replace(card, form="text", spans=_spans(text, positions, values))
+    if positions is not None and answers.is_placed:
+        return _on_plane(card, positions, values, labels, sources)
+    stretches = positions if answers.coordinate_names == STRETCH else None
     length = 1.0 if stretches is None else max(float(stretches.max()), 1e-9)
     layers = [
         Layer(kind, label, address_of(paint_timeline(stretches, found[:, label], length)))
@@ -164,12 +164,12 @@ def _relative(responsibility: FloatArray) -> FloatArray:
 
 def _on_plane(
     card: BagCard,
-    places: FloatArray,
+    positions: FloatArray,
     values: dict[str, FloatArray],
     labels: list[int],
     sources: Sources,
 ) -> BagCard:
-    grid: Grid = lay_on_grid(places, size=sources.size)
+    grid: Grid = lay_on_grid(positions, size=sources.size)
     layers = [
         Layer(kind, label, address_of(grid.paint(found[:, label])))
         for kind, found in values.items()
@@ -190,10 +190,10 @@ def _on_plane(
     )
 
 
-def _spans(text: str, places: FloatArray, values: dict[str, FloatArray]) -> list[Span]:
+def _spans(text: str, positions: FloatArray, values: dict[str, FloatArray]) -> list[Span]:
     """Return the text in pieces: sentences with their values, and what is between them."""
     spans, last = [], 0
-    for row, (begin, end) in enumerate(places.astype(int).tolist()):
+    for row, (begin, end) in enumerate(positions.astype(int).tolist()):
         if end > MAX_TEXT:
             spans.append(Span(" …"))
             break
@@ -247,16 +247,16 @@ def make_gallery(
 def _shown(
     row: int, bag: int, values: FloatArray, answers: ObjectAnswers, sources: Sources
 ) -> Shown:
-    name, place = answers.bag_ids[bag], f"object {row - int(answers.offsets[bag]) + 1}"
+    name, position = answers.bag_ids[bag], f"object {row - int(answers.offsets[bag]) + 1}"
     address = words = ""
     if answers.coordinates is not None:
         where = answers.coordinates[row]
-        place = ", ".join(f"{value:g}" for value in where)
+        position = ", ".join(f"{value:g}" for value in where)
         if answers.is_placed:
             address = sources.tile(name, float(where[0]), float(where[1]))
         elif answers.coordinate_names == STRETCH:
-            place = f"{where[0]:g} to {where[1]:g}"
+            position = f"{where[0]:g} to {where[1]:g}"
             text = sources.text(name)
             if text is not None:
                 words = text[int(where[0]) : int(where[1])][:SUMMARY]
-    return Shown(name, place, float(values[row]), address, words)
+    return Shown(name, position, float(values[row]), address, words)
