@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("bags", 15, 0.8),
         ("bags_with_own_network", 10, 0.8),
         ("candidates", 8, 0.9),
-        ("digit_pictures", 30, 0.7),
+        ("digit_pictures", None, 0.9),
         ("images_through_a_cnn", 8, 0.8),
         ("precomputed_embeddings", 6, 0.8),
         ("recall", 3, 0.5),
