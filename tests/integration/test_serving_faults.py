@@ -209,7 +209,7 @@ def test_headers_sent_drop_by_drop_end_with_a_closed_connection(tmp_path):
             seconds = await asyncio.gather(*[drip(address, before) for before in beginnings * 5])
         return seconds, load
 
-    limits = Limits(seconds=1.0)
+    limits = Limits(seconds=3.0)
     with running_service(tmp_path, write_shop(tmp_path / "a"), limits=limits) as service:
         seconds, load = asyncio.run(scenario(service.address))
     assert max(seconds) < 15

@@ -298,6 +298,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             )
         remember_columns(self, tables_of_bags(bags, instances[0]))
         self.calibration_temperature_ = 1.0
+        self.set_calibration_ = self.bag_set_calibration_ = None
         self.ensemble_ = None
         is_shared = workers is not None and workers.count > 1
         named = not (isinstance(y, np.ndarray) and y.ndim == 2)

@@ -41,6 +41,9 @@ def test_sets_of_bags_and_instances_hold_the_truth_as_often_as_they_say(tmp_path
     loaded = load_model(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_set(flat[known], 0.1), sets)
     np.testing.assert_array_equal(loaded.predict_bag_set(list(new), 0.1), inside)
+    loaded.set_params(max_epochs=1).fit(list(bags), labels)  # what was held out is of another model
+    with pytest.raises(ParameterError, match="calibrate_sets"):
+        loaded.predict_bag_set(list(new))
 
 
 def test_true_labels_of_instances_make_their_sets_exact():
