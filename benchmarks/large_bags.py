@@ -67,7 +67,7 @@ if task == "member":
     settings = MemberSettings(max_epochs=60)
     model = train_members([settings], bags, labels[:, 1:], True, 0)
 elif task == "loop":
-    model = MaxMatchingMILClassifier.plain(
+    model = MaxMatchingMILClassifier.fixed(
         max_epochs=2, weighting_strength=0.0, random_state=0
     ).fit(bags, y)
 else:

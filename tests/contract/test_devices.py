@@ -39,10 +39,10 @@ SETS = [{int(row % 2), 2} if row % 3 == 0 else {int(row % 2)} for row in range(4
 
 QUICK = {"max_epochs": 2, "random_state": 0}
 ESTIMATORS = {
-    "bags: the loop": (MaxMatchingMILClassifier.plain(**QUICK), BAGS, LABELS),
+    "bags: the loop": (MaxMatchingMILClassifier.fixed(**QUICK), BAGS, LABELS),
     "bags: the paper": (MaxMatchingMILClassifier.paper(**QUICK), BAGS, LABELS),
     "bags: a perceptron": (
-        MaxMatchingMILClassifier.plain(
+        MaxMatchingMILClassifier.fixed(
             encoder="mlp", hidden=8, dim=4, background=True, absent_strength=1.0,
             class_weight="balanced", **QUICK,
         ),
@@ -166,7 +166,7 @@ def test_a_device_that_is_not_there_is_refused_with_those_that_are():
     assert available_devices()[0] == "cpu"
     assert find_device("cpu") == torch.device("cpu")
     with pytest.raises(ParameterError, match=r"device='cuda:77' is not on this machine, .*cpu"):
-        MaxMatchingMILClassifier.plain(device="cuda:77").fit(BAGS, LABELS)
+        MaxMatchingMILClassifier.fixed(device="cuda:77").fit(BAGS, LABELS)
     with pytest.raises(ParameterError, match=r"got 'gpu'. This machine has cpu"):
         CCClassifier(device="gpu").fit(ROWS, SETS)
     with pytest.raises(ParameterError, match="got 3"):

@@ -206,7 +206,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     random_state: RandomState = None
 
     @classmethod
-    def plain(cls, **overrides: Any) -> MaxMatchingMILClassifier:
+    def fixed(cls, **overrides: Any) -> MaxMatchingMILClassifier:
         """Return the training loop with one fixed setting: linear, tempered, both normalizations.
 
         Parameters

@@ -23,7 +23,7 @@ def drawn(n_bags, generator):
 def test_sets_of_bags_and_instances_hold_the_truth_as_often_as_they_say(tmp_path):
     generator = np.random.default_rng(0)
     bags, labels, _ = drawn(150, generator)
-    model = MaxMatchingMILClassifier.plain(max_epochs=15, random_state=0).fit(list(bags), labels)
+    model = MaxMatchingMILClassifier.fixed(max_epochs=15, random_state=0).fit(list(bags), labels)
     with pytest.raises(ParameterError, match="calibrate_sets"):
         model.predict_bag_set(list(bags))
     held, held_labels, _ = drawn(400, generator)
@@ -49,7 +49,7 @@ def test_sets_of_bags_and_instances_hold_the_truth_as_often_as_they_say(tmp_path
 def test_true_labels_of_instances_make_their_sets_exact():
     generator = np.random.default_rng(1)
     bags, labels, _ = drawn(120, generator)
-    model = MaxMatchingMILClassifier.plain(max_epochs=15, random_state=0).fit(list(bags), labels)
+    model = MaxMatchingMILClassifier.fixed(max_epochs=15, random_state=0).fit(list(bags), labels)
     held, _, truth = drawn(400, generator)
     own = truth.reshape(-1)
     kept = np.flatnonzero(own >= 0)

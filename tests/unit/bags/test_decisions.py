@@ -118,7 +118,7 @@ def test_explicit_values_are_respected():
 def test_parameters_of_the_training_loop_ask_for_it():
     bags, labels = small()
     model = MaxMatchingMILClassifier(max_epochs=2, random_state=0).fit(bags, labels)
-    plain = MaxMatchingMILClassifier.plain(max_epochs=2, random_state=0).fit(bags, labels)
+    plain = MaxMatchingMILClassifier.fixed(max_epochs=2, random_state=0).fit(bags, labels)
     np.testing.assert_array_equal(model.predict_proba(bags[0]), plain.predict_proba(bags[0]))
     assert len(model.history_) == 2
     assert "max_epochs was given" in model.decisions_.reasons[0]

@@ -160,7 +160,7 @@ def test_instances_are_encoded_a_block_at_a_time_with_the_same_answers(monkeypat
 def test_contrastive_weights_of_a_bag_do_not_depend_on_other_bags(tmp_path):
     generator = np.random.default_rng(0)
     bags, labels = generator.normal(size=(12, 4, 3)), np.arange(12) % 2
-    model = MaxMatchingMILClassifier.plain(
+    model = MaxMatchingMILClassifier.fixed(
         weighting="contrastive", weighting_strength=1.0, max_epochs=2, random_state=0
     ).fit(bags, labels)
     together = model.select(bags, labels)

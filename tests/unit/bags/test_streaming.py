@@ -49,7 +49,7 @@ def assert_same_weights(ours, theirs, **tolerance):
 @pytest.mark.parametrize("scaling", ["standard", "none"])
 def test_the_training_loop_gives_the_same_weights_from_disk(on_disk, scaling):
     streamed, bags, y = on_disk
-    model = MaxMatchingMILClassifier.plain(max_epochs=3, scaling=scaling, random_state=0)
+    model = MaxMatchingMILClassifier.fixed(max_epochs=3, scaling=scaling, random_state=0)
     theirs = model.fit(bags, y)
     ours = MaxMatchingMILClassifier(**model.get_params()).fit(streamed, y)
     assert_same_weights(ours, theirs, rtol=1e-4, atol=1e-6)
@@ -61,7 +61,7 @@ def test_the_training_loop_gives_the_same_weights_from_disk(on_disk, scaling):
 def test_bags_with_several_labels_are_read_once_per_label(on_disk):
     streamed, bags, y = on_disk
     several = [{int(label), 2} if row % 3 == 0 else {int(label)} for row, label in enumerate(y)]
-    model = MaxMatchingMILClassifier.plain(max_epochs=2, random_state=0).fit(bags, several)
+    model = MaxMatchingMILClassifier.fixed(max_epochs=2, random_state=0).fit(bags, several)
     ours = MaxMatchingMILClassifier(**model.get_params()).fit(streamed, several)
     assert_same_weights(ours, model, rtol=1e-4, atol=1e-6)
 
@@ -145,7 +145,7 @@ def test_a_large_bag_does_not_swell_its_batch(monkeypatch):
     monkeypatch.setattr(answers, "collate", watched)
     monkeypatch.setattr(MaxMatchingMILClassifier, "_max_objects", 4000)
     monkeypatch.setattr(answers, "MAX_OBJECTS", 4000)
-    model = MaxMatchingMILClassifier.plain(max_epochs=1, random_state=0)
+    model = MaxMatchingMILClassifier.fixed(max_epochs=1, random_state=0)
     model.fit(bags, np.arange(41) % 2).bag_scores(bags)
     assert max(n_groups * size for n_groups, size in held) == 4000
     assert held.count((1, 4000)) == 2
@@ -155,7 +155,7 @@ def test_a_streamed_training_goes_on_where_it_was_stopped(on_disk, tmp_path):
     streamed, _, y = on_disk
 
     def model(**more):
-        return MaxMatchingMILClassifier.plain(max_epochs=4, random_state=0, **more)
+        return MaxMatchingMILClassifier.fixed(max_epochs=4, random_state=0, **more)
 
     whole = model().fit(streamed, y)
 
@@ -183,7 +183,7 @@ def test_answers_about_streamed_bags_are_those_of_memory(on_disk, monkeypatch):
     streamed, bags, y = on_disk
     labels = np.eye(2, dtype=bool)[y]
     ours, theirs = (BagDataset("bags", b, labels, ["0", "1"]) for b in (streamed, bags))
-    model = MaxMatchingMILClassifier.plain(max_epochs=3, random_state=0).fit(bags, y)
+    model = MaxMatchingMILClassifier.fixed(max_epochs=3, random_state=0).fit(bags, y)
     told, expected = (answer_objects(model, each) for each in (ours, theirs))
     np.testing.assert_allclose(told.probability, expected.probability, atol=1e-6)
     np.testing.assert_allclose(told.responsibility, expected.responsibility, atol=1e-5)

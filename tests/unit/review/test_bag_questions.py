@@ -12,7 +12,7 @@ from groupnoise.review import Desk
 from groupnoise.review.bag_questions import BagQuestions, who_carries
 from groupnoise.review.bag_views import BagViews
 
-PLAIN = MaxMatchingMILClassifier.plain(random_state=0, max_epochs=20, n_members=1)
+PLAIN = MaxMatchingMILClassifier.fixed(random_state=0, max_epochs=20, n_members=1)
 
 
 def write_mails(path, n_mails=20):
