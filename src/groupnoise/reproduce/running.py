@@ -242,7 +242,7 @@ def plan_reproduction(
         if not look_at(dataset) and datasets is None:
             taken = [name for name in recipe.stand_ins.get(dataset, ()) if look_at(name)]
             if taken:
-                missing[dataset] += f" In its position: {', '.join(taken)}."
+                missing[dataset] += f" In its place: {', '.join(taken)}."
     jobs = tuple(
         Job(recipe, view, seed, row, quick, folder)
         for view in views
