@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_features, require
@@ -16,13 +15,12 @@ from groupnoise.io.columns import match_columns
 from groupnoise.io.feature_columns import features_of_table, is_id_name
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
+from groupnoise.io.text_features import cells_as_text, guess_text_column
 
 MAX_WORDS = 20_000
 """Words and pairs of words that count at most, the most frequent ones."""
 TEXT_DIM = 100
 """Directions that TF-IDF vectors are reduced to."""
-MIN_TEXT_WORDS = 3.0
-"""Mean number of words from which on a column is guessed to be text."""
 
 
 def row_features(
@@ -100,18 +98,14 @@ def _text_columns(
 
 
 def _guess_text(table: Table, taken: Collection[str]) -> list[str]:
-    """Return the column with the most words, if it has a few per row."""
-    n_words = {
-        name: cells.str.count_matches(r"\S+").fill_null(0).sum() / len(cells)
-        for name, cells in zip(table.frame.columns, table.frame, strict=True)
-        if cells.dtype == pl.String and name not in taken and not is_id_name(name)
-    }
-    most = max(n_words, key=lambda name: n_words[name], default=None)
-    return [most] if most is not None and n_words[most] >= MIN_TEXT_WORDS else []
+    """Return the column that looks like text among those that play no other part, if any."""
+    free = [name for name in table.frame.columns if name not in taken and not is_id_name(name)]
+    found = guess_text_column(table, free)
+    return [] if found is None else [found]
 
 
 def _texts(table: Table, names: Sequence[str]) -> list[str]:
-    columns = [table.frame[name].cast(pl.String).fill_null("").to_list() for name in names]
+    columns = [cells_as_text(table, name) for name in names]
     return ["\n".join(cells) for cells in zip(*columns, strict=True)]
 
 
