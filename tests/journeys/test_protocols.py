@@ -142,5 +142,5 @@ def test_recommenders_are_reproduced_on_the_shipped_shop_in_seconds(command, tmp
     assert len(rows) == 4
     assert all(row["failed"] is None and row["counts"]["targets"] for row in rows)
     assert (tmp_path / "runs/recall/report.md").is_file()
-    assert "no log 'moon'" in command(*words, "--datasets", "moon", code=2).err
+    assert "no set 'moon'" in command(*words, "--datasets", "moon", code=2).err
     assert "a protocol of clicks" in command(*words, "--protocol", "8:1:1", code=2).err

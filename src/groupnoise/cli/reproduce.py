@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from groupnoise.cli import reproduce_recall, reproduce_unseen
 from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and_report
+from groupnoise.cli.reproduce_measures import MEASURES, Request
+from groupnoise.cli.reproduce_measures import run_and_report as run_measure
 from groupnoise.exceptions import ConfigError, ParameterError
 
 if TYPE_CHECKING:
@@ -153,11 +154,9 @@ def reproduce(
         check_writable_file(json_path)
     if trials is not None:
         seeds = f"0:{trials}"
-    special = {reproduce_recall.RECALL: reproduce_recall, reproduce_unseen.UNSEEN: reproduce_unseen}
-    if name in special:
-        home = special[name]
-        found_rows = home.run_and_report(
-            parse_seeds(seeds or ("0:1" if quick else home.DEFAULT_SEEDS)),
+    if name in MEASURES:
+        request = Request(
+            parse_seeds(seeds or ("0:1" if quick else MEASURES[name][1])),
             protocols=_words(protocol),
             methods=_words(methods),
             datasets=_words(datasets),
@@ -167,6 +166,7 @@ def reproduce(
             data_dir=data_dir,
             resume=resume,
         )
+        found_rows = run_measure(name, request)
         if json_path is not None:
             write_json(json_path, found_rows)
         return

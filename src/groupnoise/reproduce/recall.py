@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -18,8 +17,8 @@ import numpy as np
 
 from groupnoise.exceptions import ConfigError, GroupNoiseError, MissingDataError
 from groupnoise.reproduce.compare import make_estimator, methods_to_compare
+from groupnoise.reproduce.kept_trials import run_trials
 from groupnoise.reproduce.methods import import_class
-from groupnoise.reproduce.running import run_jobs
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -243,9 +242,8 @@ def run_recall(
     missing : dict of str to str
         Logs, or logs under a protocol, that were left out, and why.
     """
-    finished = {} if log is None or not log.exists() else _read_log(log)
     missing: dict[str, str] = {}
-    jobs, kept = [], []
+    trials: dict[Hashable, Callable[[], RecallResult]] = {}
     entries = methods_to_compare("rs", methods)
     for each in sets:
         try:
@@ -262,21 +260,17 @@ def run_recall(
                 is_fixed = not draws and not each.source.startswith("shop")
                 for seed in seeds[:1] if is_fixed else seeds:
                     key = (each.name, protocol, entry.name, seed)
-                    if key in finished:
-                        kept.append(finished[key])
-                    else:
-                        jobs.append(
-                            partial(run_one, each, protocol, entry.name, seed, data_dir, quick)
-                        )
+                    trials[key] = partial(
+                        run_one, each, protocol, entry.name, seed, data_dir, quick
+                    )
+    results = run_trials(
+        trials, read=RecallResult, key_of=_key, log=log, n_jobs=n_jobs, on_result=on_result
+    )
+    return results, missing
 
-    def keep(result: RecallResult) -> None:
-        if log is not None:
-            with log.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(asdict(result)) + "\n")
-        if on_result is not None:
-            on_result(result)
 
-    return kept + run_jobs(jobs, n_jobs=n_jobs, on_result=keep), missing
+def _key(result: RecallResult) -> Hashable:
+    return result.dataset, result.protocol, result.method, result.seed
 
 
 def recall_markdown(results: Iterable[RecallResult], sets: Sequence[RecallSet]) -> str:
@@ -346,14 +340,3 @@ def _mean(trials: Sequence[RecallResult], name: str) -> float:
 
 def _rounded(metrics: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 4) for name, value in metrics.items()}
-
-
-def _read_log(path: Path) -> dict[tuple[str, str, str, int], RecallResult]:
-    found = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            result = RecallResult(**json.loads(line))
-        except (TypeError, ValueError):
-            continue  # cut short when a run was killed
-        found[result.dataset, result.protocol, result.method, result.seed] = result
-    return found

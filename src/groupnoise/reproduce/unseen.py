@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import numpy as np
 from groupnoise.exceptions import GroupNoiseError, MissingDataError
 from groupnoise.io.setting import setting_of
 from groupnoise.reproduce.compare import MAIN_METRICS, make_estimator, methods_to_compare
-from groupnoise.reproduce.running import run_jobs
+from groupnoise.reproduce.kept_trials import run_trials
 from groupnoise.reproduce.unseen_sets import UnseenSet
 
 OURS = "max-matching"
@@ -131,9 +130,8 @@ def run_unseen(
     missing : dict of str to str
         Sets whose files are not here, and what to do about it.
     """
-    finished = {} if log is None or not log.exists() else _read_log(log)
     missing: dict[str, str] = {}
-    jobs, kept = [], []
+    trials: dict[Hashable, Callable[[], UnseenResult]] = {}
     for unseen in sets:
         try:
             unseen.load(seeds[0], data_dir)
@@ -143,31 +141,17 @@ def run_unseen(
         entries = methods_to_compare(unseen.setting)
         for name in [each.name for each in entries if not methods or each.name in methods]:
             for seed in seeds:
-                key = (unseen.name, name, seed)
-                if key in finished:
-                    kept.append(finished[key])
-                else:
-                    jobs.append(partial(run_one, unseen, name, seed, data_dir, quick))
-
-    def keep(result: UnseenResult) -> None:
-        if log is not None:
-            with log.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(asdict(result)) + "\n")
-        if on_result is not None:
-            on_result(result)
-
-    return kept + run_jobs(jobs, n_jobs=n_jobs, on_result=keep), missing
+                trials[unseen.name, name, seed] = partial(
+                    run_one, unseen, name, seed, data_dir, quick
+                )
+    results = run_trials(
+        trials, read=UnseenResult, key_of=_key, log=log, n_jobs=n_jobs, on_result=on_result
+    )
+    return results, missing
 
 
-def _read_log(path: Path) -> dict[tuple[str, str, int], UnseenResult]:
-    found = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            result = UnseenResult(**json.loads(line))
-        except (TypeError, ValueError):
-            continue  # cut short when a run was killed
-        found[result.dataset, result.method, result.seed] = result
-    return found
+def _key(result: UnseenResult) -> Hashable:
+    return result.dataset, result.method, result.seed
 
 
 @dataclass(frozen=True)
