@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test wheel check lint doctest docs format slow clean
+.PHONY: demo test wheel check lint doctest docs format slow nightly clean
 
 demo: $(VENV)/.installed
 	$(BIN)/groupnoise demo
@@ -13,11 +13,15 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST)
 
+# The second stage: tests of several seconds each. CI runs both.
+slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow $(PYTEST)
+
 # The built wheel in an environment of its own, in an empty folder.
 wheel:
 	PYTHON=$(PYTHON) bash tests/clean_install.sh
 
-check: lint test doctest docs wheel
+check: lint test slow doctest docs wheel
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -36,8 +40,8 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m slow
+nightly: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m nightly $(PYTEST)
 
 clean:
 	rm -rf $(VENV) build dist site src/*.egg-info

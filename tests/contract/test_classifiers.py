@@ -406,7 +406,7 @@ def test_scikit_learn_accepts_the_classical_methods(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @parametrize_with_checks(
     [model for model in PARTIAL_LABEL + MULTIPLE_INSTANCE if isinstance(model, NEURAL)]
 )

@@ -20,6 +20,7 @@ def read_csv(path):
         return list(csv.DictReader(stream))
 
 
+@pytest.mark.slow
 def test_bags_are_audited_by_folds_and_the_cleaned_copy_can_be_fitted(groupnoise, tmp_path):
     write_groups(tmp_path / "bags", load_digit_bags(80, random_state=1))
     options = ["-o", "out", "--clean", "clean", "--folds", "2", "-p", "max_epochs=10"]
@@ -44,6 +45,7 @@ def test_bags_are_audited_by_folds_and_the_cleaned_copy_can_be_fitted(groupnoise
     assert groupnoise("fit", "clean", "-o", "model", "-q", "-p", "max_epochs=1")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_model_judges_rows_of_a_file_shown_with_its_pictures_and_text(groupnoise, tmp_path):
     digits = load_digit_candidates(part="test", random_state=0)
     (tmp_path / "pictures").mkdir()

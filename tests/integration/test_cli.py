@@ -27,6 +27,7 @@ def groupnoise(*words, check=True):
     return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_ends_with_the_same_codes_and_streams(tmp_path):
     for words, code in ((["methods", "--json"], 0), (["info", "nowhere"], 2)):
         command = [sys.executable, "-m", "groupnoise", *words]

@@ -68,6 +68,7 @@ def fit_candidates(groupnoise, path, *words):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_best_candidate_is_found_by_name_whatever_the_order_of_the_classes(
     groupnoise, tmp_path
 ):
@@ -86,6 +87,7 @@ def test_the_best_candidate_is_found_by_name_whatever_the_order_of_the_classes(
     assert again == best
 
 
+@pytest.mark.slow
 def test_new_rows_may_lack_classes_or_have_unknown_ones(groupnoise, tmp_path):
     fit_candidates(groupnoise, write_candidates(tmp_path / "rows.csv", candidate_rows()))
     rows = candidate_rows(seed=1, n_rows=4, classes=[3, 10, 11])
@@ -115,6 +117,7 @@ def bag_rows(n_bags=40, seed=0):
 BAG_COLUMNS = ["bag", "label", "f0", "f1", "f2"]
 
 
+@pytest.mark.slow
 def test_reordered_and_extra_columns_change_no_answer_and_missing_ones_are_named(
     groupnoise, tmp_path
 ):

@@ -49,6 +49,7 @@ def write_log(path, n_rows=300_000):
     return path
 
 
+@pytest.mark.slow
 def test_a_click_log_becomes_a_folder_and_the_guesses_are_printed(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text(
@@ -66,6 +67,7 @@ def test_a_click_log_becomes_a_folder_and_the_guesses_are_printed(tmp_path):
     assert len(open_groups(tmp_path / "out" / "windows").groups) == 17
 
 
+@pytest.mark.slow
 def test_bags_and_candidates_are_converted_too(tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("image,f1,f2,kind\nx,1,2,cat\nx,3,4,cat\ny,5,6,dog\n")
@@ -82,6 +84,7 @@ def test_bags_and_candidates_are_converted_too(tmp_path):
     assert answer.stderr == ""
 
 
+@pytest.mark.slow
 def test_bad_input_ends_with_one_sentence_and_exit_code_2(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("user,item,time\n1,2,3\n1,2,x\n")
@@ -124,6 +127,7 @@ def small_disk(folder, n_bytes):
         subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_megabytes", [2, 8])
 def test_a_full_disk_leaves_nothing_behind(tmp_path, n_megabytes):
     log = write_log(tmp_path / "log.csv")
@@ -136,6 +140,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, n_megabytes):
         assert answer.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_killed_conversion_goes_on_where_it_stopped(tmp_path):
     log = write_log(tmp_path / "log.csv")
     arguments = [log, tmp_path / "out", "--setting", "rs", "--rows-at-once", 5000]

@@ -17,6 +17,7 @@ def run_demo(*arguments, cwd):
     )
 
 
+@pytest.mark.slow
 def test_a_quick_demo_writes_rows_and_a_page_that_stands_alone(tmp_path):
     finished = run_demo("--quick", "--json", "out/rows.json", "--jobs", "2", cwd=tmp_path)
     assert finished.returncode == 0, finished.stderr

@@ -50,6 +50,7 @@ needs_proc = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_proc
 def test_training_goes_on_after_a_worker_is_killed(tmp_path):
     saves = tmp_path / "saves"
@@ -69,7 +70,7 @@ def test_training_goes_on_after_a_worker_is_killed(tmp_path):
 
 
 @needs_proc
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_training_ends_with_the_weights_of_an_undisturbed_one(tmp_path):
     common = ("--workers", 2, "--checkpoint-every", "3steps", *SMALL, "-p", "batch_size=1000")
     code, _, errors = finish(
@@ -90,7 +91,7 @@ def test_a_killed_training_ends_with_the_weights_of_an_undisturbed_one(tmp_path)
 
 
 @needs_proc
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_lost_worker_without_restarts_is_named_in_one_sentence(tmp_path):
     process = start("-o", tmp_path / "model", "--workers", 2, "-p", "max_epochs=1000")
     wait_until(lambda: len(children_of(process)) == 2)
@@ -103,7 +104,7 @@ def test_a_lost_worker_without_restarts_is_named_in_one_sentence(tmp_path):
 
 
 @needs_proc
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sigterm_saves_and_says_how_to_go_on(tmp_path):
     saves = tmp_path / "saves"
     process = start(
@@ -118,7 +119,7 @@ def test_sigterm_saves_and_says_how_to_go_on(tmp_path):
     assert "--resume" in errors
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -135,7 +136,7 @@ def test_what_all_workers_refuse_is_said_once(tmp_path, arguments, sentence):
     assert len(errors.splitlines()) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_torchrun_runs_the_same_training(tmp_path):
     code, _, errors = finish(start("-o", tmp_path / "ours", "--workers", 2, *SMALL))
     assert code == 0, errors

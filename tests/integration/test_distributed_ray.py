@@ -11,7 +11,7 @@ from groupnoise import MaxMatchingRecommender
 pytest.importorskip("ray", reason="needs the extra 'ray'")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ray_runs_the_training_that_torchrun_runs(tmp_path):
     fitted = {}
     for launcher in ("ray", "torchrun"):

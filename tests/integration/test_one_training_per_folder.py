@@ -30,6 +30,7 @@ def holder(tmp_path):
     process.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_members", [1, 2])
 def test_the_second_is_refused_in_one_sentence_and_goes_on_once_the_first_is_killed(
     holder, tmp_path, n_members

@@ -38,6 +38,7 @@ def bag_file(tmp_path_factory):
     path.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mapped", [True, False])
 def test_bags_larger_than_the_memory_allowed_are_trained_on_from_disk(bag_file, tmp_path, mapped):
     limit, outcome = 560 * MEGABYTE, tmp_path / "outcome.txt"
@@ -61,6 +62,7 @@ def window_folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffle_pool", [100_000, None])
 def test_windows_are_trained_on_with_less_memory_than_they_take(
     window_folder, tmp_path, shuffle_pool

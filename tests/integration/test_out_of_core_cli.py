@@ -112,6 +112,7 @@ def write_clicks(folder, n_users):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sys.platform != "linux", reason="RLIMIT_DATA leaves mapped files out on Linux alone"
 )

@@ -40,6 +40,7 @@ def test_python_shown_in_the_docs_runs(page, block, tmp_path, monkeypatch):
     exec(compile(block, page, "exec"), {"__name__": "docs"})
 
 
+@pytest.mark.slow
 def test_every_command_of_the_docs_has_the_options_it_is_shown_with():
     shown = [
         line

@@ -55,6 +55,7 @@ def command(*words):
     return [sys.executable, "-m", "groupnoise", "reproduce", *map(str, words)]
 
 
+@pytest.mark.slow
 def test_a_recipe_gives_rows_and_reports_and_says_what_is_missing(recipe, tmp_path):
     finished = subprocess.run(
         command(recipe, "--json", tmp_path / "rows.json", "--jobs", 1, "--data-dir", tmp_path),
@@ -84,6 +85,7 @@ def test_a_recipe_gives_rows_and_reports_and_says_what_is_missing(recipe, tmp_pa
         assert "left out yahoo-news" in finished.stderr
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was(recipe, tmp_path):
     words = command(recipe, "--jobs", 1, "--datasets", "digit-candidates", "--resume")
     log = tmp_path / "runs/digits/trials.jsonl"
@@ -102,6 +104,7 @@ def test_a_killed_run_goes_on_where_it_was(recipe, tmp_path):
     assert {"code", "commit", "dirty", "versions", "processor", "threads", "load"} <= set(origin)
 
 
+@pytest.mark.slow
 def test_kept_trials_are_repeated_and_a_changed_figure_is_found(recipe, tmp_path):
     words = command(recipe, "--jobs", 1, "--methods", "pl-knn", "--datasets", "digit-candidates")
 
@@ -202,6 +205,7 @@ def run(tmp_path, *words):
     )
 
 
+@pytest.mark.slow
 def test_the_original_runs_where_its_files_are_and_else_what_stands_in(tmp_path):
     recipe = tmp_path / "pairs.toml"
     recipe.write_text(ORIGINALS)

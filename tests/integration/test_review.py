@@ -52,6 +52,7 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.mark.slow
 def test_answers_survive_a_kill_between_two_of_them(folder):
     answers = ("--answers", "killed.jsonl")
     with desk_at(folder, *answers) as (address, process), httpx.Client(base_url=address) as client:
@@ -79,6 +80,7 @@ def test_answers_survive_a_kill_between_two_of_them(folder):
         assert foreign.status_code == 403
 
 
+@pytest.mark.slow
 def test_other_machines_need_a_token_and_a_port_that_is_taken_is_told_at_once(folder):
     command = [sys.executable, "-m", "groupnoise", "review", "rows.csv", "--host", "0.0.0.0"]
     command += ["--answers", "refused.jsonl"]
@@ -95,6 +97,7 @@ def test_other_machines_need_a_token_and_a_port_that_is_taken_is_told_at_once(fo
     assert "note" not in ended.stderr  # before anything long begins
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_person_answers_by_keyboard_alone_in_two_tabs(folder, browser):
     asked = []
@@ -150,6 +153,7 @@ def test_a_person_answers_by_keyboard_alone_in_two_tabs(folder, browser):
     assert events[1]["note"] == "1 s u"
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_an_undo_whose_answer_was_lost_is_not_done_twice(folder, browser):
     with desk_at(folder, "--answers", "undone.jsonl") as (address, _):
@@ -178,6 +182,7 @@ BAGS = ["bag,label,picture,size"] + [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("kind", ["rows", "bags"])
 def test_pictures_are_shown_of_rows_and_of_the_objects_of_bags(kind, browser, tmp_path):

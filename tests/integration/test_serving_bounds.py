@@ -61,6 +61,7 @@ def test_every_id_of_a_legal_request_may_be_wrong(service):
     assert service.processor_seconds() - seconds < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_requests", [1, 3])
 def test_a_client_that_never_reads_its_answer_is_closed(tmp_path, n_requests):
     # Several requests on one connection: the second waits for room that never comes.

@@ -334,7 +334,7 @@ _demo_shop.write_demo = write_demo
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_demo_opens_with_a_stray_click_found():
     process = serve_in_a_process("--demo")
     try:

@@ -139,6 +139,7 @@ BAD = [
 ]
 
 
+@pytest.mark.slow
 def test_a_hundred_bad_requests_of_every_kind_between_good_ones(tmp_path):
     async def mixed(address):
         async with Load(address, GOOD, n_clients=2) as load:
@@ -160,6 +161,7 @@ def test_a_hundred_bad_requests_of_every_kind_between_good_ones(tmp_path):
     assert errors == []
 
 
+@pytest.mark.slow
 def test_slow_clients_get_a_408_and_hold_up_no_one(tmp_path):
     request = raw_request(GOOD)
 
@@ -186,6 +188,7 @@ def test_slow_clients_get_a_408_and_hold_up_no_one(tmp_path):
     assert load.n_answered > 5
 
 
+@pytest.mark.slow
 def test_headers_sent_drop_by_drop_end_with_a_closed_connection(tmp_path):
     async def drip(address, before):
         target = urlsplit(address)
@@ -227,6 +230,7 @@ def test_five_hundred_connections_at_once_are_all_answered(tmp_path):
     assert statuses == [200] * 500
 
 
+@pytest.mark.slow
 def test_too_many_requests_at_a_time_are_told_the_limit(tmp_path):
     heavy = {"histories": [[number] * 20 for number in range(64)], "top": 100}
 
@@ -255,6 +259,7 @@ def test_a_request_over_its_time_is_a_408(tmp_path):
         assert httpx.get(f"{service.address}/healthz", timeout=30).status_code == 200
 
 
+@pytest.mark.slow
 def test_sigterm_in_mid_flight_loses_no_request(tmp_path):
     heavy = {"histories": [[number, number + 1] for number in range(100)]}
     artifact = write_random(tmp_path / "a", 30_000)
@@ -302,13 +307,14 @@ def soak(tmp_path, seconds):
         return asyncio.run(run(service))
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_over_ten_seconds(tmp_path):
     begin, end, load = soak(tmp_path, 10)
     assert load.failures == []
     assert end < 1.03 * begin + 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_memory_stays_flat_over_three_minutes(tmp_path):
     begin, end, load = soak(tmp_path, 180)
     assert load.failures == []

@@ -32,6 +32,7 @@ def client(service):
         yield opened
 
 
+@pytest.mark.slow
 def test_one_and_many_histories_are_answered(client):
     answer = client.post("/v1/recall", json={"histories": [["tea"], [], ["zz"]], "top": 2}).json()
     first, second, third = answer["results"]
@@ -239,6 +240,7 @@ def test_a_token_guards_everything_but_page_and_health(tmp_path):
             assert client.get("/v1/model", headers={"authorization": right}).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_signal", [False, True])
 def test_a_new_artifact_takes_over_after_a_reload(tmp_path, by_signal):
     artifact = write_shop(tmp_path / "a")
@@ -270,6 +272,7 @@ def test_a_bad_artifact_is_refused_and_the_old_one_stays(tmp_path):
         assert 'groupnoise_reloads_total{outcome="refused"} 2.0' in client.get("/metrics").text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "change"),
     [
@@ -290,6 +293,7 @@ def test_an_artifact_altered_with_its_checksums_is_refused(tmp_path, name, chang
         assert service.recall([["tea"], []], top=1)["results"][0]["items"][0]["item"] == "cup"
 
 
+@pytest.mark.slow
 def test_both_models_switch_or_neither(tmp_path):
     main, compare = write_shop(tmp_path / "main"), write_neighbour_shop(tmp_path / "compare")
     with running_service(tmp_path, main, compare=compare) as service, service.client() as client:

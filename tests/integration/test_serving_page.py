@@ -49,6 +49,7 @@ def open_with(page, service, items):
     page.wait_for_selector("#lists:not([aria-busy]) .item")
 
 
+@pytest.mark.slow
 def test_it_opens_with_the_example_and_both_models(page, service, tmp_path):
     page.goto(service.address)
     page.wait_for_selector("#list-compare .item")

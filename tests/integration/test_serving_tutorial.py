@@ -27,7 +27,7 @@ def run_commands(script):
             assert result.exit_code == 0, result.output
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     before_serving = TUTORIAL.read_text(encoding="utf-8").split("## 5. Serve")[0]

@@ -36,6 +36,7 @@ def weights(model_folder):
     return path.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_killed_at_random_moments_training_ends_with_the_same_bits(setting, tmp_path):
     alone = start(fit_and_save, setting, tmp_path / "alone")
@@ -90,6 +91,7 @@ def command(tmp_path):
     return Command(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_saves_and_says_the_command_to_go_on_with(command, uninterrupted, number, code):
     stopped, said = command.interrupt(number)
@@ -102,6 +104,7 @@ def test_a_signal_saves_and_says_the_command_to_go_on_with(command, uninterrupte
     assert not command.saves.exists()  # the model is saved, so the checkpoints have served
 
 
+@pytest.mark.slow
 def test_a_limit_on_files_ends_with_a_sentence_and_the_last_good_save(command, uninterrupted):
     command.interrupt(signal.SIGKILL)
     good = command.newest()

@@ -49,6 +49,7 @@ def test_a_second_run_takes_up_the_copy_and_notices_a_change(command, tmp_path):
     assert "work/bags was not made from bags as it is now; remove it" in said
 
 
+@pytest.mark.slow
 def test_a_plain_fit_on_disk_tells_of_its_sample(command, tmp_path):
     data, words = write_folder(tmp_path, "npy")
     told = command("fit", data, *words, "-o", "model", "--out-of-core", "work").out
@@ -56,6 +57,7 @@ def test_a_plain_fit_on_disk_tells_of_its_sample(command, tmp_path):
     assert load_model(tmp_path / "model").decisions_.facts["bags"] == N_BAGS - 2
 
 
+@pytest.mark.slow
 def test_workers_share_one_copy_and_make_the_same_model(command, tmp_path):
     data, words = write_folder(tmp_path, "npy")
     command("fit", data, *words, "-o", "memory", *QUICK)
@@ -75,6 +77,7 @@ def write_large(folder, n_bags):
     return write_groups(folder, BagDataset("large", bags, labels, ["no", "yes"]))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sys.platform != "linux", reason="RLIMIT_DATA leaves mapped files out on Linux alone"
 )

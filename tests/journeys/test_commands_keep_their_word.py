@@ -93,6 +93,7 @@ def test_a_method_without_parameters_refuses_one_in_a_sentence(command):
     assert len(said.err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["mil", "pll", "rs"])
 def test_the_ablations_of_the_paper_are_methods_by_name(command, tmp_path, setting):
     names = {row["name"] for row in json.loads(command("methods", "--json").out)}

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -40,6 +42,7 @@ def shape_of(line):
     return " ".join(re.sub(r"-?[\d.]+", "#", line).split())
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_readme_run_and_print_what_it_shows(from_wheel, wheel):
     assert LINES
     assert SHOWN
@@ -58,6 +61,7 @@ def test_the_commands_of_the_readme_run_and_print_what_it_shows(from_wheel, whee
     assert not [line for line in SHOWN if shape_of(line) not in shapes]
 
 
+@pytest.mark.slow
 def test_the_recipes_are_in_the_wheel(from_wheel):
     refused = from_wheel("reproduce", "nothing-of-the-kind", code=2).stderr
     for name in ("mil", "pll", "pll-noise", "amazon", "sival-pairs", "recall-examples"):

@@ -132,6 +132,7 @@ def test_options_of_clicks_are_refused_for_other_data(command):
     assert "click logs" in refused
 
 
+@pytest.mark.slow
 def test_recommenders_are_reproduced_on_the_shipped_shop_in_seconds(command, tmp_path):
     words = ["reproduce", "recall", "--quick", "--jobs", 1, "--output", "runs"]
     some = ["--methods", "max-matching,item-cf", "--protocol", "leave_one_out,cold_users"]

@@ -46,6 +46,7 @@ def test_one_long_history_changes_no_other_answer(shop, tmp_path, groupnoise):
     assert mixed[10][0] == [item for item in ids[0].tolist() if item]
 
 
+@pytest.mark.slow
 def test_a_full_disk_during_export_leaves_nothing_behind(shop, tmp_path):
     folder, _ = shop
     target = tmp_path / "artifact"
@@ -64,6 +65,7 @@ def test_a_full_disk_during_export_leaves_nothing_behind(shop, tmp_path):
     assert left == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_during_export_leaves_the_old_artifact_as_it_was(shop, tmp_path):
     _folder, model = shop
     target = tmp_path / "artifact"

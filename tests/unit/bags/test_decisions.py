@@ -49,6 +49,7 @@ def scaled(bags):
     return Groups((bags.objects - bags.objects.mean(axis=0)) / spread, bags.offsets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.08, 0.6])
 def test_a_plain_fit_finds_the_positive_instances_at_any_witness_rate(rate):
     bags, labels, _ = nines(rate, 38)
@@ -62,6 +63,7 @@ def test_a_plain_fit_finds_the_positive_instances_at_any_witness_rate(rate):
     assert model.negative_label_ == 0
 
 
+@pytest.mark.slow
 def test_a_plain_fit_is_right_on_sparse_texts(tmp_path):
     bags, labels, _ = words(38)
     new, new_labels, truth = words(38, seed=0)
@@ -168,6 +170,7 @@ def test_noise_is_called_noise():
         MaxMatchingMILClassifier(random_state=0).fit(bags, labels)
 
 
+@pytest.mark.slow
 def test_bags_with_several_labels_and_background_are_decided_too():
     generator = np.random.default_rng(0)
     centres = 4.0 * np.eye(4)

@@ -134,6 +134,7 @@ def test_instances_of_another_width_are_refused(witness_bags):
         model.predict(np.ones((2, 3)))
 
 
+@pytest.mark.slow
 def test_a_bag_of_ten_thousand_instances_is_learned_from_and_selected_in():
     rng = np.random.default_rng(0)
     bags = [rng.normal(size=(10_000, 2)), rng.normal(size=(3, 2))]

@@ -52,6 +52,7 @@ def test_what_is_said_of_a_fold_is_what_a_model_without_it_says():
     np.testing.assert_allclose(said, (2.0 * present - 1.0) - 0.1 * ridge, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_bags_that_no_single_instance_tells_apart_are_told_by_their_spread(tmp_path):
     rows, labels = spread_bags()
     new, new_labels = spread_bags(seed=1)

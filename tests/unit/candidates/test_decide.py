@@ -47,6 +47,7 @@ def soft_labels(rows, candidates, new):
     return model.fit(rows[row], label, sample_weight=weights).predict(new)
 
 
+@pytest.mark.slow
 def test_without_a_parameter_it_is_level_with_or_ahead_of_what_a_person_tries_first():
     rows, truth = load_digits(return_X_y=True)
     candidates, _ = add_candidates(truth, 10, epsilon=0.9, tau=5, random_state=0)
@@ -69,6 +70,7 @@ def test_without_a_parameter_it_is_level_with_or_ahead_of_what_a_person_tries_fi
     assert (model.disambiguate(rows[learned], candidates[learned]) == truth[learned]).mean() > 0.95
 
 
+@pytest.mark.slow
 def test_decisions_tell_what_was_tried_taken_and_why(decided):
     model, *_ = decided
     decisions = model.decisions_
@@ -87,6 +89,7 @@ def test_answers_are_the_weighted_average_of_the_settings(decided):
     np.testing.assert_allclose(model.predict_proba(rows).sum(axis=1), 1.0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_result_and_the_snippet_repeats_it_without_a_search(decided):
     model, rows, candidates, _ = decided
     again = MaxMatchingPartialLabelClassifier(**QUICK).fit(rows, candidates)
@@ -192,6 +195,7 @@ def test_too_few_rows_fall_back_to_plain_settings_with_a_warning():
     assert len(model.predict(rows)) == len(rows)
 
 
+@pytest.mark.slow
 def test_features_that_say_nothing_are_told():
     rows, candidates, _ = wine()
     noise = np.random.default_rng(0).normal(size=rows.shape)
@@ -199,6 +203,7 @@ def test_features_that_say_nothing_are_told():
         MaxMatchingPartialLabelClassifier(**QUICK).fit(noise, candidates)
 
 
+@pytest.mark.slow
 def test_data_frames_keep_their_columns(tmp_path):
     pandas = pytest.importorskip("pandas")
     rows, candidates, _ = wine()
@@ -213,6 +218,7 @@ def test_data_frames_keep_their_columns(tmp_path):
         loaded.predict(frame[frame.columns[::-1]])
 
 
+@pytest.mark.slow
 def test_candidate_weights_reach_the_trials_and_the_training():
     rows, candidates, truth = wine()
     trust = np.where(np.arange(3) == truth[:, None], 50.0, 1.0)
@@ -221,6 +227,7 @@ def test_candidate_weights_reach_the_trials_and_the_training():
     assert (model.disambiguate(rows, candidates) == truth).mean() > 0.95
 
 
+@pytest.mark.slow
 def test_an_interrupted_search_resumes_with_what_it_had_tried(tmp_path):
     rows, candidates, _ = wine()
     whole = MaxMatchingPartialLabelClassifier(**QUICK).fit(rows, candidates)
@@ -297,6 +304,7 @@ def test_the_fixed_preset_searches_for_nothing():
     assert model.decisions_.reasons == ("All parameters were given.",)
 
 
+@pytest.mark.slow
 def test_the_command_line_shows_the_decisions(tmp_path):
     from typer.testing import CliRunner
 

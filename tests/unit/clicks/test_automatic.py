@@ -32,6 +32,7 @@ def shop_log(*, shuffled):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
 def test_a_plain_fit_is_ahead_of_what_is_simple(shuffled):
     training, asked = shop_log(shuffled=shuffled)
@@ -53,6 +54,7 @@ def test_a_plain_fit_is_ahead_of_what_is_simple(shuffled):
     assert ours > max(simple.values()), (ours, simple)
 
 
+@pytest.mark.slow
 def test_what_was_decided_is_told_and_can_be_repeated():
     training, asked = shop_log(shuffled=False)
     model = MaxMatchingRecommender(random_state=0).fit(training)

@@ -234,6 +234,7 @@ def test_training_with_an_encoder_repeats_itself():
     assert first.encoders == second.encoders
 
 
+@pytest.mark.slow
 def test_order_alone_tells_what_comes_next():
     # What follows depends on which of two clicks came first; their sum does not say.
     rng = np.random.default_rng(0)

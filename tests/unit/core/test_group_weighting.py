@@ -123,6 +123,7 @@ def large_groups(sizes=(10_000, 3)):
     return features.float(), mask
 
 
+@pytest.mark.slow
 def test_a_group_of_ten_thousand_objects_equals_the_formula():
     features, mask = large_groups()
     log_weight = SigmoidWeighting(Dot(0.1))(features, mask)
@@ -137,8 +138,8 @@ def test_a_group_of_ten_thousand_objects_equals_the_formula():
     "weighting",
     [
         SigmoidWeighting(Dot(0.1)),
-        pytest.param(SigmoidWeighting(NegativeKL()), marks=pytest.mark.slow),
-        pytest.param(ContrastiveWeighting(Dot(0.1)), marks=pytest.mark.slow),
+        pytest.param(SigmoidWeighting(NegativeKL()), marks=pytest.mark.nightly),
+        pytest.param(ContrastiveWeighting(Dot(0.1)), marks=pytest.mark.nightly),
     ],
     ids=["sigmoid_dot", "sigmoid_neg_kl", "contrastive"],
 )

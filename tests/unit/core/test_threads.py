@@ -82,6 +82,7 @@ def test_even_steps_and_tiny_ones_are_not_warned_of(monkeypatch):
         tiny.add(seconds)
 
 
+@pytest.mark.slow
 def test_doctor_says_what_was_chosen_and_why():
     done = subprocess.run(
         [sys.executable, "-m", "groupnoise", "doctor"], capture_output=True, text=True

@@ -100,6 +100,7 @@ def killed_at(step, folder, build=sparse_tables, **kwargs):
         run(build(), Checkpoints(folder, every_steps=1), workers=KilledAfter(step), **kwargs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("build", "schedule"), [(sparse_tables, "cosine"), (network, "constant")])
 def test_from_any_step_the_resumed_training_ends_with_the_same_bits(tmp_path, build, schedule):
     plan = {"schedule": schedule}

@@ -156,6 +156,7 @@ def small_model(folder):
     return folder  # its words are averaged where nothing else is said
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the libraries, about themselves
 def test_a_model_on_the_disk_reads_text_and_nothing_is_downloaded(tmp_path, monkeypatch):
     path = small_model(tmp_path / "model")

@@ -10,7 +10,7 @@ from worker_processes import run_workers
 SCRIPT = Path(__file__).parent / "on_every_worker.py"
 
 
-@pytest.fixture(scope="session", params=[2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.fixture(scope="session", params=[2, pytest.param(3, marks=pytest.mark.nightly)])
 def results(request, tmp_path_factory):
     """What each worker computed, by rank."""
     folder = tmp_path_factory.mktemp("workers")
