@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from groupnoise.core.arrays import IntArray
 
 Float32Array = NDArray[np.float32]
+MAX_REPEATED = 16
+"""Values from which on the distinct ones are looked for."""
 
 
 class Mixture(NamedTuple):
@@ -19,7 +21,7 @@ class Mixture(NamedTuple):
     Attributes
     ----------
     queries : float32 ndarray of shape (n_queries, dim)
-        Distinct query vectors.
+        Query vectors; of many terms each is held once.
     items : int64 ndarray of shape (n_queries,), optional
         The item whose vector each query is; None where queries are no items.
     query_of : int64 ndarray of shape (n_terms,)
@@ -38,7 +40,10 @@ class Mixture(NamedTuple):
 
     def by_size(self) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield, for each number of terms that occurs, the histories and their terms (n, size)."""
-        sizes = np.diff(self.offsets)
+        sizes = self.offsets[1:] - self.offsets[:-1]
+        if len(sizes) and (sizes[0] == sizes).all():  # most often, and always of one request
+            yield np.arange(len(sizes)), self.offsets[:-1, None] + np.arange(sizes[0])
+            return
         for size in np.unique(sizes).tolist():
             rows = np.flatnonzero(sizes == size)
             yield rows, self.offsets[rows, None] + np.arange(size)
@@ -62,7 +67,7 @@ def recent_clicks(
     >>> clicks.tolist(), begins.tolist()
     ([8, 9, 4], [0, 2, 3])
     """
-    sizes = np.diff(offsets)
+    sizes = offsets[1:] - offsets[:-1]
     if n_clicks is None or not len(sizes) or sizes.max() <= n_clicks:
         return items[offsets[0] : offsets[-1]], offsets - offsets[0]
     taken = np.minimum(sizes, n_clicks)
@@ -72,7 +77,12 @@ def recent_clicks(
 
 
 def distinct_of(values: IntArray, n_values: int | None = None) -> tuple[IntArray, IntArray]:
-    """Return the distinct values in order, and which of them each value is."""
+    """Return the distinct values in order, and which of them each value is.
+
+    A few values are returned as they are: to find the distinct ones costs more than it saves.
+    """
+    if len(values) <= MAX_REPEATED:
+        return values, np.arange(len(values))
     if n_values is None:
         n_values = int(values.max()) + 1 if len(values) else 0
     is_used = np.zeros(n_values, dtype=bool)

@@ -164,7 +164,7 @@ class ScoringRule:
         ScoringRule
             The rule with that scope.
         """
-        return self if scope is None else replace(self, scope=scope)
+        return self if scope in (None, self.scope) else replace(self, scope=scope)
 
     def as_record(self) -> dict[str, Any]:
         """Return the rule as JSON can hold it.
@@ -266,8 +266,10 @@ class ScoringRule:
             no_weight = np.zeros(len(contexts), dtype=contexts.dtype)
             return Mixture(contexts, None, rows[:-1], no_weight, rows)
         against = features_of(np.array(self.negatives, dtype=np.int64)) if self.negatives else None
-        later = np.repeat(begins[1:], np.diff(begins)) - np.arange(1, len(clicks) + 1)
-        log_weight = (-self.recency * later).astype(queries.dtype)
+        log_weight = np.zeros(len(clicks), dtype=queries.dtype)
+        if self.recency:
+            later = np.repeat(begins[1:], np.diff(begins)) - np.arange(1, len(clicks) + 1)
+            log_weight -= self.recency * later
         mixture = Mixture(queries, distinct, query_of, log_weight, begins)
         if self.weighting is not None and self.weighting_strength:
             for _, terms in mixture.by_size():

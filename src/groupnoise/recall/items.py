@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -17,6 +18,8 @@ from groupnoise.exceptions import DataError
 
 MAX_MATCHES = 20_000
 """A word as common as this is ranked among its first matches only, which bounds a search."""
+MAX_LOOKED_UP = 4096
+"""Items of a catalogue small enough to be looked up by name."""
 _SPACE, _NEWLINE = ord(" "), ord("\n")
 
 
@@ -119,6 +122,8 @@ class ItemTable:
         self._category_offsets = arrays.get("category_offsets")
         self._titles = TextColumn.from_arrays(arrays, "titles")
         self._search_text = TextColumn.from_arrays(arrays, "search_text")
+        self.written: dict[int, tuple[str, str]] = {}
+        """What an answer has kept of items it wrote."""
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -132,11 +137,19 @@ class ItemTable:
         """Return the position of each id, -1 where it is unknown; shape (len(ids),)."""
         if len(ids) == 0:
             return np.empty(0, dtype=np.int64)
+        if len(self) <= MAX_LOOKED_UP and all(type(value) in (int, str) for value in ids):
+            find = self._by_name.get
+            return np.array([find(str(value), -1) for value in ids], dtype=np.int64)
         requested, is_usable = self._encode(ids)
         rank = np.searchsorted(self._ids, requested, sorter=self._id_order)
         found = self._id_order[np.minimum(rank, len(self) - 1)]
         is_known = is_usable & (self._ids[found] == requested)
         return np.where(is_known, found, -1).astype(np.int64)
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        """The positions of a small catalogue: for a few ids quicker than a binary search."""
+        return {str(self.id_of(position)): position for position in range(len(self))}
 
     def id_of(self, position: int) -> ItemId:
         """Return the id at a position."""

@@ -16,6 +16,8 @@ from groupnoise.recall.options import ItemFilter, RecallOptions
 from groupnoise.recall.rankers import Ranker
 from groupnoise.recall.search import Eligible, Ranking
 
+MAX_FILTERS = 32
+"""Ways of asking whose filters are kept resolved; one may hold 10 000 ids."""
 NOISE_BELOW = 0.5
 """A click counts as noise where the others agree with it less than this part of the most agreed."""
 
@@ -129,6 +131,9 @@ class RecallModel:
     items: ItemTable
     ranker: Ranker
     manifest: dict[str, Any] = field(default_factory=dict)
+    _filters: dict[RecallOptions, ItemFilter] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def version(self) -> str:
@@ -197,7 +202,7 @@ class RecallModel:
         Recalled
             One row per history.
         """
-        chosen = ItemFilter(options, self.items)
+        chosen = self._filter(options)
         eligible = chosen.eligible(known)
         n_most = len(self.items) if chosen.candidates is None else len(chosen.candidates)
         if options.per_category is None:
@@ -211,6 +216,16 @@ class RecallModel:
             from_popularity=np.array([len(history) == 0 for history in known], dtype=bool),
             unknown=unknown,
         )
+
+    def _filter(self, options: RecallOptions) -> ItemFilter:
+        """Return the options resolved against the items; most requests ask alike."""
+        chosen = self._filters.get(options)
+        if chosen is None:
+            chosen = ItemFilter(options, self.items)
+            if len(self._filters) >= MAX_FILTERS:
+                self._filters.clear()
+            self._filters[options] = chosen
+        return chosen
 
     def _capped(
         self, known: Sequence[IntArray], n_most: int, options: RecallOptions, chosen: ItemFilter
@@ -307,6 +322,8 @@ class RecallModel:
         """Look up all ids at once; return known positions and unknown ids per history."""
         flat = [item for history in histories for item in history]
         found = self.items.positions_of(flat)
+        if len(histories) == 1 and (found >= 0).all():
+            return [found], [[]]
         known, unknown, begin = [], [], 0
         for history in histories:
             positions = found[begin : begin + len(history)]
@@ -315,9 +332,20 @@ class RecallModel:
             begin += len(history)
         return known, unknown
 
+    def _rank_clicks(
+        self, known: Sequence[IntArray], n: int, scope: str | None, eligible: Eligible
+    ) -> Ranking:
+        positions, scores = self.ranker.rank(known, n, scope=scope, eligible=eligible)
+        # The vectors of a mapped artifact were not looked at when it was opened.
+        if not (scores < np.inf).all():
+            raise ModelFileError("the artifact scores an item with NaN or beyond all numbers.")
+        return positions, scores
+
     def _rank(
         self, known: Sequence[IntArray], n: int, scope: str | None, eligible: Eligible
     ) -> Ranking:
+        if n and all(map(len, known)):
+            return self._rank_clicks(known, n, scope, eligible)
         has_clicks = np.array([len(history) > 0 for history in known], dtype=bool)
         positions = np.full((len(known), n), -1, dtype=np.int64)
         scores = np.full((len(known), n), -np.inf, dtype=np.float32)
@@ -325,12 +353,9 @@ class RecallModel:
             return positions, scores
         rows = np.flatnonzero(has_clicks)
         if len(rows):
-            positions[rows], scores[rows] = self.ranker.rank(
-                [known[row] for row in rows.tolist()], n, scope=scope, eligible=eligible.take(rows)
+            positions[rows], scores[rows] = self._rank_clicks(
+                [known[row] for row in rows.tolist()], n, scope, eligible.take(rows)
             )
-            # The vectors of a mapped artifact were not looked at when it was opened.
-            if not (scores < np.inf).all():
-                raise ModelFileError("the artifact scores an item with NaN or beyond all numbers.")
         if not has_clicks.all():
             popular = self.items.popular_order
             if eligible.candidates is not None:
@@ -343,6 +368,8 @@ class RecallModel:
 
 
 def _widened(values: Any, width: int, fill: float) -> Any:
+    if values.shape[1] == width:
+        return values
     return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=fill)
 
 

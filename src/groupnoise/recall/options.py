@@ -52,6 +52,11 @@ class RecallOptions:
         if self.per_category is not None:
             check_count("per_category", self.per_category)
 
+    @property
+    def n_ids(self) -> int:
+        """Ids and names in all lists, and items in an answer: how much there is to look up."""
+        return self.top + len(self.allow) + len(self.deny) + len(self.categories)
+
 
 class ItemFilter:
     """The options of one recall, resolved against the items of one artifact.

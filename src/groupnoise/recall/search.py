@@ -12,13 +12,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.mixture import Float32Array, Mixture, log_sum_exp
-from groupnoise.clicks.scoring import ScoringRule
+from groupnoise.clicks.scoring import SCOPES, ScoringRule
 from groupnoise.core.arrays import FloatArray, IntArray
 
 Ranking = tuple[IntArray, Float32Array]
@@ -64,9 +65,14 @@ class MatchingVectors:
 
     def mixture(self, histories: Sequence[IntArray], scope: str | None = None) -> Mixture:
         """Return the weighted queries of histories, none of them empty."""
-        offsets = np.concatenate([[0], np.cumsum([len(history) for history in histories])])
-        rule = self.rule.with_scope(scope)
-        return rule.mixture(self.features, np.concatenate(histories), offsets)
+        offsets = np.zeros(len(histories) + 1, dtype=np.int64)
+        np.cumsum([len(history) for history in histories], out=offsets[1:])
+        return self._rules[scope].mixture(self.features, np.concatenate(histories), offsets)
+
+    @cached_property
+    def _rules(self) -> dict[str | None, ScoringRule]:
+        """The rule under every scope: to make and check one anew would cost each request."""
+        return {scope: self.rule.with_scope(scope) for scope in (None, *SCOPES)}
 
     def group_weights(self, history: IntArray) -> FloatArray:
         """Return P(click | history) of the latest clicks, those that make a group."""
@@ -103,7 +109,7 @@ class MatchingVectors:
 
         Of rules that normalise histories; shape (n_clicks, n_positions).
         """
-        rule = self.rule.with_scope(scope)
+        rule = self._rules[scope]
         added = rule.click_evidence(self.features(history[-(rule.n_clicks or 0) :]))
         return np.asarray(added @ self.targets[positions, : self.dimension].T, dtype=np.float64)
 
@@ -143,6 +149,9 @@ class Eligible:
         """
         n_rows = rows.stop - rows.start
         seen = [] if self.seen is None else self.seen[rows]
+        if len(seen) == 1 and self.candidates is None and not len(self.denied):
+            own = np.sort(seen[0])
+            return np.zeros(len(own), dtype=np.int64), own
         items = np.concatenate([self.denied[:0], *seen])
         row = np.repeat(np.arange(len(seen)), [len(own) for own in seen])
         if self.candidates is not None:
@@ -192,7 +201,6 @@ class ExactSearch:
         """
         eligible = eligible or Eligible()
         n_histories = len(mixture.offsets) - 1
-        positions, scores = _nothing(n_histories, n)
         rows = self._vectors.query_rows(mixture)
         # One query each over the whole catalogue: the search sums what it normalizes by.
         normalize = (
@@ -201,16 +209,22 @@ class ExactSearch:
             and len(mixture.query_of) == n_histories
         )
         offsets = mixture.log_weight if normalize else self._vectors.term_offsets(mixture)
+        found = []
         for histories, terms in mixture.by_size():
             is_one = terms.shape[1] == 1
             asked = mixture.query_of[terms]
             score = _one_query(rows, asked) if is_one else _several(rows, asked, offsets[terms])
-            positions[histories], scores[histories] = self._search(
-                score, terms.shape, n, eligible.take(histories), normalize
-            )
+            own = eligible if len(histories) == n_histories else eligible.take(histories)
+            positions, scores = self._search(score, terms.shape, n, own, normalize)
             if is_one:  # what is added to all items of a history changes no order
-                scores[histories] += offsets[terms]
-        return positions, scores
+                scores = scores + offsets[terms]
+            found.append((histories, positions, scores))
+        if len(found) == 1:
+            return found[0][1:]
+        all_positions, all_scores = _nothing(n_histories, n)
+        for histories, positions, scores in found:
+            all_positions[histories], all_scores[histories] = positions, scores
+        return all_positions, all_scores
 
     def _search(
         self,
@@ -227,10 +241,36 @@ class ExactSearch:
             return _nothing(n_rows, n)
         fit = min(_MAX_SCORES // max(len(items), _BLOCK_ITEMS), _MAX_PAIR_ROWS // size)
         step = max(1, fit)
+        best = self._best_of_one_block if len(items) <= _BLOCK_ITEMS else self._best
         chunks = [slice(begin, min(begin + step, n_rows)) for begin in range(0, n_rows, step)]
-        parts = [self._best(score, chunk, n, len(items), eligible, normalize) for chunk in chunks]
+        parts = [best(score, chunk, n, len(items), eligible, normalize) for chunk in chunks]
+        if len(parts) == 1:
+            return parts[0]
         positions, scores = zip(*parts, strict=True)
         return np.concatenate(positions), np.concatenate(scores)
+
+    def _best_of_one_block(
+        self,
+        score: ScoreBlock,
+        chunk: slice,
+        n: int,
+        n_items: int,
+        eligible: Eligible,
+        normalize: bool,
+    ) -> Ranking:
+        """Rank a small catalogue, of which all scores are sorted in part."""
+        targets, candidates = self._vectors.targets, eligible.candidates
+        n_rows = chunk.stop - chunk.start
+        scores = self._workspace(n_rows * n_items).reshape(n_rows, n_items)
+        score(chunk, targets if candidates is None else targets[candidates], scores)
+        log_normalizer = log_sum_exp(scores.copy(), axis=1)[:, None] if normalize else None
+        scores[eligible.pairs(chunk)] = -np.inf
+        columns = _largest(scores, min(n, n_items))
+        best = np.take_along_axis(scores, columns, axis=1)
+        positions, best = _in_order(columns, best, n)
+        if candidates is not None:
+            positions = np.where(positions < 0, -1, candidates[positions])
+        return positions, best if log_normalizer is None else best - log_normalizer
 
     def _best(
         self,
@@ -330,10 +370,18 @@ def tournament(scores: Float32Array, champions: Float32Array, n: int) -> Ranking
     best = np.take_along_axis(finalists, chosen, axis=1)
     column = np.take_along_axis(columns, chosen % n_columns, axis=1)
     positions = (chosen // n_columns) * width + column
-    order = np.lexsort((positions, -best), axis=1)  # equal scores: the lower position first
-    positions = np.take_along_axis(positions, order, axis=1).astype(np.int64)
-    best = np.take_along_axis(best, order, axis=1)
+    return _in_order(positions, best, n)
+
+
+def _in_order(positions: IntArray, best: Float32Array, n: int) -> Ranking:
+    """Return what was chosen best first, of equal scores the lower position, `n` in each row."""
+    n_rows = len(best)
+    order = np.lexsort((positions, -best), axis=1)
+    rows = np.arange(n_rows)[:, None]
+    positions, best = positions[rows, order].astype(np.int64), best[rows, order]
     positions[np.isneginf(best)] = -1
+    if positions.shape[1] == n:
+        return positions, best
     padded_positions, padded_best = _nothing(n_rows, n)
     padded_positions[:, : positions.shape[1]] = positions
     padded_best[:, : best.shape[1]] = best

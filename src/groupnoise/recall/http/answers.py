@@ -10,22 +10,59 @@ from groupnoise.recall.model import Reasons, Recalled, RecallModel
 
 def as_json(value: Any) -> bytes:
     """Return a value as JSON; what JSON or UTF-8 cannot hold is a ValueError."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode()
+    return _in_json(value).encode()
+
+
+_in_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+MAX_WRITTEN = 50_000
+"""Items kept as text: about ten megabytes."""
+
+
+def plain_answer(model: RecallModel, name: str, recalled: Recalled) -> bytes:
+    """Return the answer to a request without reasons as JSON; see `RecallAnswer`.
+
+    An item is the same text in every answer but for its score, so it is written once and kept.
+    """
+    written = model.items.written
+    results = []
+    for number, positions in enumerate(recalled.positions.tolist()):
+        parts = []
+        for position, score in zip(positions, recalled.scores[number].tolist(), strict=True):
+            if position < 0:
+                break
+            begin, end = written.get(position) or _write_item(model, position)
+            parts.append(f"{begin}{score!r}{end}")
+        source = "popularity" if recalled.from_popularity[number] else "history"
+        unknown = recalled.unknown[number]
+        rest = _in_json(unknown) if unknown else "[]"
+        results.append(f'{{"items":[{",".join(parts)}],"source":"{source}","unknown":{rest}}}')
+    head = f'{{"model":"{name}","version":{_in_json(model.version)},"results":['
+    return f"{head}{','.join(results)}]}}".encode()
+
+
+def _write_item(model: RecallModel, position: int) -> tuple[str, str]:
+    items = model.items
+    if len(items.written) >= MAX_WRITTEN:
+        items.written.clear()
+    title, category = _in_json(items.title_of(position)), _in_json(items.category_of(position))
+    text = (
+        f'{{"item":{_in_json(items.id_of(position))},"score":',
+        f',"title":{title},"category":{category}}}',
+    )
+    items.written[position] = text
+    return text
 
 
 def recall_result(
-    model: RecallModel, recalled: Recalled, number: int, reasons: Reasons | None
+    model: RecallModel, recalled: Recalled, number: int, reasons: Reasons
 ) -> dict[str, Any]:
-    """Return the answer to one history; see `RecallResult`."""
+    """Return the explained answer to one history; see `RecallResult`."""
     items = ranked_items(model, recalled, number)
     result: dict[str, Any] = {
         "items": items,
         "source": "popularity" if recalled.from_popularity[number] else "history",
         "unknown": recalled.unknown[number],
     }
-    if reasons is None:
-        return result
     for column, item in enumerate(items):
         match = reasons.matched(column)
         item["matched"] = match and {"item": match[0].item, "responsibility": round(match[1], 4)}

@@ -29,7 +29,6 @@ from groupnoise.recall.http.requests import (
     ServiceDescription,
     SimilarAnswer,
     check_limit,
-    parse_recall_request,
 )
 from groupnoise.recall.http.service import RecallService
 from groupnoise.recall.http.settings import ServiceSettings
@@ -76,7 +75,8 @@ def guarded_app(service: RecallService) -> ASGIApp:
     _add_model_routes(app, service)
     _add_operation_routes(app, service)
     _add_page(app)
-    return Guard(app, settings=service.settings, metrics=service.metrics)
+    direct = {("POST", "/v1/recall"): service.recall}
+    return Guard(app, settings=service.settings, metrics=service.metrics, direct=direct)
 
 
 def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
@@ -88,9 +88,10 @@ def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
     )
     async def recall(request: Request) -> Response:
         """Return the best items for each history."""
+        # Behind the guard it is answered before it comes here; this describes it.
         content_type = request.headers.get("content-type", "")
-        asked = parse_recall_request(await request.body(), content_type, service.limits)
-        return Response(await service.recall(asked), media_type="application/json")
+        answer = await service.recall(await request.body(), content_type)
+        return Response(answer, media_type="application/json")
 
     @app.get("/v1/similar/{item:path}", response_model=SimilarAnswer, responses=_REFUSALS)
     async def similar(

@@ -53,6 +53,13 @@ def internal_error() -> Refusal:
     return Refusal(500, "internal_error", message)
 
 
+def refusal_of(error: GroupNoiseError) -> Refusal:
+    """Return what a client is told where the library refused what it asked."""
+    if isinstance(error, UnknownTargetError):
+        return Refusal(404, "unknown_item", str(error))
+    return Refusal(422, "invalid_request", str(error))
+
+
 def sentence_of(error: Mapping[str, Any]) -> str:
     """Return one validation error as a sentence that begins with where it is."""
     where = ".".join(str(part) for part in error["loc"]) or "the body"
@@ -73,13 +80,7 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(GroupNoiseError)
     async def on_library_error(request: Request, error: GroupNoiseError) -> JSONResponse:
-        is_unknown = isinstance(error, UnknownTargetError)
-        refusal = Refusal(
-            404 if is_unknown else 422,
-            "unknown_item" if is_unknown else "invalid_request",
-            str(error),
-        )
-        return refusal.response(request.state.request_id)
+        return refusal_of(error).response(request.state.request_id)
 
     @app.exception_handler(Exception)
     async def on_failure(request: Request, error: Exception) -> JSONResponse:

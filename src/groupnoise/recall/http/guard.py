@@ -8,13 +8,15 @@ import logging
 import re
 import secrets
 import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from groupnoise.recall.http.errors import Refusal, internal_error
+from groupnoise.exceptions import GroupNoiseError
+from groupnoise.recall.http.errors import Refusal, internal_error, refusal_of
 from groupnoise.recall.http.monitoring import LOGGER, ServiceMetrics, log
 from groupnoise.recall.http.settings import ServiceSettings, is_loopback
 
@@ -22,7 +24,7 @@ OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/search.js", "/healthz", 
 """Served without a token: they say nothing about the model."""
 UNTIMED_PATHS = frozenset({"/v1/model/reload"})
 """Reading and checking a large artifact takes as long as it takes; reading a body does not."""
-FOREIGN_SITES = frozenset({"cross-site", "same-site"})
+FOREIGN_SITES = frozenset({b"cross-site", b"same-site"})
 """What browsers call pages of another origin; another port of this machine is the same site."""
 
 SECURITY_HEADERS = {
@@ -38,6 +40,16 @@ SECURITY_HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
+_SECURITY_HEADERS = [
+    (name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()
+]
+
+RawHeaders = dict[bytes, bytes]
+"""Headers as they came, by their names in lower case."""
+
+
+Direct = Callable[[bytes, str], Awaitable[bytes]]
+"""Maps a body and its content type to an answer in JSON."""
 
 
 class Guard:
@@ -51,12 +63,23 @@ class Guard:
         Token and limits.
     metrics : ServiceMetrics
         Where requests are counted.
+    direct : mapping of (method, path) to callable, optional
+        What is answered here and now: for a small answer the layers of the framework cost more
+        than the answer does.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: ServiceSettings, metrics: ServiceMetrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        settings: ServiceSettings,
+        metrics: ServiceMetrics,
+        direct: Mapping[tuple[str, str], Direct] | None = None,
+    ) -> None:
         self._app = app
         self._settings = settings
         self._metrics = metrics
+        self._direct = dict(direct or {})
         self._n_running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,39 +87,57 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send, _request_id(Headers(scope=scope)))
+        # Of a header that is sent twice the first counts.
+        headers = dict(reversed(scope["headers"]))
+        answer = _Answer(send, _request_id(headers))
         scope.setdefault("state", {})["request_id"] = answer.request_id
         self._n_running += 1
         self._metrics.in_flight.inc()
         try:
-            await self._admit_and_run(scope, receive, answer)
+            await self._admit_and_run(scope, headers, receive, answer)
         finally:
             self._n_running -= 1
             self._metrics.in_flight.dec()
             self._record(scope, answer)
 
-    async def _admit_and_run(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+    async def _admit_and_run(
+        self, scope: Scope, headers: RawHeaders, receive: Receive, answer: _Answer
+    ) -> None:
         seconds = self._settings.limits.seconds
+        deadline = _Deadline(seconds)
         try:
-            self._admit(scope)
-            body = await asyncio.wait_for(self._read_body(scope, receive), seconds)
+            self._admit(scope, headers)
+            body = await self._read_body(headers, receive)
             if body is None:
                 return
-            left = answer.started + seconds - time.perf_counter()
-            running = self._app(scope, _replay(body, receive), answer.send)
-            await asyncio.wait_for(running, None if scope["path"] in UNTIMED_PATHS else left)
-        except Refusal as refusal:
-            await answer.instead(scope, receive, refusal)
-        except (asyncio.TimeoutError, TimeoutError):
+            path = scope["path"]
+            if path in UNTIMED_PATHS:
+                deadline.lift()
+            direct = self._direct.get((scope["method"], path))
+            if direct is None:
+                await self._app(scope, _replay(body, receive), answer.send)
+            else:
+                answer.route = path
+                content_type = headers.get(b"content-type", b"").decode("latin-1")
+                await answer.send_json(await direct(body, content_type))
+        except asyncio.CancelledError:
+            if not deadline.has_passed:
+                raise
+            deadline.forget()
             message = f"the request took longer than the {seconds:g} seconds allowed."
             late = Refusal(408, "too_slow", message, limit=seconds)
             await answer.instead(scope, receive, late)
+        except Refusal as refusal:
+            await answer.instead(scope, receive, refusal)
+        except GroupNoiseError as error:
+            await answer.instead(scope, receive, refusal_of(error))
         except Exception:
             LOGGER.exception("failure", extra={"fields": {"request_id": answer.request_id}})
             await answer.instead(scope, receive, internal_error())
+        finally:
+            deadline.lift()
 
-    def _admit(self, scope: Scope) -> None:
-        headers = Headers(scope=scope)
+    def _admit(self, scope: Scope, headers: RawHeaders) -> None:
         path = scope["path"]
         self._check_origin(headers, path)
         if path in OPEN_PATHS:
@@ -107,50 +148,48 @@ class Guard:
             raise Refusal(429, "too_many_requests", message, limit=limit)
         token = self._settings.token
         if token is not None:
-            scheme, _, given = headers.get("authorization", "").partition(" ")
-            is_right = hmac.compare_digest(given.strip().encode(), token.encode())
-            if scheme.lower() != "bearer" or not is_right:
+            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+            is_right = hmac.compare_digest(given.strip(), token.encode())
+            if scheme.lower() != b"bearer" or not is_right:
                 message = "this service needs `Authorization: Bearer <token>`."
                 raise Refusal(401, "token_needed", message)
 
-    def _check_origin(self, headers: Headers, path: str) -> None:
+    def _check_origin(self, headers: RawHeaders, path: str) -> None:
         """Keep web pages of other sites from using a service that trusts this machine."""
-        host = headers.get("host", "")
-        if self._settings.token is None and not is_loopback(_host_name(f"//{host}")):
+        host = headers.get(b"host", b"")
+        if self._settings.token is None and not _names_this_machine(host):
             message = "without a token this service answers to the name of this machine only."
             raise Refusal(403, "foreign_host", message)
-        origin = headers.get("origin")
+        origin = headers.get(b"origin")
         is_foreign = origin is not None and _network_location(origin) != host
         # Browsers send no Origin with an image or a link. A link to the page itself is welcome.
-        site = headers.get("sec-fetch-site")
+        site = headers.get(b"sec-fetch-site")
         if is_foreign or (site in FOREIGN_SITES and path not in OPEN_PATHS):
             raise Refusal(403, "foreign_origin", "requests from pages of other sites are refused.")
 
-    async def _read_body(self, scope: Scope, receive: Receive) -> bytes | None:
+    async def _read_body(self, headers: RawHeaders, receive: Receive) -> bytes | None:
         """Return the whole body, None where the client went away before sending it."""
         limit = self._settings.limits.body_bytes
-        too_large = Refusal(
-            413, "body_too_large", f"the body is larger than {limit} bytes.", limit=limit
-        )
-        declared = Headers(scope=scope).get("content-length", "")
-        if declared.isdecimal() and int(declared) > limit:
-            raise too_large
-        parts, size, more = [], 0, True
+        declared = headers.get(b"content-length", b"")
+        size = int(declared) if declared.isdigit() else 0
+        parts: list[bytes] = []
+        more = size <= limit
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
             parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > limit:
-                raise too_large
-            more = message.get("more_body", False)
-        return b"".join(parts)
+            size = sum(map(len, parts))
+            more = size <= limit and message.get("more_body", False)
+        if size > limit:
+            what = f"the body is larger than {limit} bytes."
+            raise Refusal(413, "body_too_large", what, limit=limit)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _record(self, scope: Scope, answer: _Answer) -> None:
         seconds = time.perf_counter() - answer.started
         status = answer.status or 499  # the client went away
-        route = getattr(scope.get("route"), "path", "unmatched")
+        route = answer.route or getattr(scope.get("route"), "path", "unmatched")
         self._metrics.observe_request(route, status, seconds)
         log(
             "request",
@@ -169,23 +208,60 @@ class _Answer:
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send
         self.request_id = request_id
+        self.route = ""
         self.status: int | None = None
         self.started = time.perf_counter()
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["X-Request-ID"] = self.request_id
-            for name, value in SECURITY_HEADERS.items():
-                headers.setdefault(name, value)
+            given = {name.lower() for name, _ in message["headers"]}
+            missing = [header for header in _SECURITY_HEADERS if header[0] not in given]
+            own = (b"x-request-id", self.request_id.encode())
+            message["headers"] = [*message["headers"], own, *missing]
         await self._send(message)
+
+    async def send_json(self, body: bytes) -> None:
+        """Send an answer in JSON with status 200."""
+        self.status = 200
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"x-request-id", self.request_id.encode()),
+            *_SECURITY_HEADERS,
+        ]
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
 
     async def instead(self, scope: Scope, receive: Receive, refusal: Refusal) -> None:
         """Send a refusal, unless an answer has begun already."""
         if self.status is None:
             response: Response = refusal.response(self.request_id)
             await response(scope, receive, self.send)
+
+
+class _Deadline:
+    """Cancels the running task when its time is up; `asyncio.wait_for` would start another."""
+
+    def __init__(self, seconds: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._pass)
+        self.has_passed = False
+
+    def lift(self) -> None:
+        """Let the task take as long as it takes."""
+        self._timer.cancel()
+
+    def forget(self) -> None:
+        """Tell the task that its cancelling was seen to."""
+        if hasattr(self._task, "uncancel"):  # not before Python 3.11
+            self._task.uncancel()
+
+    def _pass(self) -> None:
+        self.has_passed = True
+        self._task.cancel()
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -198,20 +274,23 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replayed
 
 
-def _request_id(headers: Headers) -> str:
-    given = headers.get("x-request-id", "")
-    return given if re.fullmatch(r"[\w.-]{1,64}", given, re.ASCII) else secrets.token_hex(8)
+def _request_id(headers: RawHeaders) -> str:
+    given = headers.get(b"x-request-id")
+    if given is not None and re.fullmatch(rb"[\w.-]{1,64}", given):
+        return given.decode()
+    return secrets.token_hex(8)
 
 
-def _host_name(address: str) -> str:
+@lru_cache(maxsize=64)
+def _names_this_machine(host: bytes) -> bool:
     try:
-        return urlsplit(address).hostname or ""
+        return is_loopback(urlsplit(f"//{host.decode('latin-1')}").hostname or "")
     except ValueError:
-        return ""
+        return False
 
 
-def _network_location(address: str) -> str:
+def _network_location(address: bytes) -> bytes:
     try:
         return urlsplit(address).netloc
     except ValueError:
-        return ""
+        return b""

@@ -5,101 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from groupnoise.exceptions import GroupNoiseError, ModelFileError
 from groupnoise.recall.artifact import open_artifact
-from groupnoise.recall.http.answers import as_json, describe, ranked_items, recall_result
+from groupnoise.recall.http.answers import (
+    as_json,
+    describe,
+    plain_answer,
+    ranked_items,
+    recall_result,
+)
 from groupnoise.recall.http.errors import Refusal
 from groupnoise.recall.http.monitoring import ServiceMetrics, log
-from groupnoise.recall.http.requests import RecallRequest, check_limit
+from groupnoise.recall.http.queue import MAX_DIRECT_SCORES, RecallQueue
+from groupnoise.recall.http.requests import RecallRequest, check_limit, parse_recall_request
 from groupnoise.recall.http.settings import ServiceSettings
-from groupnoise.recall.items import ItemId
 from groupnoise.recall.model import Recalled, RecallModel
 from groupnoise.recall.options import RecallOptions
-
-MAX_TOGETHER = 256
-
-
-@dataclass(eq=False)
-class _Waiting:
-    model: RecallModel
-    histories: Sequence[Sequence[ItemId]]
-    options: RecallOptions
-    answer: asyncio.Future[Recalled]
-
-    def fits_with(self, other: _Waiting) -> bool:
-        return self.model is other.model and self.options == other.options
-
-
-class RecallQueue:
-    """Runs recalls on one worker thread, equal ones together."""
-
-    def __init__(self) -> None:
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recall")
-        self._waiting: list[_Waiting] = []
-        self._drain: asyncio.Task[None] | None = None
-
-    async def recall(
-        self, model: RecallModel, histories: Sequence[Sequence[ItemId]], options: RecallOptions
-    ) -> Recalled:
-        """Return what `model.recall` returns, computed with whatever else is waiting."""
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting(model, histories, options, loop.create_future())
-        self._waiting.append(waiting)
-        if self._drain is None or self._drain.done():
-            self._drain = loop.create_task(self._run())
-        return await waiting.answer
-
-    def close(self) -> None:
-        """End the worker; call when no request is left."""
-        self._worker.shutdown(wait=False, cancel_futures=True)
-
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        while batch := self._take():
-            try:
-                answers = await loop.run_in_executor(self._worker, _answer, batch)
-            except Exception as error:
-                for one in batch:
-                    if not one.answer.done():
-                        one.answer.set_exception(error)
-            else:
-                for one, answer in zip(batch, answers, strict=True):
-                    if not one.answer.done():
-                        one.answer.set_result(answer)
-
-    def _take(self) -> list[_Waiting]:
-        """Remove and return the oldest request and those that can share its product."""
-        self._waiting = [one for one in self._waiting if not one.answer.done()]
-        batch: list[_Waiting] = []
-        rest: list[_Waiting] = []
-        n_histories = 0
-        for one in self._waiting:
-            fits = not batch or (
-                one.fits_with(batch[0]) and n_histories + len(one.histories) <= MAX_TOGETHER
-            )
-            if fits:
-                batch.append(one)
-                n_histories += len(one.histories)
-            else:
-                rest.append(one)
-        self._waiting = rest
-        return batch
-
-
-def _answer(batch: list[_Waiting]) -> list[Recalled]:
-    together = [history for one in batch for history in one.histories]
-    recalled = batch[0].model.recall(together, batch[0].options)
-    answers, begin = [], 0
-    for one in batch:
-        answers.append(recalled.rows(begin, begin + len(one.histories)))
-        begin += len(one.histories)
-    return answers
 
 
 class ModelSlot:
@@ -159,7 +84,7 @@ class RecallService:
         self.settings = settings
         self.limits = settings.limits
         self.metrics = ServiceMetrics()
-        self.queue = RecallQueue()
+        self.queue = RecallQueue(MAX_DIRECT_SCORES)
         self.is_ready = True
         self._reloading = asyncio.Lock()
         folders = {"main": settings.artifact, "compare": settings.compare}
@@ -185,8 +110,9 @@ class RecallService:
             "limits": asdict(self.limits),
         }
 
-    async def recall(self, request: RecallRequest) -> bytes:
-        """Return the answer to a recall request as JSON; see `RecallAnswer`."""
+    async def recall(self, body: bytes, content_type: str) -> bytes:
+        """Return the answer to a recall request as JSON; see `RecallRequest`, `RecallAnswer`."""
+        request = parse_recall_request(body, content_type, self.limits)
         model = self.model(request.model)
         options = RecallOptions(
             top=request.top,
@@ -199,8 +125,8 @@ class RecallService:
         )
         recalled = await self.queue.recall(model, request.histories, options)
         self.metrics.observe_recall(
-            n_clicks=sum(len(history) for history in request.histories),
-            n_unknown=sum(len(unknown) for unknown in recalled.unknown),
+            n_clicks=sum(map(len, request.histories)),
+            n_unknown=sum(map(len, recalled.unknown)),
             n_by_popularity=int(recalled.from_popularity.sum()),
         )
         is_large = request.explain or len(request.histories) * request.top > LARGE_ANSWER
@@ -256,14 +182,14 @@ def _recall_json(
     recalled: Recalled,
     given_up: threading.Event | None = None,
 ) -> bytes:
+    if not request.explain:
+        return plain_answer(model, request.model, recalled)
     results = []
     for number, history in enumerate(request.histories):
         if given_up is not None and given_up.is_set():
             return b""
-        reasons = None
-        if request.explain:
-            positions, _ = recalled.row(number)
-            reasons = model.explain(history, positions, scope=request.scope)
+        positions, _ = recalled.row(number)
+        reasons = model.explain(history, positions, scope=request.scope)
         results.append(recall_result(model, recalled, number, reasons))
     answer = {"model": request.model, "version": model.version, "results": results}
     return as_json(answer)

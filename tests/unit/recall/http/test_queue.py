@@ -6,7 +6,7 @@ import pytest
 
 from groupnoise.exceptions import DataError
 from groupnoise.recall import RecallModel, RecallOptions, open_artifact
-from groupnoise.recall.http.service import RecallQueue
+from groupnoise.recall.http.queue import RecallQueue
 from serving_support import write_shop
 
 

@@ -1,13 +1,13 @@
 """What the service does with the work of a request."""
 
 import asyncio
+import json
 import threading
 
 import pytest
 
 from groupnoise.recall import RecallModel
 from groupnoise.recall.http import ServiceSettings
-from groupnoise.recall.http.requests import RecallRequest
 from groupnoise.recall.http.service import RecallService
 from serving_support import write_shop
 
@@ -26,8 +26,8 @@ def test_reasons_nobody_waits_for_are_not_worked_out(tmp_path, monkeypatch):
     service = RecallService(ServiceSettings(artifact=write_shop(tmp_path)))
 
     async def give_up():
-        request = RecallRequest(histories=[["tea"]] * 5, explain=True)
-        asked = asyncio.create_task(service.recall(request))
+        request = json.dumps({"histories": [["tea"]] * 5, "explain": True}).encode()
+        asked = asyncio.create_task(service.recall(request, "application/json"))
         await asyncio.to_thread(begun.wait, 10)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
