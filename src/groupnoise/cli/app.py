@@ -31,6 +31,7 @@ from groupnoise.cli.resolve import resolve
 from groupnoise.cli.review import review
 from groupnoise.cli.select import select
 from groupnoise.cli.serve import serve
+from groupnoise.cli.versions import versions_app
 from groupnoise.core.threads import configure_threads
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.training.distributed.environment import is_worker
@@ -85,6 +86,7 @@ COMMANDS = (
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(data_app, name="data")
+app.add_typer(versions_app, name="versions")
 
 
 def main() -> None:

@@ -68,6 +68,7 @@ def evaluate(
     from groupnoise.core.checks import check_choice
     from groupnoise.io.answer_files import check_format, write_columns
     from groupnoise.io.files import check_writable_file
+    from groupnoise.io.model_files import weights_of
     from groupnoise.io.setting import as_record
 
     if on is not None:
@@ -102,7 +103,8 @@ def evaluate(
     if per_user is not None:
         write_columns(per_user, {name: cells.tolist() for name, cells in result.rows.items()})
     if as_json:
-        about: dict[str, Any] = {"model": str(model), "data": found.dataset.name, "on": part}
+        about: dict[str, Any] = {"model": str(model), "weights": weights_of(model)}
+        about |= {"data": found.dataset.name, "on": part}
         if protocol is not None:
             about["protocol"] = wishes["protocol"]
         if ahead:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from groupnoise.exceptions import DataError, ModelFileError
+from groupnoise.exceptions import DataError, ModelFileError, ParameterError
 
 
 def export(
     model: Annotated[Path, typer.Argument(help="Model folder written by `groupnoise fit`.")],
-    output: Annotated[Path, typer.Option(help="Artifact folder to write.")],
+    output: Annotated[
+        Path, typer.Option(help="Artifact folder to write, or a registry to add a version to.")
+    ],
+    registry: Annotated[
+        bool,
+        typer.Option(
+            "--registry",
+            help="Make --output a registry: a folder of versions, see `groupnoise versions`.",
+        ),
+    ] = False,
     items: Annotated[
         Path | None,
         typer.Option(help="Table of titles and categories, in any form that `fit` reads."),
@@ -42,6 +53,10 @@ def export(
     card: Annotated[
         Path | None, typer.Option(help="JSON file shown as the model card: name, data, metrics.")
     ] = None,
+    evaluation: Annotated[
+        Path | None,
+        typer.Option(help="What `groupnoise evaluate --json` printed of this model, to be kept."),
+    ] = None,
     index: Annotated[
         str | None, typer.Option(help="Also build a faiss index: ivf or hnsw.")
     ] = None,
@@ -52,15 +67,22 @@ def export(
         int, typer.Option(help="Neighbours kept per item where a model is not made of vectors.")
     ] = 200,
 ) -> None:
-    """Write a recall model as a folder that loads in an instant and never runs code."""
+    """Write a recall model as a folder that loads in an instant and never runs code.
+
+    Into a registry it adds a version and deletes none; `groupnoise versions promote` serves it.
+    """
     from groupnoise.io.files import check_not_own_input, check_writable_folder
-    from groupnoise.recall.artifact import add_index, open_artifact
+    from groupnoise.io.training_record import training_summary
+    from groupnoise.recall.artifact import add_index, describe_training, open_artifact
     from groupnoise.recall.index import IndexSpec
 
     check_not_own_input(output, model)
     check_writable_folder(output)
     spec = None if index is None else IndexSpec(kind=index, least_recall=least_recall)
     fitted = _load(model)
+    training = training_summary(model)
+    if evaluation is not None:
+        training["evaluation"] = _read_evaluation(evaluation, model)
     titles, categories = None, None
     if items is not None:
         from groupnoise.clicks.item_table import read_items
@@ -76,21 +98,47 @@ def export(
             header=header,
             report=partial(typer.echo, err=True),
         )
-    fitted.export(
-        output,
-        titles=titles,
-        categories=categories,
-        card=_read_card(card),
-        n_neighbours=neighbours,
-    )
-    if spec is not None:
-        found = add_index(output, spec)
-        typer.echo(f"{found['kind']} index: recall {found['recall']} at {found['at']}")
-    written = open_artifact(output)
+    described = _read_card(card)
+    with _destination(output, registry) as folder:
+        fitted.export(
+            folder,
+            titles=titles,
+            categories=categories,
+            card=described,
+            n_neighbours=neighbours,
+        )
+        if spec is not None:
+            found = add_index(folder, spec)
+            typer.echo(f"{found['kind']} index: recall {found['recall']} at {found['at']}")
+        describe_training(folder, training)
+        written = open_artifact(folder)
     typer.echo(
         f"{len(written.items)} items, scored by {written.clicks_used()}, "
         f"version {written.version}, in {output}"
     )
+
+
+@contextmanager
+def _destination(output: Path, is_new_registry: bool) -> Iterator[Path]:
+    """Yield the folder to write the artifact in: the output itself, or one of a registry."""
+    from groupnoise.recall.registry import POINTER, Registry, is_registry
+
+    is_there = is_registry(output)
+    if not is_new_registry and not is_there:
+        yield output
+        return
+    made = [place for place in (output, *output.parents) if not place.exists()]
+    registry = Registry.create(output)
+    try:
+        with registry.adding() as folder:
+            yield folder
+    except BaseException:
+        if not is_there:
+            with suppress(OSError):
+                (output / POINTER).unlink()
+                for place in made:
+                    place.rmdir()
+        raise
 
 
 def _load(folder: Path) -> Any:
@@ -103,17 +151,31 @@ def _load(folder: Path) -> Any:
 
 
 def _read_card(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
+    return {} if path is None else _read_object(path)
+
+
+def _read_evaluation(path: Path, model: Path) -> dict[str, Any]:
+    """Return an evaluation after checking that it is one of this very model."""
+    from groupnoise.io.model_files import weights_of
+
+    found = _read_object(path)
+    if found.get("weights") != weights_of(model):
+        raise ParameterError(
+            f"{path} is no evaluation of {model}; write one with `groupnoise evaluate --json`."
+        )
+    return found
+
+
+def _read_object(path: Path) -> dict[str, Any]:
     try:
-        card = json.loads(path.read_text(encoding="utf-8"), parse_constant=_check_not_constant)
+        found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_check_not_constant)
         # Python reads more than it can send: 1e999 becomes infinite, "\ud800" half a character.
-        json.dumps(card, allow_nan=False, ensure_ascii=False).encode()
+        json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as JSON ({error}).") from None
-    if not isinstance(card, dict):
+    if not isinstance(found, dict):
         raise DataError(f'{path} must hold one JSON object, such as {{"data": "..."}}.')
-    return card
+    return found
 
 
 def _check_not_constant(name: str) -> None:

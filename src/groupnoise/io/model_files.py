@@ -121,6 +121,23 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
     return manifest
 
 
+def weights_of(folder: Path | str) -> str:
+    """Return the digest of a model's weights, by which an evaluation says what it judged.
+
+    Parameters
+    ----------
+    folder : path
+        A model folder.
+
+    Returns
+    -------
+    str
+        Empty where the manifest does not say it.
+    """
+    entry = read_manifest(folder).get("weights")
+    return str(entry.get("sha256", ""))[:16] if isinstance(entry, dict) else ""
+
+
 def read_model(
     folder: Path | str, *, kind: str | None = None
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -162,6 +162,40 @@ def read_training_record(folder: Path | str) -> TrainingRecord | None:
         ) from None
 
 
+def training_summary(folder: Path | str) -> dict[str, Any]:
+    """Return how a model came to be: data, parameters, seed, and what decided them.
+
+    Parameters
+    ----------
+    folder : path
+        A model folder.
+
+    Returns
+    -------
+    dict
+        Anything JSON can hold; parts that the model does not say are left out.
+    """
+    manifest = read_manifest(folder)
+    parameters = manifest.get("parameters")
+    summary: dict[str, Any] = {
+        "estimator": manifest.get("kind"),
+        "groupnoise_version": manifest.get("groupnoise_version"),
+        "parameters": parameters,
+        "seed": parameters.get("random_state") if isinstance(parameters, dict) else None,
+        "decisions": manifest.get("decisions"),
+    }
+    record = read_training_record(folder)
+    if record is not None:
+        summary["data"] = {
+            "name": record.name,
+            "fingerprint": record.fingerprint,
+            "n_groups": record.n_groups,
+            "n_held_out": len(record.held_out),
+            "protocol": record.protocol or None,
+        }
+    return {name: value for name, value in summary.items() if value is not None}
+
+
 def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     """Return a record whose parts have the right types: a manifest may come from anywhere."""
     held_out, n_groups = found["held_out"], found["n_groups"]

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from groupnoise.recall.index import IndexSpec
     from groupnoise.recall.model import Recalled, RecallModel
     from groupnoise.recall.options import RecallOptions
+    from groupnoise.recall.registry import Registry
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -18,6 +19,7 @@ __getattr__, __dir__ = lazy_names(
         "RecallModel": "groupnoise.recall.model",
         "RecallOptions": "groupnoise.recall.options",
         "Recalled": "groupnoise.recall.model",
+        "Registry": "groupnoise.recall.registry",
         "open_artifact": "groupnoise.recall.artifact",
         "recall_file": "groupnoise.recall.batch",
         "write_artifact": "groupnoise.recall.artifact",
@@ -29,6 +31,7 @@ __all__ = [
     "RecallModel",
     "RecallOptions",
     "Recalled",
+    "Registry",
     "open_artifact",
     "recall_file",
     "write_artifact",

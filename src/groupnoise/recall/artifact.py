@@ -19,12 +19,14 @@ from groupnoise.exceptions import (
     MissingExtraError,
     ModelFileError,
 )
-from groupnoise.io.array_folder import read_folder, write_folder
+from groupnoise.io.array_folder import MANIFEST, read_folder, read_manifest, write_folder
+from groupnoise.io.files import write_json
 from groupnoise.recall.artifact_checks import check_artifact
 from groupnoise.recall.index import ApproximateRanker, IndexSpec, build_index, load_index
 from groupnoise.recall.items import ItemTable, pack_items
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.rankers import NeighbourRanker, Ranker, VectorRanker
+from groupnoise.recall.registry import served_folder
 from groupnoise.recall.search import MatchingVectors, log_normalizers
 
 
@@ -175,7 +177,8 @@ def open_artifact(
     Parameters
     ----------
     folder : path
-        What :func:`write_artifact` or :func:`write_neighbour_artifact` wrote.
+        What :func:`write_artifact` or :func:`write_neighbour_artifact` wrote; of a registry the
+        promoted version is opened.
     memory_map : bool, default=True
         True is instant and passes over vectors, neighbours and texts; False reads everything and
         checks every byte and every value.
@@ -192,12 +195,27 @@ def open_artifact(
     ModelFileError
         If the folder is missing, altered, or holds parts that do not fit together.
     """
+    folder = served_folder(folder)
     manifest, arrays = read_folder(folder, memory_map=memory_map)
     with _sound_artifact(folder):
         check_artifact(manifest, arrays, every_value=not memory_map)
         items = ItemTable(arrays, manifest.get("categories", []))
         ranker = _ranker(manifest, arrays, least_recall)
     return RecallModel(items=items, ranker=ranker, manifest=manifest)
+
+
+def describe_training(folder: Path | str, training: Mapping[str, Any]) -> None:
+    """Say in the manifest of an artifact how its model came to be.
+
+    Parameters
+    ----------
+    folder : path
+        The artifact.
+    training : mapping
+        Anything JSON can hold: data, parameters, seed, decisions, evaluation.
+    """
+    manifest = read_manifest(folder)
+    write_json(Path(folder) / MANIFEST, {**manifest, "training": dict(training)})
 
 
 def add_index(folder: Path | str, spec: IndexSpec) -> dict[str, Any]:

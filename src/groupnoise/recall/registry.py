@@ -1,0 +1,408 @@
+"""A registry: a folder of artifact versions, one of which is promoted and served."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groupnoise.core.checks import check_count
+from groupnoise.exceptions import GroupNoiseError, ModelFileError, ParameterError
+from groupnoise.io.array_folder import MANIFEST, read_manifest
+from groupnoise.io.files import explaining_writes, read_json, sync_folder, write_json
+
+try:
+    import fcntl
+except ImportError:  # Windows: two who promote at once are not kept apart there
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
+
+FORMAT = "groupnoise-registry"
+FORMAT_VERSION = 1
+POINTER = "registry.json"
+"""Names the promoted versions in order; the last one is served. Replaced atomically."""
+VERSION = re.compile(r"[0-9a-f]{12}")
+UNFINISHED = ".unfinished-"
+"""Folders being filled or removed; after a kill they are nobody's."""
+ABANDONED_SECONDS = 86_400.0
+MAX_PROMOTED = 100
+"""How many promotions a registry remembers."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a registry.
+
+    Attributes
+    ----------
+    name : str
+        The digest that names its artifact.
+    folder : Path
+        The artifact.
+    is_current : bool
+        Whether it is the promoted one.
+    manifest : dict
+        What the artifact says about itself; empty where it cannot be read.
+    problem : str or None
+        Why it cannot be served, in a sentence; None where nothing is wrong.
+    """
+
+    name: str
+    folder: Path
+    is_current: bool
+    manifest: dict[str, Any]
+    problem: str | None
+
+
+class Registry:
+    """A folder of artifact versions: adding one never deletes another.
+
+    Parameters
+    ----------
+    path : path
+        A registry; :meth:`create` makes one.
+
+    Raises
+    ------
+    ModelFileError
+        If the folder is no registry.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> Registry.create(tempfile.mkdtemp()).versions()
+    []
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._promoted()
+
+    @classmethod
+    def create(cls, path: Path | str) -> Registry:
+        """Return the registry in a folder, made there if the folder is missing or empty.
+
+        Parameters
+        ----------
+        path : path
+            Where.
+
+        Returns
+        -------
+        Registry
+
+        Raises
+        ------
+        ParameterError
+            If the folder holds something else.
+        """
+        path = Path(path)
+        if not is_registry(path):
+            if path.is_file() or (path.is_dir() and any(path.iterdir())):
+                raise ParameterError(
+                    f"{path} holds something else; give a registry or an empty folder."
+                )
+            _write_pointer(path, [])
+        return cls(path)
+
+    def versions(self, *, every_byte: bool = False) -> list[Version]:
+        """Return all versions, oldest first, with what is wrong with the damaged ones.
+
+        Parameters
+        ----------
+        every_byte : bool, default=False
+            Check every byte of every version, and not only that its files are there.
+
+        Returns
+        -------
+        list of Version
+        """
+        current = self.current
+        found = []
+        for folder in self.path.iterdir():
+            if not VERSION.fullmatch(folder.name) or not folder.is_dir():
+                continue
+            manifest: dict[str, Any] = {}
+            problem = None
+            try:
+                manifest = read_manifest(folder)
+                _check(folder, every_byte=every_byte)
+            except GroupNoiseError as error:
+                problem = str(error)
+            is_current = folder.name == current
+            found.append(Version(folder.name, folder, is_current, manifest, problem))
+        return sorted(found, key=_age)
+
+    @property
+    def current(self) -> str | None:
+        """The promoted version; None where none is."""
+        promoted = self._promoted()
+        return promoted[-1] if promoted else None
+
+    @contextmanager
+    def adding(self) -> Iterator[Path]:
+        """Yield a folder to write an artifact in; it becomes a version where the block succeeds.
+
+        A version with the same content takes its new description, and what was damaged of it is
+        repaired. After a failure nothing remains.
+
+        Yields
+        ------
+        Path
+            An empty folder.
+        """
+        staged = self.path / f"{UNFINISHED}{secrets.token_hex(8)}"
+        with explaining_writes(self.path):
+            staged.mkdir()
+        try:
+            yield staged
+            _check(staged, every_byte=False, is_staged=True)
+            name = str(read_manifest(staged)["version"])
+            with explaining_writes(self.path), self._locked():
+                _move_version(staged, self.path / name)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+
+    def promote(self, version: str | None = None) -> str:
+        """Make a version the one that is served, after checking every byte of it.
+
+        Parameters
+        ----------
+        version : str, optional
+            Its name or the beginning of it; by default the newest.
+
+        Returns
+        -------
+        str
+            The full name.
+
+        Raises
+        ------
+        ModelFileError
+            If the version is damaged; what was promoted stays.
+        ParameterError
+            If there is no such version, or more than one.
+        """
+        name = self.find(version)
+        _check(self.path / name, every_byte=True)
+        with self._locked():
+            promoted = self._promoted()
+            if not promoted or promoted[-1] != name:
+                _write_pointer(self.path, [*promoted, name])
+        return name
+
+    def rollback(self) -> tuple[str, list[str]]:
+        """Go back to the version promoted before, passing over what is gone or damaged.
+
+        Returns
+        -------
+        version : str
+            The version promoted now.
+        passed_over : list of str
+            A sentence on each version that could not be gone back to.
+
+        Raises
+        ------
+        ModelFileError
+            If no version promoted before is whole; what is promoted stays.
+        """
+        passed_over = []
+        with self._locked():
+            earlier = self._promoted()[:-1]
+            while earlier:
+                try:
+                    _check(self.path / earlier[-1], every_byte=True)
+                except GroupNoiseError as error:
+                    passed_over.append(f"passed over {earlier.pop()}: {error}")
+                    continue
+                _write_pointer(self.path, earlier)
+                return earlier[-1], passed_over
+        raise ModelFileError(
+            f"{self.path} has no whole version that was promoted before; promote one by name."
+        )
+
+    def prune(self, *, keep: int = 5) -> list[str]:
+        """Delete old and damaged versions.
+
+        The newest `keep` whole ones stay, as do the promoted one and the one promoted before it.
+
+        Parameters
+        ----------
+        keep : int, default=5
+            How many of the newest.
+
+        Returns
+        -------
+        list of str
+            The versions deleted, oldest first.
+        """
+        check_count("keep", keep)
+        with self._locked():
+            versions = self.versions()
+            whole = [version.name for version in versions if version.problem is None]
+            promoted = self._promoted()
+            earlier = [name for name in promoted[:-1] if name in whole and name != promoted[-1]]
+            kept = {*whole[-keep:], *promoted[-1:], *earlier[-1:]}
+            removed = [version for version in versions if version.name not in kept]
+            with explaining_writes(self.path):
+                for version in removed:
+                    # Renamed first, so that a kill leaves no version with half its files.
+                    version.folder.rename(self.path / f"{UNFINISHED}{secrets.token_hex(8)}-old")
+                for left in self.path.glob(f"{UNFINISHED}*"):
+                    is_abandoned = time.time() - left.stat().st_mtime > ABANDONED_SECONDS
+                    if left.name.endswith("-old") or is_abandoned:
+                        shutil.rmtree(left, ignore_errors=True)
+        return [version.name for version in removed]
+
+    def find(self, version: str | None = None) -> str:
+        """Return the full name of a version.
+
+        Parameters
+        ----------
+        version : str, optional
+            Its name or the beginning of it; by default the newest.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        ParameterError
+            If there is no such version, or more than one.
+        """
+        if version is None:
+            versions = self.versions()
+            if not versions:
+                raise ParameterError(
+                    f"{self.path} holds no version; add one with `groupnoise export`."
+                )
+            return versions[-1].name
+        names = [name.name for name in self.path.iterdir() if VERSION.fullmatch(name.name)]
+        fitting = [name for name in names if version and name.startswith(version)]
+        if len(fitting) != 1:
+            what = "several versions begin" if fitting else "no version begins"
+            raise ParameterError(
+                f"{what} with {version!r} in {self.path}; see `groupnoise versions list`."
+            )
+        return fitting[0]
+
+    def _promoted(self) -> list[str]:
+        path = self.path / POINTER
+        try:
+            pointer = read_json(path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise ModelFileError(
+                f"{self.path} is no registry; make one with `groupnoise export --registry`."
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ModelFileError(f"{path} cannot be read ({error}); restore it.") from None
+        is_ours = isinstance(pointer, dict) and pointer.get("format") == FORMAT
+        if not is_ours or pointer.get("format_version") != FORMAT_VERSION:
+            raise ModelFileError(f"{path} is not of a registry that this release reads.")
+        promoted = pointer.get("promoted")
+        if not isinstance(promoted, list) or not all(
+            isinstance(name, str) and VERSION.fullmatch(name) for name in promoted
+        ):
+            raise ModelFileError(f"{path} names no versions in `promoted`; restore it.")
+        return promoted
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep others from changing the registry; the lock goes with the process."""
+        if not HAS_LOCKS:
+            yield
+            return
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # some network disks know no locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def is_registry(path: Path | str) -> bool:
+    """Return whether a folder is a registry.
+
+    Parameters
+    ----------
+    path : path
+        Any path.
+
+    Returns
+    -------
+    bool
+    """
+    return (Path(path) / POINTER).is_file()
+
+
+def served_folder(path: Path | str, version: str | None = None) -> Path:
+    """Return the artifact that a path stands for: itself, or a version of a registry.
+
+    Parameters
+    ----------
+    path : path
+        An artifact or a registry.
+    version : str, optional
+        A version of the registry; by default the promoted one.
+
+    Returns
+    -------
+    Path
+    """
+    if not is_registry(path):
+        if version is not None:
+            raise ParameterError(f"{path} is no registry, so it has no version {version}.")
+        return Path(path)
+    registry = Registry(path)
+    if version is not None:
+        return registry.path / registry.find(version)
+    if registry.current is None:
+        raise ModelFileError(
+            f"nothing is promoted in {path}; run `groupnoise versions promote {path}`."
+        )
+    return registry.path / registry.current
+
+
+def _check(folder: Path, *, every_byte: bool, is_staged: bool = False) -> None:
+    """Refuse a version that cannot be served."""
+    from groupnoise.recall.artifact import open_artifact  # which finds versions by this module
+
+    version = open_artifact(folder, memory_map=not every_byte).version
+    if not is_staged and version != folder.name:
+        raise ModelFileError(
+            f"{folder} holds version {version}: it was changed in place; export it again."
+        )
+
+
+def _age(version: Version) -> tuple[str, int, str]:
+    created = str(version.manifest.get("created", ""))
+    with suppress(OSError):
+        return created, (version.folder / MANIFEST).stat().st_mtime_ns, version.name
+    return created, 0, version.name
+
+
+def _write_pointer(path: Path, promoted: list[str]) -> None:
+    content = {"format": FORMAT, "format_version": FORMAT_VERSION}
+    write_json(path / POINTER, {**content, "promoted": promoted[-MAX_PROMOTED:]})
+
+
+def _move_version(staged: Path, folder: Path) -> None:
+    """Move an artifact to its place; one with the same content there is written over."""
+    if not folder.exists():
+        staged.rename(folder)
+    else:
+        # Files are named by their content and the manifest comes last: whole at every moment.
+        for path in sorted(staged.iterdir(), key=lambda path: path.name == MANIFEST):
+            path.replace(folder / path.name)
+    sync_folder(folder)
+    sync_folder(folder.parent)

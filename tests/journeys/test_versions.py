@@ -1,0 +1,59 @@
+"""From nightly models to a registry of versions: added, promoted, gone back from, pruned."""
+
+import json
+
+import polars as pl
+import pytest
+
+from groupnoise.clicks import make_shop
+
+
+@pytest.fixture
+def models(command, tmp_path):
+    shop = make_shop(80, 40, random_state=0)
+    rows = [(u, int(i)) for u, history in enumerate(shop.histories) for i in history]
+    pl.DataFrame(rows, schema=["user", "item"], orient="row").write_csv(tmp_path / "clicks.csv")
+    for method in ("item-cf", "popularity"):
+        command("fit", "clicks.csv", "--setting", "rs", "--method", method, "-o", method, "-q")
+
+
+def test_two_nights_of_a_registry(command, models, tmp_path):
+    said = command("evaluate", "item-cf", "clicks.csv", "--json").out
+    (tmp_path / "figures.json").write_text(said)
+    words = ["--registry", "--evaluation", "figures.json"]
+    command("export", "item-cf", "--output", "shop", *words)
+    command("versions", "promote", "shop")
+    command("export", "popularity", "--output", "shop")
+    first, second = json.loads(command("versions", "list", "shop", "--json").out)
+    assert (first["promoted"], second["promoted"]) == (True, False)
+    training = first["training"]
+    assert training["data"]["name"] == "clicks"
+    assert len(training["data"]["fingerprint"]) == 64
+    assert training["estimator"] == "ItemCFRecommender"
+    assert training["evaluation"] == json.loads(said)
+    assert "evaluation" not in second["training"]
+    assert second["version"] in command("versions", "promote", "shop").out
+    assert f"* {second['version']}" in command("versions", "list", "shop", "--check").out
+    command("recall", "shop", "--histories", "clicks.csv", "--output", "a.csv", "--quiet")
+    assert first["version"] in command("versions", "rollback", "shop").out
+    command("recall", "shop", "--histories", "clicks.csv", "--output", "b.csv", "--quiet")
+    assert (tmp_path / "a.csv").read_text() != (tmp_path / "b.csv").read_text()
+
+
+def test_an_evaluation_of_another_model_is_refused_and_leaves_nothing(command, models, tmp_path):
+    said = command("evaluate", "popularity", "clicks.csv", "--json").out
+    (tmp_path / "figures.json").write_text(said)
+    words = ["export", "item-cf", "--output", "new/shop", "--registry"]
+    refused = command(*words, "--evaluation", "figures.json", code=2).err
+    assert "no evaluation of item-cf" in refused
+    refused = command(*words, "--index", "hnsw", code=2).err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_damaged_version_is_told_in_a_sentence(command, models, tmp_path):
+    command("export", "item-cf", "--output", "shop", "--registry")
+    (path,) = (tmp_path / "shop").glob("*/scores-*.npy")
+    path.write_bytes(path.read_bytes()[:-3])
+    assert "damaged: " in command("versions", "list", "shop").out
+    assert len(command("versions", "promote", "shop", code=2).err.strip().splitlines()) == 1
+    assert "nothing is promoted" in command("serve", "shop", code=2).err
