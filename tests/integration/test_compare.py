@@ -62,3 +62,28 @@ def test_bad_options_get_one_sentence(groupnoise, bags, words, sentence):
     assert code == 2
     assert sentence in said
     assert "Traceback" not in said
+
+
+def test_the_command_of_a_baseline_scales_as_it_was_compared(groupnoise, bags):
+    code, said, _ = groupnoise("compare", str(bags), *WORDS, "--json")
+    assert code == 0
+    assert "--method" in json.loads(said)["command"]
+    assert "-p scaling=standard" in json.loads(said)["command"]
+
+
+def test_fit_leaves_the_method_to_held_out_bags_and_says_which(groupnoise, bags, tmp_path):
+    model = str(tmp_path / "model")
+    words = ("--setting", "mil", "--method", "auto", "--budget", "20s")
+    code, said, error = groupnoise("fit", str(bags), *words, "-o", model)
+    assert code == 0, error
+    assert "was taken: bag AUROC" in said
+    assert "split 1: milr" in error
+    code, said, error = groupnoise("evaluate", model, str(bags), "--setting", "mil")
+    assert code == 0, error
+
+
+def test_parameters_need_a_method_that_is_named(groupnoise, bags, tmp_path):
+    words = ("--setting", "mil", "--method", "auto", "-p", "dim=3", "-o", str(tmp_path / "model"))
+    code, _, error = groupnoise("fit", str(bags), *words)
+    assert code == 2
+    assert "name a method" in error

@@ -133,7 +133,7 @@ def _check_one_source_of_parameters(model: Path | None, param: list[str] | None)
 
 def _template(found: Found, param: list[str], seed: int) -> Any:
     """Return the estimator whose clones will be fitted."""
-    from groupnoise.cli.fit import read_parameters
+    from groupnoise.cli.method_parameters import read_parameters
     from groupnoise.reproduce.methods import find_method, import_class, parameters_of
 
     setting = found.setting

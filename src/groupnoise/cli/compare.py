@@ -98,7 +98,9 @@ def compare(
 
 
 def command_of(method: str, found: Found, options: DataOptions) -> str:
-    """Return the command that fits the winner on the same data, to copy."""
+    """Return the command that fits the winner on the same data as it was compared, to copy."""
+    from groupnoise.reproduce.methods import compared_parameters, find_method
+
     words = ["groupnoise", "fit", found.source]
     if options.setting is not None:
         words += ["--setting", options.setting]
@@ -109,6 +111,10 @@ def command_of(method: str, found: Found, options: DataOptions) -> str:
             words += [option_of(name).split("/")[0], str(value)]
     if method != "max-matching":
         words += ["--method", method]
+        entry = find_method(method, found.setting.name)
+        for name, value in compared_parameters(entry).items():
+            if name not in entry.fixed:
+                words += ["-p", f"{name}={value}"]
     return shlex.join([*words, "-o", "runs/model"])
 
 

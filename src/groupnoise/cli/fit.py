@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -126,15 +125,6 @@ def join_workers() -> Iterator[Workers]:
         yield TorchWorkers()
 
 
-NAMES_A_LABEL = ("background_label", "negative_label")
-"""Parameters whose value is a label of the data, which is text whatever it looks like."""
-NOT_BY_PARAM = {
-    "random_state": "--seed decides all randomness",
-    "on_epoch": "it is a function, for use from Python",
-}
-"""Parameters of estimators that no word sets, and why."""
-
-
 @reads_data
 def fit(
     data: Annotated[
@@ -146,7 +136,13 @@ def fit(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write.")],
     options: DataOptions,
-    method: Annotated[str, typer.Option(help="See `groupnoise methods`.")] = "max-matching",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="See `groupnoise methods`; auto compares with baselines on groups held out of "
+            "the training part and takes one that is ahead."
+        ),
+    ] = "max-matching",
     param: Annotated[
         list[str] | None,
         typer.Option("--param", "-p", help="A parameter, as name=value; repeat for more."),
@@ -200,6 +196,7 @@ def fit(
 
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
+    from groupnoise.cli.method_parameters import AUTO_METHOD, chosen_method, make_estimator
     from groupnoise.cli.out_of_core import (
         cut_on_disk,
         explaining_lack_of_memory,
@@ -225,7 +222,14 @@ def fit(
     if out_of_core is not None and protocol is not None:
         raise ParameterError("--protocol divides a log in memory; leave out --out-of-core.")
     pairs = [*(param or []), *([f"budget={budget}"] if budget is not None else [])]
-    make_estimator = partial(_make_estimator, method, pairs, paper, seed)
+    if method == AUTO_METHOD:
+        if param or paper or workers > 1:
+            raise ParameterError(
+                "--method auto compares methods at their defaults, in one process; name a method "
+                "to give --param, --paper or --workers."
+            )
+        pairs = []
+    made = partial(make_estimator, method, pairs, paper, seed)
     with explaining_lack_of_memory(data, out_of_core):
         if out_of_core is None or holds_bags(data, options):
             found = (
@@ -233,13 +237,16 @@ def fit(
                 if out_of_core is None
                 else open_bags(data, options, out_of_core)
             )
-            estimator = make_estimator(found)
             held_out, training, protocol = _held_out(found, protocol, validation, seed)
+            if method == AUTO_METHOD:
+                method, estimator = chosen_method(found, training, budget, seed, quiet)
+            else:
+                estimator = made(found)
         else:
             # A misspelt parameter is refused before long work.
-            make_estimator(None)
+            made(None)
             found = open_log(data, options, out_of_core, quiet)
-            estimator = make_estimator(found)
+            estimator = made(found)
             held_out = found.setting.hold_out(found.dataset, validation, seed)
             training = cut_on_disk(found.dataset, estimator, out_of_core, held_out, quiet)
         # Held until the checkpoints are gone, or another training would find them finished.
@@ -278,85 +285,6 @@ def _held_out(
     for note in split.notes:
         typer.echo(note, err=True)
     return np.unique(split.test.users), split.train, split.protocol.word
-
-
-def _make_estimator(
-    method: str, pairs: list[str], paper: bool, seed: int, found: Found | None
-) -> Any:
-    """Return the estimator of a method with the parameters given as `name=value` words."""
-    from groupnoise.reproduce.methods import find_method, import_class, parameters_of
-
-    entry = find_method(method, "rs" if found is None else found.setting.name)
-    estimator_class = import_class(entry)
-    known = parameters_of(entry)
-    labels = [] if found is None else found.setting.class_names(found.dataset)
-    settings = read_parameters(pairs, known, method=method, fixed=entry.fixed, labels=labels)
-    if "random_state" in known:
-        settings["random_state"] = seed
-    if paper and not hasattr(estimator_class, "paper"):
-        raise ParameterError(f"--paper goes with max-matching; {method} has no such preset.")
-    return (estimator_class.paper if paper else estimator_class)(**entry.fixed, **settings)
-
-
-def read_parameters(
-    pairs: list[str],
-    known: Mapping[str, Any],
-    *,
-    method: str = "max-matching",
-    fixed: Mapping[str, Any] | None = None,
-    labels: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Turn `name=value` words into parameters, refusing names the method does not have.
-
-    Parameters
-    ----------
-    pairs : list of str
-        The words.
-    known : mapping
-        The parameters of the method.
-    method : str
-        Its name, for errors.
-    fixed : mapping, optional
-        Parameters that make the method what it is.
-    labels : sequence of str
-        The classes of the data, one of which a parameter may name.
-    """
-    from difflib import get_close_matches
-
-    settings = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            raise ParameterError(f"--param takes name=value; got {pair!r}.")
-        if name in NOT_BY_PARAM:
-            raise ParameterError(f"--param {name!r} cannot be given here: {NOT_BY_PARAM[name]}.")
-        if fixed and name in fixed:
-            raise ParameterError(
-                f"--param {name!r} is what makes {method} (it is {fixed[name]!r}); set it with "
-                "--method max-matching."
-            )
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            there = f"known: {', '.join(known)}" if known else "it has none"
-            hint = f"did you mean {near[0]!r}?" if near else f"{there}."
-            raise ParameterError(f"--param {name!r} is no parameter of {method}; {hint}")
-        settings[name] = _read_value(name, text, labels)
-    return settings
-
-
-def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
-    """Return the value of a parameter: a label as the data spells it, JSON, or a plain word."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        value = text  # plain words need no quotes
-    if name not in NAMES_A_LABEL or not labels or value in (None, "auto"):
-        return value
-    for spelling in (text, str(value)):
-        if spelling in labels:
-            return spelling
-    shown = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
-    raise ParameterError(f"--param {name}={text} names no label of the data; there are {shown}.")
 
 
 @contextmanager

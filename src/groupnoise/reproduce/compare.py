@@ -14,9 +14,15 @@ from scipy import stats
 
 from groupnoise.core.checks import check_count, check_fraction
 from groupnoise.exceptions import DataError, GroupNoiseError, ParameterError
-from groupnoise.io.setting import Setting, find_setting
-from groupnoise.reproduce.methods import METHODS, MethodEntry, find_method, import_class
-from groupnoise.reproduce.prepared import ScaledClassifier
+from groupnoise.io.setting import Setting
+from groupnoise.reproduce.methods import (
+    METHODS,
+    MethodEntry,
+    compared_parameters,
+    find_method,
+    import_class,
+    parameters_of,
+)
 
 CONFIDENCE = 0.95
 MAIN_METRICS = {
@@ -283,18 +289,17 @@ def _figures(
         # What a fit warns of (too little data, no better than chance) the figures show.
         warnings.simplefilter("ignore")
         setting.fit(estimator, training)
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_  # what is evaluated are rows of the same table, unnamed
     return setting.evaluate(estimator, dataset, rows, seed=seed).metrics
 
 
 def make_estimator(entry: MethodEntry, seed: int) -> Any:
-    """Return an estimator at its defaults, behind the library's scaling if it has none itself."""
-    made = import_class(entry)(**entry.fixed)
-    parameters = made.get_params()
-    if "random_state" in parameters:
-        made.set_params(random_state=seed)
-    if "scaling" in parameters or not find_setting(entry.setting).has_features:
-        return made
-    return ScaledClassifier(made)
+    """Return an estimator at its defaults, behind the library's scaling of features."""
+    parameters = compared_parameters(entry)
+    if "random_state" in parameters_of(entry):
+        parameters["random_state"] = seed
+    return import_class(entry)(**parameters)
 
 
 def _main_value(setting: str, figures: Mapping[str, float]) -> float | None:

@@ -124,6 +124,10 @@ METHODS += tuple(
 )
 
 
+COMPARED_SCALING = "standard"
+"""Of baselines in comparisons: by themselves they leave features as they are."""
+
+
 def find_method(name: str, setting: str) -> MethodEntry:
     """Return a method of a setting by name, or say which there are."""
     fitting = {method.name: method for method in METHODS if method.setting == setting}
@@ -146,3 +150,9 @@ def parameters_of(method: MethodEntry) -> dict[str, Any]:
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     found = {p.name: p.default for p in signature.parameters.values() if p.kind in by_name}
     return {**found, **method.fixed}
+
+
+def compared_parameters(method: MethodEntry) -> dict[str, Any]:
+    """Return what a method is given in comparisons: what makes it, and scaled features."""
+    scaled = {"scaling": COMPARED_SCALING} if parameters_of(method).get("scaling") == "none" else {}
+    return {**scaled, **method.fixed}

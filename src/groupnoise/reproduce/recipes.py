@@ -9,8 +9,14 @@ from typing import Any
 
 from groupnoise.exceptions import ConfigError
 from groupnoise.io.setting import find_setting
-from groupnoise.reproduce.methods import MethodEntry, find_method, import_class, parameters_of
-from groupnoise.reproduce.prepared import PREPARATION, ScaledClassifier
+from groupnoise.reproduce.methods import (
+    MethodEntry,
+    compared_parameters,
+    find_method,
+    import_class,
+    parameters_of,
+)
+from groupnoise.reproduce.prepared import PREPARATION
 from groupnoise.reproduce.run import Method
 from groupnoise.reproduce.views import DatasetView, noise_views, pair_views
 
@@ -210,14 +216,11 @@ class EstimatorMaker:
     entry: MethodEntry
 
     def __call__(self, *, random_state: int, **settings: Any) -> Any:
-        """Return an estimator; a classifier that does not scale its features is wrapped."""
+        """Return an estimator; a baseline on features has them scaled."""
         known = parameters_of(self.entry)
         if "random_state" in known:
             settings["random_state"] = random_state
         estimator_class = import_class(self.entry)
-        settings = {**self.entry.fixed, **settings}
-        if "scaling" in known or not find_setting(self.entry.setting).has_features:
-            # What a recipe does not name has its plain value; nothing is searched for.
-            return getattr(estimator_class, "fixed", estimator_class)(**settings)
-        scaling = settings.pop("scaling", "standard")
-        return ScaledClassifier(estimator_class(**settings), scaling)
+        # What a recipe does not name has its plain value; nothing is searched for.
+        maker = getattr(estimator_class, "fixed", estimator_class)
+        return maker(**{**compared_parameters(self.entry), **settings})

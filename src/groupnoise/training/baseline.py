@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.feature_names import remember_columns, rows_to_predict
+from groupnoise.core.scaling import Scaler
 from groupnoise.io.model_files import (
     pack_labels,
     read_model,
@@ -26,8 +28,24 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class SavedClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier that checks its rows and saves itself as arrays and JSON.
+UNSCALED = "none"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ScaledFeatures:
+    """What every classifier baseline may be told of its features.
+
+    Parameters
+    ----------
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
+    """
+
+    scaling: str = UNSCALED
+
+
+class SavedClassifier(ClassifierMixin, ScaledFeatures, BaseEstimator):
+    """A classifier that checks and scales its rows and saves itself as arrays and JSON.
 
     A subclass lists its fitted arrays in `_fitted_arrays`, or, if its state is of another kind,
     overrides `_arrays` and `_restore`.
@@ -37,6 +55,7 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
     n_features_in_: int
+    scaler_: Scaler | None = None
 
     def save(self, folder: Path | str) -> None:
         """Save the fitted classifier as a model folder.
@@ -57,7 +76,7 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
                 "n_features_in": int(self.n_features_in_),
                 "feature_names_in": None if names is None else names.tolist(),
             },
-            arrays=self._arrays(),
+            arrays={**self._arrays(), **({} if self.scaler_ is None else self.scaler_.arrays())},
         )
 
     @classmethod
@@ -86,7 +105,10 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
             model.n_features_in_ = int(manifest["n_features_in"])
             if manifest["feature_names_in"] is not None:
                 model.feature_names_in_ = np.asarray(manifest["feature_names_in"], dtype=object)
-            model._restore(arrays)
+            model.scaler_ = None
+            if model.scaling != UNSCALED:
+                model.scaler_ = Scaler.from_arrays(model.scaling, arrays)
+            model._restore({k: v for k, v in arrays.items() if not k.startswith("scaler.")})
         return model
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -100,12 +122,20 @@ class SavedClassifier(ClassifierMixin, BaseEstimator):
         """Return checked training rows and remember their width and column names."""
         rows = check_features("X", X)
         remember_columns(self, [X])
-        return rows.astype(np.float64, copy=False)
+        return self._learn_scaling(rows).astype(np.float64, copy=False)
+
+    def _learn_scaling(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return training rows scaled, and remember how."""
+        self.scaler_ = None if self.scaling == UNSCALED else Scaler(self.scaling).fit(rows)
+        return self._scaled(rows)
+
+    def _scaled(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows if self.scaler_ is None else self.scaler_(rows)
 
     def _rows_to_predict(self, X: Any) -> FloatArray:
         """Return checked rows of the width and column names seen in `fit`."""
         check_is_fitted(self, "classes_")
-        return rows_to_predict(self, X).astype(np.float64, copy=False)
+        return self._scaled(rows_to_predict(self, X)).astype(np.float64, copy=False)
 
 
 def _classes(saved: Any) -> NDArray[Any]:

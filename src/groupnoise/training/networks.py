@@ -135,8 +135,7 @@ UNWATCHED = Watch()
 class NetworkClassifier(SavedClassifier):
     """A classifier whose fitted state is a network, trained by Adam.
 
-    Scale the features first, for example with :class:`sklearn.preprocessing.StandardScaler`.
-    Subclasses may have other defaults.
+    Features should be scaled, by `scaling` or beforehand. Subclasses may have other defaults.
 
     Parameters
     ----------
@@ -161,6 +160,8 @@ class NetworkClassifier(SavedClassifier):
         there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------

@@ -9,7 +9,10 @@ from groupnoise.bags import load_digit_bags
 from groupnoise.bags.baselines import MILRClassifier
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.candidates.baselines import CCClassifier, PLKNNClassifier
-from groupnoise.reproduce.prepared import Committee, ScaledClassifier
+from groupnoise.core.groups import Groups
+from groupnoise.core.scaling import Scaler
+from groupnoise.io import load_model
+from groupnoise.reproduce.prepared import Committee
 from groupnoise.reproduce.run import Method, run_method
 from groupnoise.reproduce.trials import CandidateTrial
 
@@ -21,7 +24,7 @@ def digits():
 
 
 def make_cc(random_state, scaling="standard"):
-    return ScaledClassifier(CCClassifier(max_epochs=2, random_state=random_state), scaling)
+    return CCClassifier(max_epochs=2, random_state=random_state, scaling=scaling)
 
 
 def test_it_is_the_classifier_on_scaled_features(digits):
@@ -29,10 +32,9 @@ def test_it_is_the_classifier_on_scaled_features(digits):
     deviation = features.std(axis=0)
     scaled = (features - features.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
     alone = PLKNNClassifier().fit(scaled.astype(np.float32), candidates)
-    prepared = ScaledClassifier(PLKNNClassifier()).fit(features, candidates)
+    prepared = PLKNNClassifier(scaling="standard").fit(features, candidates)
     expected = alone.predict(scaled.astype(np.float32))
     assert np.array_equal(prepared.predict(features), expected)
-    assert prepared.keep == "last"
 
 
 def test_members_differ_and_their_probabilities_are_averaged(digits):
@@ -64,16 +66,29 @@ def test_validation_is_asked_after_every_epoch_with_scaled_answers(digits):
         asked.append(estimator.predict(features))
         return 0.0
 
-    prepared = make_cc(0).fit(features, candidates, validate=validate)
+    make_cc(0).fit(features, candidates, validate=validate)
     assert len(asked) == 2
-    assert prepared.keep == "best"
 
 
 def test_bags_are_scaled_too():
     data = load_digit_bags(40, random_state=0)
-    prepared = ScaledClassifier(MILRClassifier(n_starts=1, random_state=0))
+    prepared = MILRClassifier(n_starts=1, scaling="standard", random_state=0)
     prepared.fit(data.bags, data.labels.astype(int))
-    assert prepared.predict(data.bags.objects).shape == (len(data.bags.objects),)
+    rows = Scaler("standard").fit(data.bags.objects)(data.bags.objects)
+    alone = MILRClassifier(n_starts=1, random_state=0)
+    alone.fit(Groups(rows, data.bags.offsets), data.labels.astype(int))
+    np.testing.assert_allclose(
+        prepared.bag_scores(data.bags), alone.bag_scores(Groups(rows, data.bags.offsets))
+    )
+
+
+@pytest.mark.parametrize("scaling", ["standard", "power"])
+def test_a_saved_baseline_scales_as_it_did(digits, tmp_path, scaling):
+    features, candidates = digits
+    for number, model in enumerate([make_cc(0, scaling), PLKNNClassifier(scaling=scaling)]):
+        model.fit(features, candidates).save(tmp_path / str(number))
+        loaded = load_model(tmp_path / str(number))
+        np.testing.assert_array_equal(loaded.predict_proba(features), model.predict_proba(features))
 
 
 def test_a_row_is_resolved_among_its_own_candidates(digits):

@@ -252,7 +252,9 @@ class BagClassifier(SavedClassifier):
         labels, self.classes_ = read_bag_labels(y, len(found), groups=groups)
         remember_columns(self, tables_of_bags(bags, found.objects))
         self.is_multi_label_ = np.array((labels.sum(axis=1) != 1).any())
-        return found, labels[:, -self._n_problems :]
+        rows = self._learn_scaling(found.objects)
+        scaled = found if rows is found.objects else Groups(rows, found.offsets, found.targets)
+        return scaled, labels[:, -self._n_problems :]
 
     @property
     def _n_problems(self) -> int:
@@ -267,4 +269,5 @@ class BagClassifier(SavedClassifier):
         check_is_fitted(self, "classes_")
         found = read_bags(bags, groups)
         check_same_columns(self, tables_of_bags(bags, found.objects))
-        return found
+        rows = self._scaled(found.objects)
+        return found if rows is found.objects else Groups(rows, found.offsets, found.targets)

@@ -25,6 +25,8 @@ class InstanceLRClassifier(BagClassifier):
         scikit-learn's C.
     max_iterations : int, default=1000
         Of L-BFGS.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------

@@ -41,6 +41,8 @@ class MILRClassifier(BagClassifier):
         Of L-BFGS.
     random_state : int, generator or None, default=None
         Decides the starts.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------

@@ -34,6 +34,8 @@ class PLKNNClassifier(PartialLabelClassifier):
         Any metric of :class:`sklearn.neighbors.NearestNeighbors`.
     n_jobs : int, optional
         Threads of the neighbour search.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     References
     ----------

@@ -57,6 +57,8 @@ class PLSVMClassifier(LinearPartialLabelClassifier):
         Rows per step.
     random_state : int, generator or None, default=None
         Decides the order of the rows and the initial weights.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------
@@ -156,6 +158,8 @@ class CLPLClassifier(LinearPartialLabelClassifier):
         The decreasing convex function psi.
     max_iterations : int, default=300
         Of L-BFGS.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------
@@ -250,6 +254,8 @@ class SoftLabelClassifier(LinearPartialLabelClassifier):
         Inverse of the regularization, as in :class:`sklearn.linear_model.LogisticRegression`.
     max_iterations : int, default=300
         Steps of the optimizer at most.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------

@@ -44,6 +44,8 @@ class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
         there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
     """
 
     @abstractmethod
@@ -144,6 +146,8 @@ class CCClassifier(NeuralPartialLabelClassifier):
         there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     References
     ----------
@@ -200,6 +204,8 @@ class PRODENClassifier(NeuralPartialLabelClassifier):
         there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     References
     ----------
@@ -262,6 +268,8 @@ class LWSClassifier(NeuralPartialLabelClassifier):
         there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     References
     ----------

@@ -115,6 +115,8 @@ class PALOCClassifier(PartialLabelClassifier):
         Kernel width; one over (features times variance) if not given, as in scikit-learn.
     rest_weight : float, default=10.0
         The factor mu.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     References
     ----------

@@ -37,6 +37,8 @@ class SUREClassifier(PartialLabelClassifier):
         Width of the kernel in units of the mean distance between training rows.
     max_iterations : int, default=30
         Rounds at the most; fewer if the confidences stay as they are.
+    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
+        Scaling of the features, learned from the training rows.
 
     References
     ----------
