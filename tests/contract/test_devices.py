@@ -23,6 +23,8 @@ from groupnoise.candidates.baselines import CCClassifier, LWSClassifier, PRODENC
 from groupnoise.clicks.baselines import (
     AttRecRecommender,
     CaserRecommender,
+    ComiRecRecommender,
+    LRURecRecommender,
     NeuralCFRecommender,
     SASRecRecommender,
 )
@@ -81,6 +83,8 @@ RECOMMENDERS = {
     "attrec": AttRecRecommender(dim=4, **QUICK),
     "neural cf": NeuralCFRecommender(dim=4, **QUICK),
     "sasrec": SASRecRecommender(dim=4, **QUICK),
+    "lrurec": LRURecRecommender(dim=4, **QUICK),
+    "comirec": ComiRecRecommender(dim=4, n_negatives=4, **QUICK),
     "sasrec, sampled": SASRecRecommender(dim=4, n_negatives=4, **QUICK),
 }
 

@@ -10,9 +10,12 @@ from sklearn.exceptions import NotFittedError
 from groupnoise.clicks import rank_targets
 from groupnoise.clicks.baselines import (
     AttRecRecommender,
+    BlockEASERecommender,
     CaserRecommender,
+    ComiRecRecommender,
     CooccurrenceRecommender,
     ItemCFRecommender,
+    LRURecRecommender,
     NeuralCFRecommender,
     PopularityRecommender,
     SASRecRecommender,
@@ -28,12 +31,15 @@ COUNTING = [
     CooccurrenceRecommender(),
     ItemCFRecommender(),
     ItemCFRecommender(n_neighbors=6, weighting="bm25", scope="last"),
+    BlockEASERecommender(ridge=10.0, block_size=7, block_neighbors=6),
 ]
 NEURAL = [
     CaserRecommender(dim=8, window_size=3, **QUICK),
     AttRecRecommender(dim=8, **QUICK),
     NeuralCFRecommender(dim=4, **QUICK),
     SASRecRecommender(dim=8, n_negatives=16, **QUICK),
+    LRURecRecommender(dim=8, **QUICK),
+    ComiRecRecommender(dim=8, window_size=4, n_negatives=16, **QUICK),
 ]
 PERSONAL = COUNTING + NEURAL
 EAGER = {"max_epochs": 15, "learning_rate": 2e-2, "random_state": 0}
@@ -43,6 +49,8 @@ WELL_TRAINED = [
     AttRecRecommender(dim=8, max_epochs=20, batch_size=16, random_state=0),
     NeuralCFRecommender(dim=4, batch_size=32, **EAGER),
     SASRecRecommender(dim=8, n_negatives=16, dropout=0.0, batch_size=32, **EAGER),
+    LRURecRecommender(dim=8, dropout=0.0, batch_size=32, **EAGER),
+    ComiRecRecommender(dim=8, window_size=4, n_negatives=16, batch_size=32, **EAGER),
 ]
 EVERY = [PopularityRecommender(), *PERSONAL]
 

@@ -28,6 +28,9 @@ WARM_UP_STEPS = 200
 MAX_GRADIENT = 1.0
 """Longest gradient of an encoder; a longer one is shortened."""
 
+FUSED_DEVICES = ("cpu", "cuda")
+"""Where one pass over the tables makes a step of Adam, in a third of the time."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvidencePlan:
@@ -151,12 +154,19 @@ def train_evidence(
     tables = list({id(table): table for table in (model.objects, model.targets)}.values())
     anchors = [table.detach().clone() for table in tables]
     others = [model.bias, model.log_weights, model.exponent_logits]
-    optimizer = torch.optim.Adam([*tables, *others], lr=plan.learning_rate, betas=(0.9, 0.98))
+    fused = device.type in FUSED_DEVICES
+    optimizer = torch.optim.Adam(
+        [*tables, *others], lr=plan.learning_rate, betas=(0.9, 0.98), fused=fused
+    )
     of_encoder = [] if model.encoder is None else list(model.encoder.parameters())
     encoder_rate = ENCODER_RATE * plan.learning_rate
     encoder_optimizer = (
         torch.optim.AdamW(
-            of_encoder, lr=encoder_rate, betas=(0.9, 0.98), weight_decay=ENCODER_DECAY
+            of_encoder,
+            lr=encoder_rate,
+            betas=(0.9, 0.98),
+            weight_decay=ENCODER_DECAY,
+            fused=fused,
         )
         if of_encoder
         else None

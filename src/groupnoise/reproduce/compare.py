@@ -33,8 +33,9 @@ MAIN_METRICS = {
 """What methods are ranked by: the first that the data has; those after it need no truth."""
 LEFT_OUT = {
     *("max-matching-mipl", "noisy-labels", "pairwise", "matching", "maximizing", "sasrec-ce"),
+    *("lrurec", "comirec", "ease-blocks"),
 }
-"""Methods for other questions, and ablations: compared only when they are named."""
+"""Methods for other questions, ablations and variants: compared only when they are named."""
 
 
 @dataclass(frozen=True)

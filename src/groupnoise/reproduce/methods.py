@@ -94,6 +94,12 @@ METHODS: tuple[MethodEntry, ...] = (
         {"decay": "auto"},
     ),
     MethodEntry("ease", "rs", f"{_RS}:EASERecommender", "Steck, WWW 2019"),
+    MethodEntry(
+        "ease-blocks",
+        "rs",
+        f"{_RS}:BlockEASERecommender",
+        "Steck, NeurIPS 2019: EASE block by block, for large catalogues",
+    ),
     MethodEntry("als", "rs", f"{_RS}:ALSRecommender", "Hu et al., ICDM 2008"),
     MethodEntry("caser", "rs", f"{_RS}:CaserRecommender", "Tang & Wang, WSDM 2018"),
     MethodEntry("attrec", "rs", f"{_RS}:AttRecRecommender", "Zhang et al., AAAI 2019"),
@@ -106,6 +112,8 @@ METHODS: tuple[MethodEntry, ...] = (
         "Klenitskiy & Vasilev, RecSys 2023: cross-entropy over the catalogue",
         {"n_negatives": None},
     ),
+    MethodEntry("lrurec", "rs", f"{_RS}:LRURecRecommender", "Yue et al., WSDM 2024"),
+    MethodEntry("comirec", "rs", f"{_RS}:ComiRecRecommender", "Cen et al., KDD 2020"),
 )
 
 

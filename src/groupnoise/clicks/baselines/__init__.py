@@ -8,9 +8,12 @@ if TYPE_CHECKING:
     from groupnoise.clicks.baselines.attrec import AttRecRecommender
     from groupnoise.clicks.baselines.base import PopularityRecommender
     from groupnoise.clicks.baselines.caser import CaserRecommender
+    from groupnoise.clicks.baselines.comirec import ComiRecRecommender
     from groupnoise.clicks.baselines.counting import CooccurrenceRecommender
+    from groupnoise.clicks.baselines.ease_blocks import BlockEASERecommender
     from groupnoise.clicks.baselines.item_cf import ItemCFRecommender
     from groupnoise.clicks.baselines.least_squares import ALSRecommender, EASERecommender
+    from groupnoise.clicks.baselines.lrurec import LRURecRecommender
     from groupnoise.clicks.baselines.neural_cf import NeuralCFRecommender
     from groupnoise.clicks.baselines.sasrec import SASRecRecommender
 
@@ -19,10 +22,13 @@ __getattr__, __dir__ = lazy_names(
     {
         "ALSRecommender": "groupnoise.clicks.baselines.least_squares",
         "AttRecRecommender": "groupnoise.clicks.baselines.attrec",
+        "BlockEASERecommender": "groupnoise.clicks.baselines.ease_blocks",
         "CaserRecommender": "groupnoise.clicks.baselines.caser",
+        "ComiRecRecommender": "groupnoise.clicks.baselines.comirec",
         "CooccurrenceRecommender": "groupnoise.clicks.baselines.counting",
         "EASERecommender": "groupnoise.clicks.baselines.least_squares",
         "ItemCFRecommender": "groupnoise.clicks.baselines.item_cf",
+        "LRURecRecommender": "groupnoise.clicks.baselines.lrurec",
         "NeuralCFRecommender": "groupnoise.clicks.baselines.neural_cf",
         "PopularityRecommender": "groupnoise.clicks.baselines.base",
         "SASRecRecommender": "groupnoise.clicks.baselines.sasrec",
@@ -32,10 +38,13 @@ __getattr__, __dir__ = lazy_names(
 __all__ = [
     "ALSRecommender",
     "AttRecRecommender",
+    "BlockEASERecommender",
     "CaserRecommender",
+    "ComiRecRecommender",
     "CooccurrenceRecommender",
     "EASERecommender",
     "ItemCFRecommender",
+    "LRURecRecommender",
     "NeuralCFRecommender",
     "PopularityRecommender",
     "SASRecRecommender",

@@ -1,0 +1,266 @@
+"""LRURec: linear recurrences with complex decays over a history, and an exact cross-entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from groupnoise.clicks.baselines.losses import left_aligned
+from groupnoise.clicks.baselines.sasrec import SASRecRecommender
+from groupnoise.clicks.evidence_training import training_sequences
+from groupnoise.core.arrays import RandomState, torch_generator
+from groupnoise.core.batching import batch_rows
+from groupnoise.core.chunked_softmax import log_normalizer
+from groupnoise.core.device import find_device
+from groupnoise.core.groups import Groups
+
+RADII = (0.8, 0.99)
+"""Between which the decays of untrained recurrences lie."""
+STATES_PER_DIMENSION = 2
+EXPANSION = 4
+
+
+class LRURecRecommender(SASRecRecommender):
+    r"""Linear recurrent units for sequential recommendation (Yue et al.).
+
+    With u_t the normalised vector of click t, complex decays :math:`\lambda = e^{-e^\nu + i
+    e^\theta}` of absolute value below one and \* the product by entries,
+
+    .. math::
+        h_t = \lambda * h_{t-1} + e^\gamma * (B u_t + b), \qquad
+        u_t \leftarrow \mathrm{norm}(u_t + \mathrm{Re}(C h_t + c)),
+
+    followed by a perceptron, block after block; the last state is multiplied with the table of the
+    clicks, and every item has a bias. Trained with the exact cross-entropy on every next click of
+    a history, which is cut into parts of `window_size` clicks.
+
+    Parameters
+    ----------
+    dim : int, default=64
+        Width of the item embeddings.
+    window_size : int, default=50
+        The most clicks looked at.
+    n_blocks : int, default=2
+        Recurrences.
+    dropout : float, default=0.2
+        Share of activations dropped in training.
+    learning_rate : float, default=0.001
+        Of Adam.
+    weight_decay : float, default=0.01
+        Share of `learning_rate` by which matrices shrink at each step, apart from the gradient.
+    batch_size : int, default=128
+        Sequences per step.
+    max_epochs : int, default=200
+        The most passes over the data.
+    patience : int, default=5
+        Stop after so many epochs without a better validation value.
+    early_stopping : bool, default=True
+        As in :class:`SASRecRecommender`.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
+    random_state : int, generator or None, default=None
+        Decides initial weights and batches.
+
+    Attributes
+    ----------
+    items_ : ndarray of shape (n_items,)
+        Item ids in index order.
+    network_ : nn.Module
+        The trained network.
+    history_ : list of dict
+        One record per epoch.
+
+    References
+    ----------
+    .. [1] Z. Yue, Y. Wang, Z. He, H. Zeng, J. McAuley, D. Wang. Linear recurrent units for
+       sequential recommendation. WSDM 2024.
+
+    Examples
+    --------
+    >>> log = [["tea", "jam", "rye"], ["oat", "jam", "fig"]] * 10
+    >>> model = LRURecRecommender(learning_rate=0.003, max_epochs=40, random_state=0)
+    >>> model.fit(log).recommend([["tea", "jam"], ["oat", "jam"]], top=1)[0].tolist()
+    [['rye'], ['fig']]
+    """
+
+    network_: LRURecNetwork  # type: ignore[assignment]
+    n_negatives = None
+    n_heads = 1
+
+    def __init__(
+        self,
+        *,
+        dim: int = 64,
+        window_size: int = 50,
+        n_blocks: int = 2,
+        dropout: float = 0.2,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.01,
+        batch_size: int = 128,
+        max_epochs: int = 200,
+        patience: int = 5,
+        early_stopping: bool = True,
+        device: str = "auto",
+        random_state: RandomState = None,
+    ) -> None:
+        self.dim = dim
+        self.window_size = window_size
+        self.n_blocks = n_blocks
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.early_stopping = early_stopping
+        self.device = device
+        self.random_state = random_state
+
+    def _build(self) -> nn.Module:
+        return LRURecNetwork(self.n_items_, self.dim, n_blocks=self.n_blocks, dropout=self.dropout)
+
+    def _epoch_losses(
+        self, training: Groups, generator: np.random.Generator
+    ) -> Callable[[], Iterator[Tensor]]:
+        if training.targets is not None:
+            return super()._epoch_losses(training, generator)
+        sequences = training_sequences(training, self.window_size)
+        noise, device = torch_generator(generator), find_device(self.device)
+
+        def losses() -> Iterator[Tensor]:
+            for rows in batch_rows(sequences.sizes, self.batch_size, generator):
+                part = sequences.subset(rows)
+                clicks = left_aligned(part, int(part.sizes.max()), fill=self.n_items_)
+                yield self._batch_loss(torch.from_numpy(clicks).to(device), False, noise)
+
+        return losses
+
+    def _batch_loss(self, clicks: Tensor, only_target: bool, noise: torch.Generator) -> Tensor:
+        following = clicks[:, 1:]
+        is_trained = following != self.n_items_
+        if only_target:
+            place = torch.arange(following.shape[1], device=clicks.device)
+            is_trained &= place == is_trained.sum(1, keepdim=True) - 1
+        states = self.network_.states(clicks[:, :-1])[is_trained]
+        table, biases = self.network_.items.weight[: self.n_items_], self.network_.biases
+        targets = following[is_trained]
+        logits = (states * table[targets]).sum(-1) + biases[targets]
+        return (log_normalizer(states, table, biases) - logits).mean()
+
+
+class LRURecNetwork(nn.Module):
+    """Blocks of linear recurrences over clicks; padding (index `n_items`) follows them."""
+
+    def __init__(self, n_items: int, dim: int, *, n_blocks: int, dropout: float) -> None:
+        super().__init__()
+        self.n_items = n_items
+        self.items = nn.Embedding(n_items + 1, dim, padding_idx=n_items)
+        nn.init.normal_(self.items.weight, std=0.02)
+        self.biases = nn.Parameter(torch.zeros(n_items))
+        self.input_norm = nn.LayerNorm(dim)
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(_Block(dim, dropout) for _ in range(n_blocks))
+
+    def states(self, clicks: Tensor) -> Tensor:
+        """Return the state after each click, shape (n, size, dim)."""
+        states: Tensor = self.dropout(self.input_norm(self.items(clicks)))
+        for block in self.blocks:
+            states = block(states)
+        return states
+
+    def encode(self, clicks: Tensor) -> Tensor:
+        """Return the state after the last click of each history, shape (n, dim)."""
+        last = (clicks != self.n_items).sum(1) - 1
+        return self.states(clicks)[torch.arange(len(clicks), device=clicks.device), last]
+
+    def item_table(self) -> tuple[Tensor, Tensor]:
+        """Return item vectors (n_items, dim) and biases (n_items,)."""
+        return self.items.weight[: self.n_items].detach(), self.biases.detach()
+
+
+class _Block(nn.Module):
+    """A linear recurrence, then a two-layer perceptron at each click."""
+
+    def __init__(self, dim: int, dropout: float) -> None:
+        super().__init__()
+        n_states = STATES_PER_DIMENSION * dim
+        inside, outside = (radius**2 for radius in RADII)
+        radius_squared = inside + (outside - inside) * torch.rand(n_states)
+        self.log_decay = nn.Parameter(torch.log(-0.5 * torch.log(radius_squared)))
+        self.log_angle = nn.Parameter(torch.log(2 * torch.pi * torch.rand(n_states) + 1e-6))
+        self.log_scale = nn.Parameter(0.5 * torch.log(1 - radius_squared))
+        self.enter = nn.Linear(dim, 2 * n_states)  # real parts, then imaginary ones
+        self.leave = nn.Linear(2 * n_states, dim)
+        self.recurrence_norm = nn.LayerNorm(dim)
+        self.perceptron = nn.Sequential(
+            nn.Linear(dim, EXPANSION * dim),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(EXPANSION * dim, dim),
+            nn.Dropout(dropout),
+        )
+        self.perceptron_norm = nn.LayerNorm(dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states: Tensor) -> Tensor:
+        radius = torch.exp(-torch.exp(self.log_decay))
+        angle = torch.exp(self.log_angle)
+        added = self.enter(states).unflatten(-1, (2, -1)) * torch.exp(self.log_scale)
+        memory = complex_recurrence(
+            radius * torch.cos(angle), radius * torch.sin(angle), added.transpose(0, 1)
+        )
+        read = self.leave(memory.transpose(0, 1).flatten(-2))
+        states = self.recurrence_norm(states + self.dropout(read))
+        answered: Tensor = self.perceptron_norm(states + self.perceptron(states))
+        return answered
+
+
+def complex_recurrence(real: Tensor, imaginary: Tensor, added: Tensor) -> Tensor:
+    """Return h_t = (real + i imaginary) * h_{t-1} + added_t for each step t, from h = 0.
+
+    Parameters
+    ----------
+    real, imaginary : Tensor of shape (n_states,)
+        Parts of the decay.
+    added : Tensor of shape (n_steps, n, 2, n_states)
+        Real, then imaginary parts.
+
+    Returns
+    -------
+    Tensor of shape (n_steps, n, 2, n_states)
+        Differentiable once.
+    """
+    result: Tensor = _ComplexRecurrence.apply(real, imaginary, added)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _ComplexRecurrence(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, real: Tensor, imaginary: Tensor, added: Tensor) -> Tensor:
+        states = added.clone(memory_format=torch.contiguous_format)
+        turn = torch.stack([-imaginary, imaginary])  # what each part takes from the other
+        for step in range(1, len(states)):
+            before = states[step - 1]
+            states[step].addcmul_(real, before).addcmul_(turn, before.flip(1))
+        ctx.save_for_backward(real, imaginary, states)
+        return states
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        real, imaginary, states = ctx.saved_tensors
+        grad = upstream.clone(memory_format=torch.contiguous_format)
+        turn = torch.stack([imaginary, -imaginary])
+        for step in range(len(grad) - 2, -1, -1):
+            after = grad[step + 1]
+            grad[step].addcmul_(real, after).addcmul_(turn, after.flip(1))
+        later, before = grad[1:], states[:-1]
+        grad_real = (later * before).sum((0, 1, 2))
+        crossed = later[:, :, 1] * before[:, :, 0] - later[:, :, 0] * before[:, :, 1]
+        return grad_real, crossed.sum((0, 1)), grad
