@@ -14,7 +14,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.metrics import hit_at_k, ndcg_at_k
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset, Windows, WindowSplit
-from groupnoise.reproduce.trials import Watched, fit_watched
+from groupnoise.reproduce.trials import Watched, fit_plain, fit_watched
 
 TOP = 10
 VALIDATION_WINDOWS = 3000
@@ -43,8 +43,14 @@ class ClickTrial:
     setting: ClassVar[str] = "rs"
     criteria: ClassVar[tuple[str, ...]] = ("validation",)
 
-    def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
-        """Fit on windows, or on the clicks of each window that truly led to the next."""
+    def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> Watched:
+        """Fit on windows, or on the clicks of each window that truly led to the next.
+
+        A plain fit reads the histories themselves, as far as the windows go.
+        """
+        if plain:
+            histories = self._histories_before(self.split.validation, self.split.test)
+            return fit_plain(self, estimator, histories, item_ids=self.clicks.item_ids)
         return fit_watched(
             self,
             estimator,
@@ -54,8 +60,12 @@ class ClickTrial:
             validation=self._watched.groups,
         )
 
-    def refit(self, estimator: Any, *, supervised: bool = False) -> None:
+    def refit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> None:
         """Fit on the training and validation windows, for as many epochs as the estimator says."""
+        if plain:
+            histories = self._histories_before(self.split.test)
+            fit_plain(self, estimator, histories, item_ids=self.clicks.item_ids)
+            return
         parts = (self.split.train, self.split.validation)
         training_groups = Groups.concat([self._training_groups(part, supervised) for part in parts])
         estimator.fit(training_groups, item_ids=self.clicks.item_ids)
@@ -70,6 +80,19 @@ class ClickTrial:
         related = self.is_related(windows)
         some = np.logical_or.reduceat(related, windows.groups.offsets[:-1])
         return _only(windows.groups, related | np.repeat(~some, windows.groups.sizes))
+
+    def _histories_before(self, *parts: Windows) -> Groups:
+        """Return every history up to the first click that one of the parts asks for."""
+        histories = self.clicks.histories
+        lengths = np.asarray(histories.sizes).copy()
+        for part in parts:
+            np.minimum.at(lengths, part.users, part.positions)
+        position = np.arange(histories.n_objects) - np.repeat(
+            histories.offsets[:-1], histories.sizes
+        )
+        kept = position < np.repeat(lengths, histories.sizes)
+        offsets = np.concatenate([[0], np.cumsum(lengths[lengths > 0])])
+        return Groups(np.asarray(histories.objects)[kept], offsets)
 
     @cached_property
     def _watched(self) -> Windows:

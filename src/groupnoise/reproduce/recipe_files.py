@@ -20,6 +20,8 @@ else:
     import tomli as tomllib
 
 OUR_ROWS = ("paper", "ours")
+NO_RECIPE = "ours-no-recipe"
+"""The row of a fit that decides everything itself; the key `no_recipe` asks for it."""
 TOP_KEYS = (
     "setting",
     "datasets",
@@ -27,6 +29,7 @@ TOP_KEYS = (
     "notes",
     "protocol",
     *OUR_ROWS,
+    "no_recipe",
     "variant",
     "baseline",
     "reading",
@@ -67,6 +70,8 @@ def read_recipe(path: Path | str) -> Recipe:
     for key in ("setting", "datasets", "protocol"):
         if key not in content:
             raise ConfigError(f"{path} lacks the key {key!r}.")
+    if not isinstance(content.get("no_recipe", False), bool):
+        raise ConfigError(f"{path}: no_recipe must be true or false.")
     setting = content["setting"]
     if setting not in PROTOCOL_KEYS:
         raise ConfigError(f"{path}: setting must be mil, pll or rs; got {setting!r}.")
@@ -96,13 +101,15 @@ def read_recipe(path: Path | str) -> Recipe:
 
 
 def _rows(content: dict[str, Any]) -> dict[str, Row]:
-    """Return ours, the variants and the baselines, in this order."""
+    """Return ours, the variants, the plain fit and the baselines, in this order."""
     ours = {name: content[name] for name in OUR_ROWS if name in content}
     tables = {**ours, **content.get("variant", {})}
     rows = {
         name: Row("max-matching", _plain(table), table.get("like"), table.get("supervised", False))
         for name, table in tables.items()
     }
+    if content.get("no_recipe", False):
+        rows[NO_RECIPE] = Row("max-matching", decides=True)
     for name, table in content.get("baseline", {}).items():
         rows[name] = Row(table.get("method", name), _plain(table), table.get("like"))
     return rows
@@ -141,6 +148,8 @@ def _check_rows(path: Path, recipe: Recipe) -> None:
         if find_setting(recipe.setting).has_features:
             known += PREPARATION
         for dataset in recipe.all_datasets:
+            if row.decides and recipe.settings(name, dataset):
+                raise ConfigError(f"{path}: the row {name} is a plain fit and takes no parameters.")
             _check_known(f"{path}: [{name}]", recipe.settings(name, dataset), known)
     for name, reading in recipe.readings.items():
         where = f"{path}: [reading.{name}]"

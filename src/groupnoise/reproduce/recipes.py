@@ -24,6 +24,8 @@ CRITERIA = ("oracle", "covering_rate", "approximated_accuracy")
 CLICK_PROTOCOLS = ("authors", "paper", "leave_one_out")
 QUICK = {"max_epochs": 2, "n_members": 1, "n_starts": 1, "max_iterations": 30}
 """Parameters that a quick run sets wherever a method has them."""
+QUICK_SECONDS = 0.1
+"""Of a plain fit in a quick run: the first setting is tried, and no other."""
 QUICK_VIEWS = 2
 
 
@@ -41,12 +43,15 @@ class Row:
         A row whose settings are taken first, those for one data set included.
     supervised : bool
         Whether it is shown the truth: an upper bound.
+    decides : bool
+        Whether it is a plain fit, which decides all parameters itself.
     """
 
     method: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     like: str | None = None
     supervised: bool = False
+    decides: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,9 @@ class Recipe:
         entry = find_method(row.method, self.setting)
         settings = self.settings(name, dataset)
         grid = {key: v if isinstance(v, list) else [v] for key, v in settings.items()}
-        if quick:
+        if quick and row.decides:
+            grid = {"budget": [QUICK_SECONDS]}
+        elif quick:
             known = parameters_of(entry)
             grid = {key: values[:1] for key, values in grid.items()}
             grid |= {key: [value] for key, value in QUICK.items() if key in known}
@@ -166,8 +173,8 @@ class Recipe:
         }
         has_features = find_setting(self.setting).has_features
         is_committee = has_features and "n_members" not in parameters_of(entry)
-        maker = EstimatorMaker(entry)
-        return Method(name, maker, grid, row.supervised, readings, is_committee)
+        maker = EstimatorMaker(entry, row.decides)
+        return Method(name, maker, grid, row.supervised, readings, is_committee, row.decides)
 
     def views(
         self, dataset: str, *, quick: bool = False, data_dir: str | None = None
@@ -214,6 +221,7 @@ class EstimatorMaker:
     """Builds the estimator of a method; a class, so that processes can be handed one."""
 
     entry: MethodEntry
+    decides: bool = False
 
     def __call__(self, *, random_state: int, **settings: Any) -> Any:
         """Return an estimator; a baseline on features has them scaled."""
@@ -221,6 +229,7 @@ class EstimatorMaker:
         if "random_state" in known:
             settings["random_state"] = random_state
         estimator_class = import_class(self.entry)
-        # What a recipe does not name has its plain value; nothing is searched for.
-        maker = getattr(estimator_class, "fixed", estimator_class)
+        # What a recipe does not name has its plain value; only a plain fit searches.
+        fixed = getattr(estimator_class, "fixed", estimator_class)
+        maker = estimator_class if self.decides else fixed
         return maker(**{**compared_parameters(self.entry), **settings})

@@ -39,6 +39,9 @@ class Method:
     is_committee : bool
         Whether `n_members` of the settings is not a parameter of the estimator but how many of
         them are fitted, from different seeds, to answer together.
+    decides : bool
+        Whether it is a plain fit: it decides its parameters on the training part, and the
+        validation part chooses nothing.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Method:
     supervised: bool = False
     readings: Mapping[str, Settings] = field(default_factory=dict)
     is_committee: bool = False
+    decides: bool = False
 
     def settings(self) -> list[Settings]:
         """Return every combination of the grid."""
@@ -166,10 +170,11 @@ def _final_estimators(
     for fit in best.values():
         if id(fit.estimator) not in made:
             settings = dict(fit.settings)
-            if (epoch := _best_epoch(fit.estimator)) is not None:
+            epoch = None if method.decides else _best_epoch(fit.estimator)
+            if epoch is not None:
                 settings["max_epochs"] = epoch
             estimator = method.make(**settings, random_state=trial.seed)
-            trial.refit(estimator, supervised=method.supervised)
+            trial.refit(estimator, **_manner(method))
             made[id(fit.estimator)] = estimator
     return {row: made[id(fit.estimator)] for row, fit in best.items()}
 
@@ -185,13 +190,18 @@ def _fit(trial: Trial, method: Method, settings: Settings) -> Watched:
     if method.is_committee:
         settings = {key: value for key, value in settings.items() if key != "n_members"}
     fits = [
-        trial.fit(method.make(**settings, random_state=seed), supervised=method.supervised)
+        trial.fit(method.make(**settings, random_state=seed), **_manner(method))
         for seed in member_seeds(trial.seed, n_members)
     ]
     if n_members == 1:
         return fits[0]
     kept = {c: Committee([fit.kept[c] for fit in fits]) for c in trial.criteria}
     return Watched(kept, fits[0].followed)
+
+
+def _manner(method: Method) -> dict[str, bool]:
+    """Return how a method is fitted: shown the truth, or as a plain fit."""
+    return {"supervised": method.supervised, **({"plain": True} if method.decides else {})}
 
 
 @contextmanager

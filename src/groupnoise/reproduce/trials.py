@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -98,6 +99,15 @@ def fit_watched(
     return watched
 
 
+def fit_plain(judge: Judge, estimator: Any, *inputs: Any, **more: Any) -> Watched:
+    """Fit an estimator that decides by itself; the validation part is not looked at."""
+    with warnings.catch_warnings():
+        # What a plain fit warns of (little data, no better than chance) the figures show.
+        warnings.simplefilter("ignore")
+        estimator.fit(*inputs, **more)
+    return Watched(dict.fromkeys(judge.criteria, estimator))
+
+
 def picks_epoch(estimator: Any) -> bool:
     """Say whether an estimator keeps the epoch that validates best."""
     watches = "validate" in inspect.signature(estimator.fit).parameters
@@ -131,8 +141,11 @@ class Trial(Protocol):
         """What settings may be chosen by; the first is the main one."""
         ...
 
-    def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
-        """Fit on the training part, and return what each criterion keeps of it."""
+    def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> Watched:
+        """Fit on the training part, and return what each criterion keeps of it.
+
+        A plain fit sees nothing of the validation part.
+        """
         ...
 
     def validation_value(self, estimator: Any, criterion: str) -> float:
@@ -169,12 +182,14 @@ class BagTrial:
     setting: ClassVar[str] = "mil"
     criteria: ClassVar[tuple[str, ...]] = ("oracle",)
 
-    def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
+    def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> Watched:
         """Fit on labelled bags, or on labelled instances."""
         if supervised:
             inputs, targets = _known_instances(self.train)
         else:
             inputs, targets = self.train.bags, self.train.labels.astype(np.int64)
+        if plain:
+            return fit_plain(self, estimator, inputs, targets)
         follow = partial(self._instance_accuracy, part=self.test) if self.follow_test else None
         return fit_watched(self, estimator, inputs, targets, follow=follow)
 
@@ -233,12 +248,14 @@ class CandidateTrial:
     ordered: bool = False
     setting: ClassVar[str] = "pll"
 
-    def fit(self, estimator: Any, *, supervised: bool = False) -> Watched:
+    def fit(self, estimator: Any, *, supervised: bool = False, plain: bool = False) -> Watched:
         """Fit on candidate labels, or on true labels."""
         candidates = self.train.candidates
         if supervised:
             candidates = _truth(self.train)[:, None] == np.arange(candidates.shape[1])
         features = self.train.features
+        if plain:
+            return fit_plain(self, estimator, features, candidates.astype(np.int64))
         return fit_watched(self, estimator, features, candidates.astype(np.int64))
 
     def validation_value(self, estimator: Any, criterion: str = "oracle") -> float:
