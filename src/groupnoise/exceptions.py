@@ -84,6 +84,22 @@ class OutputError(GroupNoiseError, OSError):
         return str(self.args[0])
 
 
+class ServiceError(GroupNoiseError, ConnectionError):
+    """A recall service refused a request, or could not be reached.
+
+    Parameters
+    ----------
+    message : str
+        What it said.
+    status : int, optional
+        The HTTP status of its last answer, if it gave one.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class MissingExtraError(GroupNoiseError, ImportError):
     """An optional package is needed; the message names the extra that brings it."""
 

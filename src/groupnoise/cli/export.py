@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -15,7 +16,12 @@ from groupnoise.exceptions import DataError, ModelFileError, ParameterError
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="Model folder written by `groupnoise fit`.")],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            help="Model folder written by `groupnoise fit`; with --to also an artifact."
+        ),
+    ],
     output: Annotated[
         Path, typer.Option(help="Artifact folder to write, or a registry to add a version to.")
     ],
@@ -26,6 +32,15 @@ def export(
             help="Make --output a registry: a folder of versions, see `groupnoise versions`.",
         ),
     ] = False,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Write for another engine instead: parquet, qdrant, pgvector, onnx or mlflow."
+        ),
+    ] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="With --to: ask by group, or by the last click alone.")
+    ] = None,
     items: Annotated[
         Path | None,
         typer.Option(help="Table of titles and categories, in any form that `fit` reads."),
@@ -78,6 +93,14 @@ def export(
 
     check_not_own_input(output, model)
     check_writable_folder(output)
+    if to is None and scope is not None:
+        raise ParameterError("--scope goes with --to; a recall or a request says its own.")
+    if to is not None and (index is not None or registry):
+        option = "--registry" if registry else "--index"
+        raise ParameterError(f"{option} goes with an artifact, not with --to.")
+    if to is not None and (artifact := _artifact_in(model)) is not None:
+        _write_elsewhere(artifact, output, to, scope)
+        return
     spec = None if index is None else IndexSpec(kind=index, least_recall=least_recall)
     fitted = _load(model)
     training = training_summary(model)
@@ -98,15 +121,23 @@ def export(
             header=header,
             report=partial(typer.echo, err=True),
         )
-    described = _read_card(card)
+    write = partial(
+        fitted.export,
+        titles=titles,
+        categories=categories,
+        card=_read_card(card),
+        n_neighbours=neighbours,
+    )
+    if to is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the output: what holds all vectors may be too large for where the system keeps
+        # temporary files.
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".artifact-") as place:
+            write(place)
+            _write_elsewhere(Path(place), output, to, scope)
+        return
     with _destination(output, registry) as folder:
-        fitted.export(
-            folder,
-            titles=titles,
-            categories=categories,
-            card=described,
-            n_neighbours=neighbours,
-        )
+        write(folder)
         if spec is not None:
             found = add_index(folder, spec)
             typer.echo(f"{found['kind']} index: recall {found['recall']} at {found['at']}")
@@ -139,6 +170,35 @@ def _destination(output: Path, is_new_registry: bool) -> Iterator[Path]:
                 for place in made:
                     place.rmdir()
         raise
+
+
+def _artifact_in(folder: Path) -> Path | None:
+    """Return the artifact that a folder is, or that a registry serves; None where it is neither."""
+    from groupnoise.io.array_folder import read_manifest
+    from groupnoise.recall.registry import is_registry, served_folder
+
+    if is_registry(folder):
+        return served_folder(folder)
+    try:
+        read_manifest(folder)
+    except ModelFileError:
+        return None
+    return folder
+
+
+def _write_elsewhere(artifact: Path, output: Path, to: str, scope: str | None) -> None:
+    from groupnoise.recall.artifact import open_artifact
+    from groupnoise.recall.engines import export_vectors
+    from groupnoise.recall.pyfunc import write_mlflow
+
+    if to == "mlflow":
+        if scope is not None:
+            raise ParameterError("--scope does not go with --to mlflow; predict takes it.")
+        write_mlflow(artifact, output)
+        typer.echo(f"an MLflow model in {output}")
+        return
+    names = export_vectors(open_artifact(artifact), output, to=to, scope=scope)
+    typer.echo(f"{', '.join(names)} in {output}; about.json says what an engine cannot know")
 
 
 def _load(folder: Path) -> Any:

@@ -7,6 +7,8 @@ from groupnoise._lazy import lazy_names
 if TYPE_CHECKING:
     from groupnoise.recall.artifact import open_artifact, write_artifact
     from groupnoise.recall.batch import recall_file
+    from groupnoise.recall.client import AsyncClient, Client
+    from groupnoise.recall.engines import export_vectors, query_vectors
     from groupnoise.recall.index import IndexSpec
     from groupnoise.recall.model import Recalled, RecallModel
     from groupnoise.recall.options import RecallOptions
@@ -15,24 +17,32 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "AsyncClient": "groupnoise.recall.client",
+        "Client": "groupnoise.recall.client",
         "IndexSpec": "groupnoise.recall.index",
         "RecallModel": "groupnoise.recall.model",
         "RecallOptions": "groupnoise.recall.options",
         "Recalled": "groupnoise.recall.model",
         "Registry": "groupnoise.recall.registry",
+        "export_vectors": "groupnoise.recall.engines",
         "open_artifact": "groupnoise.recall.artifact",
+        "query_vectors": "groupnoise.recall.engines",
         "recall_file": "groupnoise.recall.batch",
         "write_artifact": "groupnoise.recall.artifact",
     },
 )
 
 __all__ = [
+    "AsyncClient",
+    "Client",
     "IndexSpec",
     "RecallModel",
     "RecallOptions",
     "Recalled",
     "Registry",
+    "export_vectors",
     "open_artifact",
+    "query_vectors",
     "recall_file",
     "write_artifact",
 ]

@@ -92,7 +92,7 @@ class ApproximateRanker:
     """
 
     def __init__(self, exact: VectorRanker, index: FaissIndex) -> None:
-        self._exact = exact
+        self.exact = exact
         self._index = index
 
     def rank(
@@ -107,13 +107,13 @@ class ApproximateRanker:
         eligible = eligible or Eligible()
         if eligible.candidates is not None:
             # An index cannot tell how much of what it finds a filter will leave.
-            return self._exact.rank(histories, n, scope=scope, eligible=eligible)
+            return self.exact.rank(histories, n, scope=scope, eligible=eligible)
         excluded = [eligible.excluded(row) for row in range(len(histories))]
         positions = np.full((len(histories), n), -1, dtype=np.int64)
         scores = np.full((len(histories), n), -np.inf, dtype=np.float32)
         is_long = np.array([len(out) > MAX_EXCLUDED for out in excluded])
         for rows, rank in (
-            (np.flatnonzero(is_long), self._exact.rank),
+            (np.flatnonzero(is_long), self.exact.rank),
             (np.flatnonzero(~is_long), self._nominated),
         ):
             if len(rows):
@@ -129,7 +129,7 @@ class ApproximateRanker:
         self, histories: Sequence[IntArray], n: int, *, scope: str | None, eligible: Eligible
     ) -> Ranking:
         """Rank what the index finds for the queries of each history."""
-        vectors = self._exact.vectors
+        vectors = self.exact.vectors
         mixture = vectors.mixture(histories, scope)
         excluded = [eligible.excluded(row) for row in range(len(histories))]
         n_out = max(len(out) for out in excluded)
@@ -157,11 +157,11 @@ class ApproximateRanker:
         self, history: IntArray, positions: IntArray, *, scope: str | None = None
     ) -> Explanation:
         """Return the exact explanation."""
-        return self._exact.explain(history, positions, scope=scope)
+        return self.exact.explain(history, positions, scope=scope)
 
     def clicks_used(self, scope: str | None = None) -> str:
         """Return what an answer is made from, in words."""
-        return self._exact.clicks_used(scope)
+        return self.exact.clicks_used(scope)
 
 
 def build_index(

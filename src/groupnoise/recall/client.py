@@ -1,0 +1,312 @@
+"""Clients of the recall service, waiting and asynchronous: timeouts, and retries that back off."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Generator, Sequence
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from groupnoise.core.checks import check_count, check_positive, require
+from groupnoise.exceptions import ServiceError
+from groupnoise.recall.items import ItemId
+
+RETRIED = frozenset({408, 429, 500, 502, 503, 504})
+"""Answers after which the same request may succeed: every route asked here changes nothing."""
+MAX_WAIT = 30.0
+"""Seconds between two attempts, whatever the service asks for."""
+
+_Flow = Generator[tuple[str, str, Any] | float, Any, Any]
+"""Yields requests (method, path, body) and gets answers or errors; yields seconds to wait."""
+
+
+class _Requests:
+    """What both clients ask, and what they make of the answers."""
+
+    def __init__(self, retries: int, backoff: float) -> None:
+        check_count("retries", retries, least=0)
+        check_positive("backoff", backoff, allow_zero=True)
+        self._retries = retries
+        self._backoff = backoff
+
+    def _flow(self, method: str, path: str, body: Any = None) -> _Flow:
+        for attempt in range(self._retries + 1):
+            answer = yield method, path, body
+            is_last = attempt == self._retries
+            asked = None
+            if isinstance(answer, Exception):
+                said = f"did not answer ({type(answer).__name__}: {answer})"
+            elif answer.status_code < 400:
+                return answer.json()
+            else:
+                said = f"answered {answer.status_code}: {_message(answer)}"
+                is_last = is_last or answer.status_code not in RETRIED
+                asked = answer.headers.get("Retry-After")
+            if is_last:
+                times = "once" if attempt == 0 else f"{attempt + 1} times"
+                status = getattr(answer, "status_code", None)
+                raise ServiceError(f"the service was asked {times} and {said}.", status=status)
+            yield self._wait(attempt, asked)
+
+    def _wait(self, attempt: int, asked: str | None) -> float:
+        # Half of it by chance, or clients that failed together would come back together.
+        wait = self._backoff * 2.0**attempt * (0.5 + random.random() / 2)
+        if asked is not None and asked.isdecimal():
+            wait = max(wait, float(asked))
+        return min(wait, MAX_WAIT)
+
+    def _recall(self, histories: Sequence[Sequence[ItemId]], options: dict[str, Any]) -> _Flow:
+        body = {"histories": [list(history) for history in histories], **options}
+        return (yield from self._flow("POST", "/v1/recall", body))
+
+    def _similar(self, item: ItemId, top: int) -> _Flow:
+        path = f"/v1/similar/{quote(str(item), safe='')}?top={top}"
+        return (yield from self._flow("GET", path))
+
+
+def _message(answer: Any) -> str:
+    try:
+        return str(answer.json()["error"]["message"]).rstrip(".")
+    except (ValueError, KeyError, TypeError):
+        return str(answer.text)[:200] or "nothing"
+
+
+def _headers(token: str | None) -> dict[str, str]:
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+
+class Client(_Requests):
+    """Asks a recall service and waits for its answers; connections are kept, threads may share it.
+
+    Parameters
+    ----------
+    address : str
+        Such as "http://127.0.0.1:8000".
+    token : str, optional
+        Of a service that asks for one.
+    timeout : float, default=10.0
+        Seconds for connecting, and for each read and write, of an attempt.
+    retries : int, default=3
+        Further attempts where the service cannot be reached, is busy or fails.
+    backoff : float, default=0.1
+        Seconds before the second attempt at most; twice as many before each that follows.
+
+    Examples
+    --------
+    >>> with Client("http://127.0.0.1:8000") as client:  # doctest: +SKIP
+    ...     answer = client.recall([["tea", "cup"]], top=5)
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str | None = None,
+        timeout: float = 10.0,
+        retries: int = 3,
+        backoff: float = 0.1,
+    ) -> None:
+        super().__init__(retries, backoff)
+        self._httpx = require("httpx", extra="client")
+        self._http = self._httpx.Client(
+            base_url=address, headers=_headers(token), timeout=timeout, trust_env=False
+        )
+
+    def recall(self, histories: Sequence[Sequence[ItemId]], **options: Any) -> list[dict[str, Any]]:
+        """Return the answer to each history.
+
+        Parameters
+        ----------
+        histories : sequence of sequences of item ids
+            Clicks, oldest first.
+        **options
+            `top`, `scope`, `exclude_seen`, `allow`, `deny`, `categories`, `explain` and whatever
+            else a request of the service may say.
+
+        Returns
+        -------
+        list of dict
+            `items` (each with `item`, `score`, `title`), `source` and `unknown`.
+
+        Raises
+        ------
+        ServiceError
+            If the service refuses the request or cannot be reached.
+        """
+        results: list[dict[str, Any]] = self._run(self._recall(histories, options))["results"]
+        return results
+
+    def similar(self, item: ItemId, *, top: int = 10) -> list[dict[str, Any]]:
+        """Return the items that best follow one item.
+
+        Parameters
+        ----------
+        item : int or str
+            An item id.
+        top : int, default=10
+            How many items.
+
+        Returns
+        -------
+        list of dict
+            Each with `item`, `score`, `title`.
+        """
+        items: list[dict[str, Any]] = self._run(self._similar(item, top))["items"]
+        return items
+
+    def model(self) -> dict[str, Any]:
+        """Return what the service says of its model: version, items, card.
+
+        Returns
+        -------
+        dict
+        """
+        answer: dict[str, Any] = self._run(self._flow("GET", "/v1/model"))
+        return answer
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(self, flow: _Flow) -> Any:
+        try:
+            step = next(flow)
+            while True:
+                if isinstance(step, float):
+                    time.sleep(step)
+                    step = next(flow)
+                    continue
+                method, path, body = step
+                try:
+                    answer = self._http.request(method, path, json=body)
+                except self._httpx.TransportError as error:
+                    answer = error
+                step = flow.send(answer)
+        except StopIteration as end:
+            return end.value
+
+
+class AsyncClient(_Requests):
+    """Asks a recall service without waiting; otherwise as :class:`Client`.
+
+    Parameters
+    ----------
+    address : str
+        Such as "http://127.0.0.1:8000".
+    token : str, optional
+        Of a service that asks for one.
+    timeout : float, default=10.0
+        Seconds for connecting, and for each read and write, of an attempt.
+    retries : int, default=3
+        Further attempts where the service cannot be reached, is busy or fails.
+    backoff : float, default=0.1
+        Seconds before the second attempt at most; twice as many before each that follows.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str | None = None,
+        timeout: float = 10.0,
+        retries: int = 3,
+        backoff: float = 0.1,
+    ) -> None:
+        super().__init__(retries, backoff)
+        self._httpx = require("httpx", extra="client")
+        self._http = self._httpx.AsyncClient(
+            base_url=address, headers=_headers(token), timeout=timeout, trust_env=False
+        )
+
+    async def recall(
+        self, histories: Sequence[Sequence[ItemId]], **options: Any
+    ) -> list[dict[str, Any]]:
+        """Return the answer to each history; see :meth:`Client.recall`.
+
+        Parameters
+        ----------
+        histories : sequence of sequences of item ids
+            Clicks, oldest first.
+        **options
+            As in :meth:`Client.recall`.
+
+        Returns
+        -------
+        list of dict
+        """
+        answer = await self._run(self._recall(histories, options))
+        results: list[dict[str, Any]] = answer["results"]
+        return results
+
+    async def similar(self, item: ItemId, *, top: int = 10) -> list[dict[str, Any]]:
+        """Return the items that best follow one item.
+
+        Parameters
+        ----------
+        item : int or str
+            An item id.
+        top : int, default=10
+            How many items.
+
+        Returns
+        -------
+        list of dict
+        """
+        items: list[dict[str, Any]] = (await self._run(self._similar(item, top)))["items"]
+        return items
+
+    async def model(self) -> dict[str, Any]:
+        """Return what the service says of its model.
+
+        Returns
+        -------
+        dict
+        """
+        answer: dict[str, Any] = await self._run(self._flow("GET", "/v1/model"))
+        return answer
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _run(self, flow: _Flow) -> Any:
+        try:
+            step = next(flow)
+            while True:
+                if isinstance(step, float):
+                    await asyncio.sleep(step)
+                    step = next(flow)
+                    continue
+                method, path, body = step
+                try:
+                    answer = await self._http.request(method, path, json=body)
+                except self._httpx.TransportError as error:
+                    answer = error
+                step = flow.send(answer)
+        except StopIteration as end:
+            return end.value
