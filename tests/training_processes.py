@@ -13,8 +13,7 @@ import numpy as np
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
-    # The first optimiser loads torch._dynamo, which takes longer than the trainings below.
-    ["torch._dynamo", "safetensors.numpy", "sklearn.datasets", "training_processes"]
+    ["torch.optim", "safetensors.numpy", "sklearn.datasets", "training_processes"]
     + [f"groupnoise.{name}" for name in ("bags", "candidates", "clicks", "reproduce", "cli.fit")]
 )
 

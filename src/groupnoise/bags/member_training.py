@@ -21,6 +21,7 @@ from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder, MLPEncod
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.quantifier import Segments
 from groupnoise.core.streamed_groups import StreamedGroups
+from groupnoise.training.optimizer import Adam
 
 MAX_STEP_ROWS = 1 << 16
 """Instances that one step looks at; of longer data each step draws as many bags."""
@@ -146,10 +147,7 @@ class MemberBatch:
         learned = [*self.weights, self.mixture]
         for tensor in learned:
             tensor.requires_grad_()
-        fused = self.device.type in ("cpu", "cuda")
-        optimizer = torch.optim.Adam(
-            learned, lr=self.common.learning_rate, betas=BETAS, fused=fused
-        )
+        optimizer = Adam(learned, self.common.learning_rate, betas=BETAS)
         n_steps = self.common.max_epochs
         for step in range(n_steps):
             for group in optimizer.param_groups:

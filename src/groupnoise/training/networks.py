@@ -21,6 +21,7 @@ from groupnoise.core.checks import check_choice, check_count, check_dropout, che
 from groupnoise.core.device import CPU, find_device
 from groupnoise.exceptions import ParameterError, TrainingError
 from groupnoise.training.baseline import SavedClassifier
+from groupnoise.training.optimizer import Adam
 
 
 @contextmanager
@@ -74,7 +75,9 @@ def train(
     check_count("batch_size", batch_size)
     check_positive("learning_rate", learning_rate)
     check_positive("weight_decay", weight_decay, allow_zero=True)
-    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    optimizer = Adam(
+        network.parameters(), learning_rate, weight_decay=weight_decay, decoupled=False
+    )
     history: list[dict[str, Any]] = []
     best_score, best_state = -np.inf, None
     for epoch in range(1, max_epochs + 1):

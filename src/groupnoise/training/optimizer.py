@@ -7,14 +7,104 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import AdamW, Optimizer
+from torch.optim import Optimizer
 from torch.optim.adam import adam
+from torch.optim.adamw import adamw
 
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.model import MatchingModel
 
+FUSED_DEVICES = ("cpu", "cuda", "mps")
 
-class RowAdam(Optimizer):
+
+def _unhidden(method: Any) -> Any:
+    return getattr(method, "__wrapped__", method)
+
+
+class _LightOptimizer(Optimizer):
+    """An optimizer that does not load torch's compiler.
+
+    torch hides these methods from its compiler, and the first call of one imports all of it:
+    more than a second of processor time, as much as many a whole fit.
+    """
+
+    add_param_group = _unhidden(Optimizer.add_param_group)
+    zero_grad = _unhidden(Optimizer.zero_grad)
+    state_dict = _unhidden(Optimizer.state_dict)
+    load_state_dict = _unhidden(Optimizer.load_state_dict)
+
+
+class Adam(_LightOptimizer):
+    """Adam in torch's fused kernel, one call for all parameters.
+
+    Parameters
+    ----------
+    params : iterable of Tensor
+        What is learned.
+    learning_rate : float
+        Step size.
+    weight_decay : float, default=0.0
+        Weight decay.
+    decoupled : bool, default=True
+        Whether weights shrink apart from the gradient (AdamW), or it is added to the gradient.
+    betas : pair of float, default=(0.9, 0.999)
+        Decay of the first and second moments.
+    eps : float, default=1e-8
+        Added to the root of the second moment.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        learning_rate: float,
+        *,
+        weight_decay: float = 0.0,
+        decoupled: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        defaults = {"lr": learning_rate, "weight_decay": weight_decay, "betas": betas, "eps": eps}
+        super().__init__(params, defaults)
+        self._update = adamw if decoupled else adam
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient."""
+        for group in self.param_groups:
+            learned = [each for each in group["params"] if each.grad is not None]
+            if not learned:
+                continue
+            states = [self._state_of(each) for each in learned]
+            self._update(
+                learned,
+                [each.grad for each in learned],
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+                [],
+                [state["step"] for state in states],
+                # Devices without the kernel are updated by one operation after the other.
+                fused=all(each.device.type in FUSED_DEVICES for each in learned),
+                foreach=False,
+                amsgrad=False,
+                beta1=group["betas"][0],
+                beta2=group["betas"][1],
+                lr=group["lr"],
+                weight_decay=group["weight_decay"],
+                eps=group["eps"],
+                maximize=False,
+            )
+
+    def _state_of(self, parameter: Tensor) -> dict[str, Tensor]:
+        state: dict[str, Tensor] = self.state[parameter]
+        if not state:
+            kernel = parameter.device.type in FUSED_DEVICES
+            state["step"] = torch.zeros((), device=parameter.device if kernel else "cpu")
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        return state
+
+
+class RowAdam(_LightOptimizer):
     """Adam on the rows of sparse gradients, with decoupled weight decay.
 
     A dense step costs as much as the table is large; this one costs as much as the batch. Rows
@@ -125,7 +215,7 @@ class RowAdam(Optimizer):
 def make_optimizers(
     model: MatchingModel, *, learning_rate: float, weight_decay: float
 ) -> list[Optimizer]:
-    """Return a RowAdam for the sparse tables of a model and an AdamW for everything else."""
+    """Return a RowAdam for the sparse tables of a model and an Adam for everything else."""
     tables = _sparse_tables(model)
     known = {id(table) for table in tables}
     others = [parameter for parameter in model.parameters() if id(parameter) not in known]
@@ -133,7 +223,7 @@ def make_optimizers(
     if tables:
         optimizers.append(RowAdam(tables, learning_rate, weight_decay=weight_decay))
     if others:
-        optimizers.append(AdamW(others, lr=learning_rate, weight_decay=weight_decay))
+        optimizers.append(Adam(others, learning_rate, weight_decay=weight_decay))
     return optimizers
 
 

@@ -1,13 +1,16 @@
-"""RowAdam against torch's own optimisers, row by row and with weight decay."""
+"""Adam and RowAdam against torch's own optimisers, row by row and with weight decay."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
+from torch.optim import Adam as TorchAdam
 from torch.optim import AdamW, SparseAdam
 
 from builders import table_model
-from groupnoise.training.optimizer import RowAdam, make_optimizers
+from groupnoise.training.optimizer import Adam, RowAdam, make_optimizers
 
 N_ROWS, DIM, RATE = 6, 3, 0.05
 
@@ -33,6 +36,36 @@ def run(parameter, optimizer, gradients, *, dense=False):
 
 def every_row(n_steps):
     return [sparse_gradient(list(range(N_ROWS)), seed) for seed in range(n_steps)]
+
+
+@pytest.mark.parametrize(("decoupled", "theirs_type"), [(True, AdamW), (False, TorchAdam)])
+def test_the_fused_kernel_takes_the_steps_of_torchs_own(decoupled, theirs_type):
+    mine, theirs = table(), table()
+    run(mine, Adam([mine], RATE, weight_decay=0.1, decoupled=decoupled), every_row(20), dense=True)
+    run(theirs, theirs_type([theirs], lr=RATE, weight_decay=0.1), every_row(20), dense=True)
+    torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_a_restored_state_takes_the_same_steps():
+    whole, parted = table(), table()
+    run(whole, Adam([whole], RATE, weight_decay=0.1), every_row(20), dense=True)
+    first = Adam([parted], RATE, weight_decay=0.1)
+    run(parted, first, every_row(20)[:7], dense=True)
+    second = Adam([parted], RATE, weight_decay=0.1)
+    second.load_state_dict(first.state_dict())
+    run(parted, second, every_row(20)[7:], dense=True)
+    assert torch.equal(whole, parted)
+
+
+def test_a_fit_does_not_load_the_compiler_of_torch():
+    code = (
+        "import sys, numpy as np\n"
+        "from groupnoise import MaxMatchingPartialLabelClassifier as Classifier\n"
+        "rows = np.random.default_rng(0).normal(size=(20, 2))\n"
+        "Classifier.paper(max_epochs=1).fit(rows, np.eye(2, dtype=bool)[np.arange(20) % 2])\n"
+        "assert 'torch._dynamo' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
 
 
 def test_equals_adamw_when_every_row_is_touched():
@@ -123,10 +156,10 @@ def test_sparse_tables_go_to_row_adam_each_once(shared):
     assert len(held) == len(list(model.parameters()))
 
 
-def test_dense_parameters_go_to_adamw():
+def test_dense_parameters_go_to_adam():
     model = table_model(n_objects=4, n_targets=4, has_bias=True)
     (optimizer,) = make_optimizers(model, learning_rate=0.1, weight_decay=0.2)
-    assert isinstance(optimizer, AdamW)
+    assert isinstance(optimizer, Adam)
     assert optimizer.param_groups[0]["weight_decay"] == 0.2
 
 
