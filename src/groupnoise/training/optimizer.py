@@ -39,8 +39,8 @@ class Adam(_LightOptimizer):
 
     Parameters
     ----------
-    params : iterable of Tensor
-        What is learned.
+    params : iterable of Tensor, or of dict
+        What is learned, or torch's parameter groups.
     learning_rate : float
         Step size.
     weight_decay : float, default=0.0
@@ -55,7 +55,7 @@ class Adam(_LightOptimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor],
+        params: Iterable[Any],
         learning_rate: float,
         *,
         weight_decay: float = 0.0,

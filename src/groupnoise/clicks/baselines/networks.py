@@ -28,6 +28,7 @@ from groupnoise.core.device import CPU, answering_on_cpu, find_device
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, TrainingError
 from groupnoise.training.networks import seeded
+from groupnoise.training.optimizer import Adam
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -220,11 +221,11 @@ class NeuralRecommender(ItemToItemBaseline):
         return right_aligned(histories, self.window_size, fill=self.n_items_)
 
     def _optimizer(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(
+        return Adam(
             self.network_.parameters(),
-            lr=self.learning_rate,
+            self.learning_rate,
             weight_decay=self.weight_decay,
-            fused=find_device(self.device).type in ("cpu", "cuda"),
+            decoupled=False,
         )
 
     def _validator(self, validation: Groups, generator: np.random.Generator) -> Callable[[], float]:

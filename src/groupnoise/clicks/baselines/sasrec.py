@@ -20,6 +20,7 @@ from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.device import find_device
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.training.optimizer import Adam
 
 MIN_HELD_OUT = 200
 """Held-out clicks that tell one epoch from the next."""
@@ -174,8 +175,7 @@ class SASRecRecommender(VectorScoring):
             {"params": matrices, "weight_decay": self.weight_decay},
             {"params": vectors, "weight_decay": 0.0},
         ]
-        fused = find_device(self.device).type in ("cpu", "cuda")
-        return torch.optim.AdamW(parts, lr=self.learning_rate, fused=fused)
+        return Adam(parts, self.learning_rate)
 
     def _read(self, histories: Groups) -> IntArray:
         width = min(self.window_size, int(histories.sizes.max()))
