@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +14,9 @@ NAMES = {
     "ours-mm": "**MM, `ours`**",
     "supervised": "shown the truth",
     "pairwise-mlp": "pairwise, encoder of `ours`",
+    "paper-mlp": "objective of `paper`, encoder of `ours`",
+    "paper-over-labels": "`paper`, normalized over labels",
+    "lr-truth": "logistic regression, shown the truth",
     "cooccurrence": "co-occurrence, summed",
     "cooccurrence-last": "co-occurrence, last click",
     "item-cf": "item-CF, summed",
@@ -19,6 +24,8 @@ NAMES = {
 }
 ALL_SETS = "all sets"
 MAX_COLUMNS = 8
+UNSMOOTHED = "-unsmoothed"
+"""How the rows are named that answer without an average over neighbouring ages."""
 
 
 def reproduction_table(
@@ -54,6 +61,8 @@ def reproduction_table(
     ranks = {row["method"]: row["mean"] for row in rows if row["metric"] == "mean rank" and is_main}
     table = [["", *columns, *(["mean rank"] if ranks else [])]]
     for method in result["methods"]:
+        if method.endswith(UNSMOOTHED):
+            continue
         cells = [_cell([found.get((d, method, m)) for m in metrics], result) for d in columns]
         if ranks:
             cells.append(f"{ranks[method]:.2f}" if method in ranks else "")
@@ -67,7 +76,17 @@ def reproduction_table(
     return "\n".join([*lines, "", _note(result, metrics, wanted)])
 
 
-OURS_IN_SOME_FORM = ("paper", "ours", "paper-mm", "ours-mm", "supervised")
+OURS_IN_SOME_FORM = (
+    "paper",
+    "ours",
+    "paper-mm",
+    "ours-mm",
+    "supervised",
+    "paper-mlp",
+    "paper-over-labels",
+    "lr-truth",
+    "plain",
+)
 
 
 def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> str:
@@ -93,13 +112,89 @@ def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> 
         found = {row["method"]: row["mean"] for row in wanted if row["dataset"] == dataset}
         if "ours" not in found:
             continue
-        best = max((m for m in found if m not in OURS_IN_SOME_FORM), key=lambda m: found[m])
+        baselines = [
+            m for m in found if m not in OURS_IN_SOME_FORM and not m.endswith(UNSMOOTHED)
+        ]
+        best = max(baselines, key=lambda m: found[m])
         printed = result["published"].get(dataset, {}).get("paper", {}).get(metric)
         lines.append(
             f"| {dataset} | {found['paper']:.3f} | **{found['ours']:.3f}** | {found[best]:.3f} "
             f"({NAMES.get(best, best)}) | {'' if printed is None else f'{printed:.3f}'} |"
         )
     return "\n".join(lines)
+
+
+def smoothing_table(result: dict[str, Any], *, dataset: str = "fg-net") -> str:
+    """Return ages with and without the average over neighbours: a line per method.
+
+    Parameters
+    ----------
+    result : dict
+        What `keep_reproduction.py` wrote.
+    dataset : str
+        Whose labels are in order.
+    """
+    found = {
+        (row["method"], row["metric"]): row
+        for row in result["rows"]
+        if row["dataset"] == dataset and row["criterion"] == result["criteria"][0]
+    }
+    metrics = ("accuracy", "MAE3", "MAE5")
+    lines = [
+        "| | averaged over ages: exact / within 3 / within 5 | as learned | trials |",
+        "|---|---|---|---|",
+    ]
+    for method in result["methods"]:
+        both = [
+            " / ".join(f"{found[name, metric]['mean']:.3f}" for metric in metrics)
+            for name in (method, method + UNSMOOTHED)
+            if (name, metrics[-1]) in found
+        ]
+        if len(both) == 2:
+            n_trials = found[method, metrics[0]]["trials"]
+            lines.append(f"| {NAMES.get(method, method)} | {both[0]} | {both[1]} | {n_trials} |")
+    return "\n".join(lines)
+
+
+def budget_table(result: dict[str, Any]) -> str:
+    """Return what each method cost: fits, epochs of all fits, and seconds of a trial.
+
+    Parameters
+    ----------
+    result : dict
+        What `keep_reproduction.py` wrote.
+    """
+    costs: dict[tuple[str, str], list[str]] = {}
+    for line in result["trials"]:
+        dataset, method, criterion, _, _, _, settings, cost, *_ = line.split(" | ")
+        if criterion == result["criteria"][0]:
+            costs.setdefault((dataset, method), []).append(_cost(method, settings, cost))
+    columns = list(dict.fromkeys(dataset for dataset, _ in costs))
+    lines = [f"| | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    for method in dict.fromkeys(method for _, method in costs):
+        if not method.endswith(UNSMOOTHED):
+            cells = [_mean_cost(costs.get((dataset, method), [])) for dataset in columns]
+            lines.append(f"| {NAMES.get(method, method)} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", "Fits / epochs of all fits and members / processor seconds."])
+
+
+def _cost(method: str, settings: str, cost: str) -> str:
+    """Return fits, epochs and seconds of a trial, apart by spaces."""
+    numbers = re.findall(r"[\d.]+", cost)
+    if "epochs" in cost:
+        return " ".join(numbers)
+    # Before epochs were counted: every fit ran all of them, and ours has members inside a fit.
+    chosen = ast.literal_eval(settings)
+    inside = chosen.get("n_members", 1) if "weighting_strength" in chosen else 1
+    return f"{numbers[0]} {int(numbers[0]) * chosen.get('max_epochs', 0) * inside} {numbers[-1]}"
+
+
+def _mean_cost(costs: list[str]) -> str:
+    if not costs:
+        return ""
+    columns = zip(*([float(number) for number in cost.split()] for cost in costs), strict=True)
+    fits, epochs, seconds = (sum(column) / len(costs) for column in columns)
+    return f"{fits:.0f} / {f'{epochs:.0f}' if epochs else '-'} / {seconds:.0f}"
 
 
 def _cell(rows: Sequence[dict[str, Any] | None], result: dict[str, Any]) -> str:

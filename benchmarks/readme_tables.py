@@ -27,11 +27,13 @@ from _recall_tables import (
 from _reproduction_tables import (
     background_cost_table,
     best_baseline_table,
+    budget_table,
     candidate_search_table,
     normalisation_search_table,
     recall_search_table,
     recall_test_table,
     reproduction_table,
+    smoothing_table,
 )
 from _speed_tables import (
     catalogue_growth_table,
@@ -117,6 +119,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reproduce_mil:best": best_baseline_table,
     "reproduce_pll": reproduction_table,
     "reproduce_pll:best": best_baseline_table,
+    "reproduce_pll:smoothing": smoothing_table,
+    "reproduce_pll:budget": budget_table,
+    "reproduce_mil:budget": budget_table,
     "reproduce_pll:label-free": partial(reproduction_table, criterion="approximated_accuracy"),
     "reproduce_pll:ages": partial(
         reproduction_table, metrics=("accuracy", "MAE3", "MAE5"), datasets=("fg-net",)

@@ -55,7 +55,7 @@ def log_sigmoid(value):
     return value - log(1.0 + exp(value))
 
 
-# Pair matching, Eq. 4
+# Pair matching, Eq. 5
 
 
 def _logit(vector, target, table, bias):
@@ -70,12 +70,12 @@ def log_probabilities(vector, table, bias=None):
 
 
 def log_pair_full(vector, target, table, bias=None):
-    """Eq. 4 as it stands."""
+    """Eq. 5 as it stands."""
     return log_probabilities(vector, table, bias)[target]
 
 
 def log_pair_sampled(vector, target, table, bias, sample, expected_counts):
-    """Eq. 4 over the target and a sample: logQ-corrected, copies of the target left out."""
+    """Eq. 5 over the target and a sample: logQ-corrected, copies of the target left out."""
     wanted = _logit(vector, target, table, bias)
     logits = [wanted]
     for negative, count in zip(sample, expected_counts, strict=True):
@@ -85,7 +85,7 @@ def log_pair_sampled(vector, target, table, bias, sample, expected_counts):
 
 
 def log_pair_in_batch(vector, target, table, bias, batch_targets, frequencies=None):
-    """Eq. 4 over the distinct targets of the batch, each corrected by its chance to be in it."""
+    """Eq. 5 over the distinct targets of the batch, each corrected by its chance to be in it."""
     logits = {}
     for other in set(batch_targets):
         logits[other] = _logit(vector, other, table, bias)
@@ -100,7 +100,7 @@ def log_pair_over_objects(target_vector, obj, object_table):
     return log_pair_full(target_vector, obj, object_table)
 
 
-# Group weighting, Eq. 5
+# Group weighting, Eq. 6
 
 
 def dot_similarity(left, right, scale=1.0):

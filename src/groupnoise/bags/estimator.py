@@ -81,7 +81,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     scaling : {"auto", "standard", "l2", "power", "rms", "none"}, default="auto"
         Scaling of the features, learned from the training bags.
     normalize : {"auto", "both", "targets"}, default="auto"
-        Over classes ("targets"), as the paper's Eq. 4 reads; or the mean of that and of the
+        Over classes ("targets"), as the paper's Eq. 5 reads; or the mean of that and of the
         normalization over the instances of a batch, which keeps a common kind of instance from
         standing for every class.
     background : bool, default="auto"
@@ -225,6 +225,8 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     def paper(cls, **overrides: Any) -> MaxMatchingMILClassifier:
         """Return the paper's settings: linear, max selection, lambda 1, Adam for 50 epochs.
 
+        Every parameter stands beside the paper's in docs/paper_settings.md.
+
         Parameters
         ----------
         **overrides : object
@@ -247,7 +249,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             "keep": "best",
             "n_members": 1,
         }
-        return cls(**{**settings, **overrides})
+        return cls.fixed(**{**settings, **overrides})
 
     def fit(
         self,

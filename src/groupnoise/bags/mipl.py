@@ -73,7 +73,7 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         Lambda: multiplies the log of the group weights. 1 is the paper's, 0 leaves them
         out.
     similarity : {"dot", "neg_kl"} or Similarity, default="neg_kl"
-        S of Eq. 5, by which the objects of a group are compared.
+        S of Eq. 6, by which the objects of a group are compared.
     similarity_scale : float, default=1.0
         Multiplies S.
     class_weight : "balanced", mapping of label to weight, or None, default=None

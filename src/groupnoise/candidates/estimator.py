@@ -67,7 +67,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         Scaling of the features, learned from the training rows.
     normalize : {"auto", "both", "objects", "targets"}, default="auto"
         Over labels ("objects"), as an ordinary classifier does; over instances ("targets"), as
-        the paper's Eq. 4 reads when labels are the objects; or the mean of both, which keeps a
+        the paper's Eq. 5 reads when labels are the objects; or the mean of both, which keeps a
         label from winning only because it is a candidate of many rows.
     candidates : {"in_batch", "full", "sampled"}, default="in_batch"
         The instances normalized over under "targets" and "both".
@@ -195,7 +195,9 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
 
     @classmethod
     def paper(cls, **overrides: Any) -> Self:
-        """Return the paper's settings: linear g, Eq. 4 over instances, max selection, lambda 1.
+        """Return the paper's settings: linear g, Eq. 5 over instances, max selection, lambda 1.
+
+        Every parameter stands beside the paper's in docs/paper_settings.md.
 
         Parameters
         ----------

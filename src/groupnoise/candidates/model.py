@@ -81,7 +81,7 @@ class CandidateModel(CandidateAnswers):
 
     @classmethod
     def paper(cls, **overrides: Any) -> Self:
-        """Return the paper's settings: linear g, Eq. 4 over instances, max selection, lambda 1.
+        """Return the paper's settings: linear g, Eq. 5 over instances, max selection, lambda 1.
 
         Parameters
         ----------

@@ -68,7 +68,7 @@ class NoisyLabelClassifier(CandidateModel):
         Scaling of the features, learned from the training rows.
     normalize : {"both", "objects", "targets"}, default="objects"
         Over labels ("objects"), as an ordinary classifier does; over instances ("targets"), as
-        the paper's Eq. 4 reads when labels are the objects; or the mean of both, which keeps a
+        the paper's Eq. 5 reads when labels are the objects; or the mean of both, which keeps a
         label from winning only because it is a candidate of many rows.
     candidates : {"in_batch", "full", "sampled"}, default="in_batch"
         The instances normalized over under "targets" and "both".

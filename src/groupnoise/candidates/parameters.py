@@ -26,7 +26,7 @@ PAPER: dict[str, Any] = {
     "keep": "best",
     "n_members": 1,
 }
-"""The paper's settings: linear g, Eq. 4 over instances, max selection, lambda 1."""
+"""The paper's settings: linear g, Eq. 5 over instances, max selection, lambda 1."""
 
 DETAILS = {"dropout": 0.5, "kernel_scale": 1.0, "kernel_ridge": 0.05}
 """Parameters that are decided beside others; alone they are worth no search."""
@@ -55,7 +55,7 @@ class CandidateParameters:
         Scaling of the features, learned from the training rows.
     normalize : {"both", "objects", "targets"}, default="both"
         Over labels ("objects"), as an ordinary classifier does; over instances ("targets"), as
-        the paper's Eq. 4 reads when labels are the objects; or the mean of both, which keeps a
+        the paper's Eq. 5 reads when labels are the objects; or the mean of both, which keeps a
         label from winning only because it is a candidate of many rows.
     candidates : {"in_batch", "full", "sampled"}, default="in_batch"
         The instances normalized over under "targets" and "both".

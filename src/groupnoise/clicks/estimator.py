@@ -14,7 +14,7 @@ from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.evidence_options import DECIDED, ENCODERS, member_encoders
 from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
-from groupnoise.clicks.window_training import WindowTraining
+from groupnoise.clicks.window_training import CLICK_VALUES, WindowTraining
 from groupnoise.core.arrays import ProgressCallback, RandomState
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.device import training_on
@@ -232,7 +232,16 @@ class MaxMatchingRecommender(WindowTraining):
 
     @classmethod
     def paper(cls, **overrides: Any) -> MaxMatchingRecommender:
-        """Return the paper's settings: max selection, lambda 1, full windows, plain Adam.
+        """Return the paper's settings as far as they can run on a large catalogue.
+
+        Max selection, lambda 1, full windows, plain Adam; but a sample of items in place of the
+        full softmax, one table in place of two, a bias, and fewer epochs. Every parameter stands
+        beside the paper's in docs/paper_settings.md, with what makes it exact on a small one.
+
+        Parameters
+        ----------
+        **overrides : object
+            Parameters that shall differ.
 
         Returns
         -------
@@ -240,6 +249,10 @@ class MaxMatchingRecommender(WindowTraining):
             Not fitted.
         """
         settings = {
+            **CLICK_VALUES,
+            "normalization": "click",
+            "encoder": None,
+            "linear": None,
             "selection": "max",
             "weighting_strength": 1.0,
             "recency": 0.0,

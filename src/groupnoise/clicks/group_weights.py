@@ -1,4 +1,4 @@
-"""Group weights of clicks on numpy: log P(click | history), Eq. 5, as answers need them."""
+"""Group weights of clicks on numpy: log P(click | history), Eq. 6, as answers need them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def log_group_weight(
     form : {"sigmoid", "contrastive"}
         The paper's form, or that of the authors' code.
     similarity : {"dot", "neg_kl"}, default="dot"
-        S of Eq. 5.
+        S of Eq. 6.
     scale : float, default=1.0
         Multiplies S.
     negatives : float32 ndarray of shape (n_negatives, dim), optional

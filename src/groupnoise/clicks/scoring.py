@@ -6,7 +6,7 @@ A rule turns each history into a few *queries* with log weights, and every reade
     log sum_k exp(log_weight_k + log P(item | query_k)).
 
 The paper's MM has one query, the last click; its MM+ has one per click of the group, weighed by
-Eq. 5. A rule is a record of plain numbers, so that it can be written beside the vectors, and it
+Eq. 6. A rule is a record of plain numbers, so that it can be written beside the vectors, and it
 runs on numpy, so that it can be read without torch. Where an encoder reads histories in order, its
 weights are the rule's one array.
 """
@@ -63,7 +63,7 @@ class ScoringRule:
     weighting_strength : float, default=1.0
         Lambda: multiplies the log of the group weight.
     similarity : {"dot", "neg_kl"}, default="dot"
-        S of Eq. 5.
+        S of Eq. 6.
     similarity_scale : float, default=1.0
         Multiplies S.
     recency : float, default=0.0
@@ -361,7 +361,7 @@ class ScoringRule:
     def log_group_weight(
         self, features: Float32Array, negatives: Float32Array | None = None
     ) -> Float32Array:
-        """Return log P(click | history) of groups of one size (Eq. 5).
+        """Return log P(click | history) of groups of one size (Eq. 6).
 
         Parameters
         ----------

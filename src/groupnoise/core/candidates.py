@@ -60,7 +60,7 @@ class CandidateSource(Protocol):
 
 @dataclass(frozen=True)
 class FullCandidates:
-    """Every id: the exact softmax of Eq. 4.
+    """Every id: the exact softmax of Eq. 5.
 
     Parameters
     ----------

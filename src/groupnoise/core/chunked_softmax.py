@@ -1,4 +1,4 @@
-"""log of the softmax denominator of Eq. 4, in chunks and with a backward pass of its own.
+"""log of the softmax denominator of Eq. 5, in chunks and with a backward pass of its own.
 
 The normalizer of a query is log sum_c exp(query . candidate_c + offset_c). Its gradient needs only
 the log-sum-exp itself, so with many candidates nothing else is kept: the backward pass computes

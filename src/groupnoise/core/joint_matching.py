@@ -120,7 +120,7 @@ class PerObjectWeighting:
 
     @property
     def similarity(self) -> Similarity:
-        """S of Eq. 5."""
+        """S of Eq. 6."""
         return self.weighting.similarity
 
     def __call__(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:

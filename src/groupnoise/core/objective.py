@@ -203,7 +203,7 @@ def make_weighting(
     form : {"sigmoid", "contrastive"}, Weighting or None
         The paper's form, or that of the authors' code.
     similarity : {"dot", "neg_kl"} or Similarity
-        S of Eq. 5.
+        S of Eq. 6.
     scale : float
         Multiplies S where it is given by name; an object has a scale of its own.
     """

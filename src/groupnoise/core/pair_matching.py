@@ -1,4 +1,4 @@
-"""Pair matching, Eq. 4: log P(target | object) over candidates; prior and absent terms.
+"""Pair matching, Eq. 5: log P(target | object) over candidates; prior and absent terms.
 
 Only real objects are encoded, each distinct id once, and the denominator is computed once per
 distinct object: the padded (groups, size, candidates) array of the formula never exists.
@@ -71,7 +71,7 @@ class PairMatching:
     source : CandidateSource
         Draws the candidates: targets, or object ids when normalizing over objects alone.
     normalize : {"targets", "objects", "both"}, default="targets"
-        Eq. 4 divides by the sum over targets. Over objects it is the ordinary classifier when
+        Eq. 5 divides by the sum over targets. Over objects it is the ordinary classifier when
         objects are labels. "both" is the mean of the two log probabilities: an object that is in
         every group cannot win by being common, nor a target by being easy.
     with_probabilities : bool, default=False

@@ -1,4 +1,4 @@
-"""S of Eq. 5: how alike two objects of a group are; softmaxes over padded rows."""
+"""S of Eq. 6: how alike two objects of a group are; softmaxes over padded rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Similarity(Protocol):
 
     @property
     def uses_probabilities(self) -> bool:
-        """Whether features are log-probabilities over targets (h = Eq. 4) instead of vectors."""
+        """Whether features are log-probabilities over targets (h = Eq. 5) instead of vectors."""
         ...
 
     def between(self, left: Tensor, right: Tensor) -> Tensor:

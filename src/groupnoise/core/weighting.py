@@ -1,4 +1,4 @@
-"""Group weighting, Eq. 5: log P(object | group), in memory linear in the objects.
+"""Group weighting, Eq. 6: log P(object | group), in memory linear in the objects.
 
 Similarities of a group form a (size, size) array. Of large groups it is made for a block of
 objects at a time, and made again in the backward pass.
@@ -34,7 +34,7 @@ def context_scores(
     mask : bool Tensor of shape (groups, size)
         True where an object is real.
     similarity : Similarity
-        S of Eq. 5.
+        S of Eq. 6.
     products : Tensor of shape (groups, size, size), optional
         Inner products of the features, if they are known already.
 
@@ -199,7 +199,7 @@ class Weighting(Protocol):
 
     @property
     def similarity(self) -> Similarity:
-        """S of Eq. 5, which decides what kind of features are needed."""
+        """S of Eq. 6, which decides what kind of features are needed."""
         ...
 
     def __call__(self, features: Tensor, mask: Tensor, products: Tensor | None = None) -> Tensor:
@@ -220,7 +220,7 @@ class SigmoidWeighting:
     Parameters
     ----------
     similarity : Similarity, default=Dot()
-        S of Eq. 5.
+        S of Eq. 6.
     """
 
     similarity: Similarity = field(default_factory=Dot)
@@ -243,7 +243,7 @@ class ContrastiveWeighting:
     Parameters
     ----------
     similarity : Similarity
-        S of Eq. 5.
+        S of Eq. 6.
     n_negatives : int, default=100
         How many objects of other groups an object is held against.
     negatives : Tensor of shape (n_negatives, dim), optional

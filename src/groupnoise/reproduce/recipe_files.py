@@ -111,7 +111,8 @@ def _rows(content: dict[str, Any]) -> dict[str, Row]:
     if content.get("no_recipe", False):
         rows[NO_RECIPE] = Row("max-matching", decides=True)
     for name, table in content.get("baseline", {}).items():
-        rows[name] = Row(table.get("method", name), _plain(table), table.get("like"))
+        method = table.get("method", name)
+        rows[name] = Row(method, _plain(table), table.get("like"), table.get("supervised", False))
     return rows
 
 
@@ -124,8 +125,8 @@ def _readings(path: Path, content: dict[str, Any]) -> dict[str, Reading]:
     readings = {}
     for name, table in content.get("reading", {}).items():
         _require(f"{path}: [reading.{name}]", table, ("of",))
-        parameters = {key: value for key, value in table.items() if key != "of"}
-        readings[name] = Reading(table["of"], parameters)
+        parameters = {key: v for key, v in table.items() if key not in ("of", "datasets")}
+        readings[name] = Reading(table["of"], parameters, tuple(table.get("datasets", ())))
     return readings
 
 
@@ -154,7 +155,10 @@ def _check_rows(path: Path, recipe: Recipe) -> None:
     for name, reading in recipe.readings.items():
         where = f"{path}: [reading.{name}]"
         _check_known(f"{where} of", [reading.of], recipe.rows)
+        _check_known(f"{where} datasets", reading.datasets, recipe.all_datasets)
         known = list(parameters_of(find_method(recipe.rows[reading.of].method, recipe.setting)))
+        if find_setting(recipe.setting).has_features:
+            known += PREPARATION
         _check_known(where, reading.parameters, known)
     for dataset, tables in recipe.by_dataset.items():
         _check_known(f"{path}: [dataset]", [dataset], recipe.all_datasets)

@@ -16,7 +16,7 @@ from groupnoise.reproduce.methods import (
     import_class,
     parameters_of,
 )
-from groupnoise.reproduce.prepared import PREPARATION
+from groupnoise.reproduce.prepared import PREPARATION, SmoothedClassifier
 from groupnoise.reproduce.run import Method
 from groupnoise.reproduce.views import DatasetView, noise_views, pair_views
 
@@ -56,10 +56,25 @@ class Row:
 
 @dataclass(frozen=True)
 class Reading:
-    """A row made from the fits of another: which, and the parameters set to ask it otherwise."""
+    """A row made from the fits of another.
+
+    Parameters
+    ----------
+    of : str
+        Whose fits.
+    parameters : dict
+        Set on the fitted estimator to ask it otherwise.
+    datasets : tuple of str
+        Where the row is made; on every data set if empty.
+    """
 
     of: str
     parameters: dict[str, Any]
+    datasets: tuple[str, ...] = ()
+
+    def is_on(self, dataset: str) -> bool:
+        """Say whether the row is made on a data set."""
+        return not self.datasets or dataset in self.datasets
 
 
 @dataclass(frozen=True)
@@ -169,7 +184,9 @@ class Recipe:
             grid |= {key: [value] for key, value in QUICK.items() if key in known}
             grid |= {key: [QUICK[key]] for key in PREPARATION if key in grid and key in QUICK}
         readings = {
-            r: reading.parameters for r, reading in self.readings.items() if reading.of == name
+            r: reading.parameters
+            for r, reading in self.readings.items()
+            if reading.of == name and reading.is_on(dataset)
         }
         has_features = find_setting(self.setting).has_features
         is_committee = has_features and "n_members" not in parameters_of(entry)
@@ -232,4 +249,7 @@ class EstimatorMaker:
         # What a recipe does not name has its plain value; only a plain fit searches.
         fixed = getattr(estimator_class, "fixed", estimator_class)
         maker = estimator_class if self.decides else fixed
-        return maker(**{**compared_parameters(self.entry), **settings})
+        smooths = "ordinal_smoothing" in settings and "ordinal_smoothing" not in known
+        std = settings.pop("ordinal_smoothing") if smooths else 0.0
+        estimator = maker(**{**compared_parameters(self.entry), **settings})
+        return SmoothedClassifier(estimator, std) if smooths else estimator

@@ -87,6 +87,8 @@ class TrialResult:
     """The test value after every epoch, where a figure asks for it."""
     n_fits: int = 1
     """How many fits the seconds are for."""
+    n_epochs: int = 0
+    """How many passes over the training part all fits made together; 0 where none are counted."""
     examples: list[dict[str, Any]] = field(default_factory=list)
     """Answers worth showing, where the experiment asks for them."""
     provenance: dict[str, Any] = field(default_factory=dict)
@@ -121,8 +123,10 @@ def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
     readings = {method.name: {}, **method.readings}
     rows = [(criterion, reading) for criterion in trial.criteria for reading in readings]
     best: dict[tuple[str, str], _Fit] = {}
+    n_epochs = 0
     for settings in method.settings():
         watched = _fit(trial, method, settings)
+        n_epochs += watched.n_epochs
         for criterion, reading in rows:
             estimator = watched.kept[criterion]
             with _asked(estimator, readings[reading]):
@@ -150,6 +154,7 @@ def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
             criterion=criterion,
             test_curve=best[criterion, reading].test_curve,
             n_fits=method.n_fits + _is_refitted(trial),
+            n_epochs=n_epochs,
             provenance=origin,
         )
         for criterion, reading in rows
@@ -196,7 +201,7 @@ def _fit(trial: Trial, method: Method, settings: Settings) -> Watched:
     if n_members == 1:
         return fits[0]
     kept = {c: Committee([fit.kept[c] for fit in fits]) for c in trial.criteria}
-    return Watched(kept, fits[0].followed)
+    return Watched(kept, fits[0].followed, sum(fit.n_epochs for fit in fits))
 
 
 def _manner(method: Method) -> dict[str, bool]:

@@ -46,10 +46,13 @@ class Watched:
         where an estimator keeps its last epoch or has none.
     followed : list of float
         What was taken down after every epoch; it chose nothing.
+    n_epochs : int
+        How many passes over the training part were made, by all members together.
     """
 
     kept: dict[str, Any] = field(default_factory=dict)
     followed: list[float] = field(default_factory=list)
+    n_epochs: int = 0
 
 
 def fit_watched(
@@ -96,6 +99,7 @@ def fit_watched(
     more["validate"] = validate
     estimator.fit(inputs, targets, **{k: v for k, v in more.items() if k in accepted})
     watched.kept = {c: watched.kept.get(c, estimator) for c in judge.criteria}
+    watched.n_epochs = len(getattr(estimator, "history_", ()))
     return watched
 
 

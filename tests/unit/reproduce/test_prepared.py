@@ -12,7 +12,7 @@ from groupnoise.candidates.baselines import CCClassifier, PLKNNClassifier
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
 from groupnoise.io import load_model
-from groupnoise.reproduce.prepared import Committee
+from groupnoise.reproduce.prepared import Committee, SmoothedClassifier
 from groupnoise.reproduce.run import Method, run_method
 from groupnoise.reproduce.trials import CandidateTrial
 
@@ -97,3 +97,19 @@ def test_a_row_is_resolved_among_its_own_candidates(digits):
     for classifier in (prepared, Committee([prepared])):
         resolved = classifier.disambiguate(features, candidates)
         assert candidates[np.arange(len(resolved)), resolved].all()
+
+
+def test_answers_are_averaged_over_neighbouring_labels_as_ours_are(digits):
+    features, candidates = digits
+    plain = SmoothedClassifier(make_cc(0)).fit(features, candidates)
+    before = plain.predict_proba(features)
+    committee = Committee([plain])
+    committee.ordinal_smoothing = 1.5
+    position = np.arange(before.shape[1])
+    weights = np.exp(-0.5 * ((position[:, None] - position) / 1.5) ** 2)
+    expected = before @ (weights / weights.sum(axis=0))
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(plain.predict_proba(features), expected, rtol=1e-4)
+    assert np.array_equal(plain.predict(features), expected.argmax(axis=1))
+    committee.ordinal_smoothing = 0.0
+    np.testing.assert_allclose(committee.predict_proba(features), before)

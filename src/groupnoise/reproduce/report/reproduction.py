@@ -83,11 +83,12 @@ def reproduction_text(
                 lines.append(f"- **{example['clicked']}**: {answers}")
         lines += [
             "",
-            "| method | seconds a trial | fits a trial | values chosen (trials) |",
-            "|---|---|---|---|",
+            "| method | seconds a trial | fits a trial | epochs a trial | values chosen (trials) |",
+            "|---|---|---|---|---|",
         ]
         lines += [
-            f"| {f.method} | {f.seconds:.1f} | {f.n_fits} | {f.chosen} |" for f in section.facts
+            f"| {f.method} | {f.seconds:.1f} | {f.n_fits} | {f.n_epochs or ''} | {f.chosen} |"
+            for f in section.facts
         ]
     for criterion, means in ranks.items():
         words = ", ".join(f"{method} {rank:.2f}" for method, rank in means.items())

@@ -38,6 +38,7 @@ class MethodFacts:
     method: str
     seconds: float
     n_fits: int
+    n_epochs: int
     chosen: str
 
 
@@ -208,6 +209,7 @@ def _facts(recipe: Recipe, dataset: str, results: Sequence[TrialResult]) -> list
                 method,
                 float(np.mean([result.seconds for result in own])),
                 own[0].n_fits,
+                round(float(np.mean([result.n_epochs for result in own]))),
                 _chosen(recipe, dataset, method, own),
             )
         )
