@@ -112,9 +112,7 @@ def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> 
         found = {row["method"]: row["mean"] for row in wanted if row["dataset"] == dataset}
         if "ours" not in found:
             continue
-        baselines = [
-            m for m in found if m not in OURS_IN_SOME_FORM and not m.endswith(UNSMOOTHED)
-        ]
+        baselines = [m for m in found if m not in OURS_IN_SOME_FORM and not m.endswith(UNSMOOTHED)]
         best = max(baselines, key=lambda m: found[m])
         printed = result["published"].get(dataset, {}).get("paper", {}).get(metric)
         lines.append(

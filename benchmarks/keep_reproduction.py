@@ -84,9 +84,7 @@ def payload(plan: Plan, results: list[TrialResult], seeds: str) -> dict[str, Any
 
 def _line(result: TrialResult) -> str:
     """Return a trial on one line: what it was, its figures, its settings, its cost, its origin."""
-    figures = " ".join(
-        f"{name}={value:.6f}" for name, value in result.metrics.items()
-    )
+    figures = " ".join(f"{name}={value:.6f}" for name, value in result.metrics.items())
     epochs = f"{result.n_epochs} epochs, " if result.n_epochs else ""
     origin = f" | code {result.provenance['code']}, {result.provenance['ended']}"
     return (
