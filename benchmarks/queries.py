@@ -17,7 +17,7 @@ import torch
 from _record import write_result
 
 from groupnoise.candidates import MaxMatchingPartialLabelClassifier
-from groupnoise.candidates.questions import STRATEGIES
+from groupnoise.training.questions import STRATEGIES
 from groupnoise.exceptions import MissingDataError
 from groupnoise.reproduce.unseen_sets import read_unseen_sets
 

@@ -16,7 +16,8 @@ from groupnoise.bags.members import MemberSettings
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import as_option, facts_of, portfolio
 from groupnoise.bags.searching import search_members
-from groupnoise.core.arrays import BoolArray, FloatArray, ProgressCallback
+from groupnoise.bags.truth import taught_bags
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.halving import standard_error
 from groupnoise.decisions.portfolio import Option, narrow
@@ -51,6 +52,7 @@ def decide(
     generator: np.random.Generator,
     may_guess: bool = False,
     patients: NDArray[Any] | None = None,
+    truth: IntArray | None = None,
     reasons: Sequence[str] = (),
     on_progress: ProgressCallback | None = None,
 ) -> Outcome:
@@ -78,6 +80,8 @@ def decide(
         Whether held-out bags may tell which of two classes is negative.
     patients : ndarray of shape (n_bags,), optional
         Whose bags are held out together.
+    truth : int64 ndarray of shape (n_instances,), optional
+        The column of the true label of each instance, -1 where it is not known.
     reasons : sequence of str, default=()
         Sentences on what was decided before.
     on_progress : callable, optional
@@ -126,6 +130,9 @@ def decide(
         found = search_members(search, options, explicit, budget, on_progress)
         options, trials, seconds, taken = found.options, found.trials, found.seconds, found.taken
         why = found.why
+    if truth is not None and (truth >= 0).any():
+        search.teach(*taught_bags(bags, labels, truth), negative)
+        reasons = (*reasons, f"{int((truth >= 0).sum())} instances with known labels teach too.")
     ensemble = assembled(search, taken, negative, calibrated=not scarce)
     baseline = _frequency_scores(search)
     if trials:

@@ -11,8 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from groupnoise.bags.forms import read_bag_labels
+from groupnoise.bags.truth import read_truth
 from groupnoise.core.arrays import BoolArray, IntArray
-from groupnoise.core.selective import SetCalibration, check_calibrated
+from groupnoise.core.groups import Groups
+from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated
 from groupnoise.core.streamed_groups import answers_about
 from groupnoise.training.calibration import (
     Calibration,
@@ -20,6 +22,7 @@ from groupnoise.training.calibration import (
     _with_guesses,
     fit_temperature,
 )
+from groupnoise.training.questions import choose_questions
 from groupnoise.training.selective import CalibratedSets, calibrated_by, columns_of
 
 OF_BAGS = "bag_sets"
@@ -95,9 +98,7 @@ class BagCalibration(CalibratedSets, Calibration):
         check_is_fitted(estimator, "model_")
         instances = estimator._read_bags(bags, groups)
         labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
-        allowed = labels[np.repeat(np.arange(len(labels)), instances.sizes)]
-        if estimator.negative_label_ is not None:
-            allowed |= estimator.classes_ == estimator.negative_label_
+        allowed = self._possible(instances, labels)
         proba = np.exp(estimator.predict_log_proba(instances.objects))
         columns = None if truth is None else columns_of(truth, estimator.classes_, len(proba))
         self.set_calibration_ = calibrated_by(proba, allowed, columns)
@@ -105,6 +106,68 @@ class BagCalibration(CalibratedSets, Calibration):
             estimator.bag_proba(instances), labels / labels.sum(axis=1, keepdims=True)
         )
         return self
+
+    def _possible(self, bags: Groups, labels: BoolArray) -> BoolArray:
+        """Return the labels that instances may have, shape (n_instances, n_classes)."""
+        estimator: Any = self
+        possible: BoolArray = labels[bags.group_of_object]
+        if estimator.negative_label_ is not None:
+            possible |= estimator.classes_ == estimator.negative_label_
+        return possible
+
+    def query(
+        self,
+        bags: Any,
+        y: Any,
+        n: int = 10,
+        *,
+        strategy: str = "change",
+        groups: ArrayLike | None = None,
+        truth: Any = None,
+    ) -> IntArray:
+        """Return the instances whose true label would help most, the first first.
+
+        An instance may have the labels of its bag and the negative label; where no label is
+        negative and every bag has one label, it may have any.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            Labelled bags, those of `fit` as a rule.
+        y : array-like
+            Their labels.
+        n : int, default=10
+            How many instances.
+        strategy : {"change", "margin", "random"}, default="change"
+            By how much an answer is expected to change what is believed of the instance and of
+            those like it, which is counted once; by the margin between the two likeliest labels;
+            or at random, to compare with.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+        truth : array-like of shape (n_instances,), optional
+            True labels that are known already, as in `fit`: such instances are not asked about.
+
+        Returns
+        -------
+        int64 ndarray of shape (at most n,)
+            Positions of instances in the order of the rows given, for `fit(truth=)`.
+        """
+        estimator: Any = self
+        check_is_fitted(estimator, "model_")
+        instances = estimator._read_bags(bags, groups)
+        labels, classes = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
+        possible = self._possible(instances, labels)
+        if estimator.negative_label_ is None and (labels.sum(axis=1) == 1).all():
+            possible = np.ones_like(possible)
+        known = None if truth is None else read_truth(truth, classes, instances, groups)
+        proba = np.exp(estimator.predict_log_proba(instances.objects))
+        belief = belief_in_candidates(proba, possible, known)
+        rows = instances.objects.reshape(len(belief), -1)
+        asked = choose_questions(belief, rows, n, strategy=strategy)
+        if groups is None:
+            return asked
+        numbers = np.arange(len(belief))[:, None]
+        return Groups.from_rows(numbers, groups)[0].objects[asked, 0].astype(np.int64)
 
     def _set_arrays(self) -> dict[str, NDArray[Any]]:
         found = self.bag_set_calibration_

@@ -22,7 +22,8 @@ from groupnoise.bags.forms import (
 from groupnoise.bags.loop import OF_MEMBERS, PLAIN, BagLoop
 from groupnoise.bags.members import LIKELIHOODS
 from groupnoise.bags.streaming import decide_anywhere
-from groupnoise.core.arrays import BoolArray, ProgressCallback, RandomState
+from groupnoise.bags.truth import read_truth, taught_bags
+from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, RandomState
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
 from groupnoise.core.device import training_on
 from groupnoise.core.feature_names import remember_columns, tables_of_bags
@@ -258,6 +259,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         *,
         groups: ArrayLike | None = None,
         patients: ArrayLike | None = None,
+        truth: Any = None,
         validate: Validate | None = None,
         workers: Workers | None = None,
         checkpoint: Checkpoints | None = None,
@@ -276,6 +278,10 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         patients : array-like of shape (n_bags,), optional
             Whom each bag comes from: where options are compared on held-out bags, those of one
             patient are held out together.
+        truth : array-like of shape (n_instances,), optional
+            True labels of some instances, among those of `y`, in the order of the rows given;
+            None where one is not known. Options are still compared by bags; what is taken is
+            trained on the bags and on the instances that are known.
         validate : callable, optional
             Called with this estimator after each epoch; the best epoch's weights are kept.
         workers : Workers, optional
@@ -298,6 +304,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
                 f"{len(instances)} bags came with patients of shape {origins.shape}; give one per "
                 "bag."
             )
+        known = None if truth is None else read_truth(truth, self.classes_, instances, groups)
         remember_columns(self, tables_of_bags(bags, instances[0]))
         self.calibration_temperature_ = 1.0
         self.set_calibration_ = self.bag_set_calibration_ = None
@@ -305,10 +312,14 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         is_shared = workers is not None and workers.count > 1
         named = not (isinstance(y, np.ndarray) and y.ndim == 2)
         if not self._asks_for_loop() and not is_shared and len(self.classes_) > 1:
-            self._decide(instances, labels, named=named, checkpoint=checkpoint, patients=origins)
+            self._decide(
+                instances, labels, named=named, checkpoint=checkpoint, patients=origins, truth=known
+            )
             if validate is not None:
                 self.history_.append({"epoch": 1, "validation": validate(self)})
             return self
+        if known is not None:
+            instances, labels = taught_bags(instances, labels, known)
         self._fit_loop(instances, labels, validate=validate, workers=workers, checkpoint=checkpoint)
         return self
 
@@ -338,6 +349,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         named: bool,
         checkpoint: Checkpoints | None,
         patients: NDArray[Any] | None = None,
+        truth: IntArray | None = None,
     ) -> None:
         """Search, and keep the ensemble and the decisions."""
         generator = self._generator()
@@ -362,6 +374,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
                 and len(self.classes_) == 2
                 and bool((labels.sum(axis=1) == 1).all()),
                 patients=patients,
+                truth=truth,
                 reasons=said,
                 on_progress=self.on_epoch,
             )

@@ -118,6 +118,7 @@ class BagSearch:
         n_present = int(self.labels.sum())
         has_both = 0 < n_present < len(self.labels)
         self.by_witnesses = self.is_binary and has_both and not by_candidates
+        self._taught: tuple[Groups, BoolArray] | None = None
         self._rows: dict[str, tuple[Scaler, Tensor]] = {}
         self._kernels: dict[tuple[str, float], StatisticsKernel] = {}
         self._found: dict[tuple[str, int], OutOfFold] = {}
@@ -273,22 +274,36 @@ class BagSearch:
         result: FloatArray = total / segments.sizes.numpy()
         return result
 
+    def teach(self, bags: Groups, labels: BoolArray, negative: int | None) -> None:
+        """Let members that are taken be trained on these bags, not on those compared on.
+
+        Parameters
+        ----------
+        bags : Groups
+            All bags, and instances with known labels as bags of one.
+        labels : bool ndarray of shape (n_bags, n_classes)
+            Their labels.
+        negative : int or None
+            Column of the negative label.
+        """
+        named = labels if negative is None else np.delete(labels, negative, axis=1)
+        self._taught = bags, named
+
     def fit_members(self, options: Sequence[Option]) -> list[FittedMember]:
         """Return members trained on all bags; what was trained on them already is not again."""
         fitted: dict[str, FittedMember] = {}
         waiting: dict[tuple[Any, ...], list[Option]] = {}
         for option in options:
             found = self._found.get((option.name, self.n_folds))
-            if found is not None and found.member is not None:
+            if found is not None and found.member is not None and self._taught is None:
                 fitted[option.name] = found.member
             else:
                 key = MemberSettings(**option.parameters).batch
                 waiting.setdefault(key, []).append(option)
+        bags, labels = self._taught or (self.all_bags, self.all_labels)
         for alike in waiting.values():
             settings = [MemberSettings(**each.parameters) for each in alike]
-            trained = train_members(
-                settings, self.all_bags, self.all_labels, self.has_negative, self.seed
-            )
+            trained = train_members(settings, bags, labels, self.has_negative, self.seed)
             fitted.update({each.name: one for each, one in zip(alike, trained, strict=True)})
         return [fitted[option.name] for option in options]
 

@@ -50,6 +50,7 @@ def decide_anywhere(
     *,
     generator: np.random.Generator,
     patients: NDArray[Any] | None = None,
+    truth: IntArray | None = None,
     **how: Any,
 ) -> Outcome:
     """Decide on members and train them, in memory or from disk.
@@ -68,6 +69,8 @@ def decide_anywhere(
         Decides all randomness.
     patients : ndarray of shape (n_bags,), optional
         Whose bags are held out together.
+    truth : int64 ndarray of shape (n_instances,), optional
+        The column of the true label of each instance of bags in memory, -1 where it is not known.
     **how
         All else, as `groupnoise.bags.automatic.decide` takes it.
 
@@ -78,8 +81,9 @@ def decide_anywhere(
     """
     if not isinstance(bags, StreamedGroups):
         return decide(
-            bags, labels, classes, negative, generator=generator, patients=patients, **how
-        )
+            bags, labels, classes, negative, generator=generator, patients=patients, truth=truth,
+            **how,
+        )  # fmt: skip
     taken = draw_bags(labels, generator)
     sample = thinned(bags, taken, search_rows(labels), generator)
     outcome = decide(

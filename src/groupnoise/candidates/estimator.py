@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from groupnoise.candidates.averaging import AveragedModel, WeightedSettings
 from groupnoise.candidates.decide import without_search
 from groupnoise.candidates.held_out import HeldOut
-from groupnoise.candidates.model import CandidateModel, weights_once
+from groupnoise.candidates.model import CandidateModel, read_rows
 from groupnoise.candidates.parameters import DETAILS, PAPER
 from groupnoise.candidates.search import (
     DECIDED,
@@ -24,9 +24,7 @@ from groupnoise.candidates.search import (
     plain_values,
     settings_to_train,
 )
-from groupnoise.core.checks import check_features
 from groupnoise.core.feature_names import remember_columns
-from groupnoise.core.label_sets import check_equal_rows, read_candidates
 from groupnoise.decisions.budget import AUTO, is_auto
 from groupnoise.decisions.halving import SAVED_AS
 from groupnoise.training.checkpoints import Checkpoints
@@ -217,6 +215,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         y: Any,
         *,
         candidate_weights: ArrayLike | None = None,
+        truth: Any = None,
         validate: Validate | None = None,
         workers: Workers | None = None,
         checkpoint: Checkpoints | None = None,
@@ -233,6 +232,9 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         candidate_weights : array-like of shape (n_rows, n_classes), default=None
             How far each candidate is trusted beforehand: votes of annotators, for example.
             Positive at every candidate; only ratios inside a row matter.
+        truth : array-like of shape (n_rows,), default=None
+            True labels of some rows, among the labels of `y`; None where one is not known. Such a
+            row learns from its true label alone, whatever its candidates are.
         validate : callable, default=None
             Called with the model in training after each epoch; the best epoch's weights are kept.
         workers : Workers, default=None
@@ -253,16 +255,14 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
                 X,
                 y,
                 candidate_weights=candidate_weights,
+                truth=truth,
                 validate=validate,
                 workers=workers,
                 checkpoint=checkpoint,
             )
             self.decisions_ = without_search("explicit", {}, "All parameters were given.")
             return self
-        rows = check_features("X", X)
-        indicator, classes = read_candidates(y)
-        check_equal_rows(rows, indicator)
-        candidate_weights = weights_once(candidate_weights, y, indicator, classes)
+        rows, indicator, classes, candidate_weights = read_rows(X, y, candidate_weights, truth)
         seed = self._seed()
         with training_alone(checkpoint, workers or OneWorker()):
             given = given_values(self)

@@ -45,6 +45,7 @@ from groupnoise.exceptions import DataError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.plan import History
+from groupnoise.training.truth import known_candidates, truth_columns
 from groupnoise.training.workers import Workers
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class CandidateModel(CandidateAnswers):
         y: Any,
         *,
         candidate_weights: ArrayLike | None = None,
+        truth: Any = None,
         validate: Validate | None = None,
         workers: Workers | None = None,
         checkpoint: Checkpoints | None = None,
@@ -117,6 +119,9 @@ class CandidateModel(CandidateAnswers):
         candidate_weights : array-like of shape (n_rows, n_classes), default=None
             How far each candidate is trusted beforehand: votes of annotators, for example.
             Positive at every candidate; only ratios inside a row matter.
+        truth : array-like of shape (n_rows,), default=None
+            True labels of some rows, among the labels of `y`; None where one is not known. Such a
+            row learns from its true label alone, whatever its candidates are.
         validate : callable, default=None
             Called with this estimator after each epoch; the best epoch's weights are kept.
         workers : Workers, default=None
@@ -129,10 +134,7 @@ class CandidateModel(CandidateAnswers):
         CandidateModel
             Itself, fitted.
         """
-        rows = check_features("X", X)
-        indicator, classes = read_candidates(y)
-        check_equal_rows(rows, indicator)
-        candidate_weights = weights_once(candidate_weights, y, indicator, classes)
+        rows, indicator, classes, candidate_weights = read_rows(X, y, candidate_weights, truth)
         remember_columns(self, [X])
         self._fit_rows(
             rows,
@@ -349,11 +351,18 @@ class CandidateModel(CandidateAnswers):
         self._rebuild_members(lambda draw: self._build_model(draw, None), arrays)
 
 
-def weights_once(
-    given: ArrayLike | None, y: Any, indicator: BoolArray, classes: NDArray[Any]
-) -> ArrayLike | None:
-    """Return the weights of candidates, from their own argument or from the candidates."""
+def read_rows(
+    X: ArrayLike, y: Any, candidate_weights: ArrayLike | None, truth: Any
+) -> tuple[NDArray[Any], BoolArray, NDArray[Any], ArrayLike | None]:
+    """Return what a training is given as it is used: rows, candidates, classes and weights."""
+    rows = check_features("X", X)
+    indicator, classes = read_candidates(y)
+    check_equal_rows(rows, indicator)
     found = read_candidate_weights(y, indicator, classes)
-    if found is not None and given is not None:
+    if found is not None and candidate_weights is not None:
         raise DataError("candidates map labels to weights; give no candidate_weights beside them.")
-    return given if found is None else found
+    weights = candidate_weights if found is None else found
+    if truth is not None:
+        columns = truth_columns(truth, classes, len(rows), of="rows")
+        indicator, weights = known_candidates(indicator, weights, columns)
+    return rows, indicator, classes, weights

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from groupnoise.candidates.questions import choose_questions
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
 from groupnoise.core.selective import belief_in_candidates
+from groupnoise.training.questions import choose_questions
 from groupnoise.training.selective import CalibratedSets, calibrated_by, columns_of
+from groupnoise.training.truth import truth_columns
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -50,7 +51,13 @@ class SelectiveAnswers(CalibratedSets):
         return self
 
     def query(
-        self, X: ArrayLike, candidates: Any, n: int = 10, *, strategy: str = "change"
+        self,
+        X: ArrayLike,
+        candidates: Any,
+        n: int = 10,
+        *,
+        strategy: str = "change",
+        truth: Any = None,
     ) -> IntArray:
         """Return the rows whose true label would help most, the first first.
 
@@ -66,6 +73,8 @@ class SelectiveAnswers(CalibratedSets):
             By how much an answer is expected to change what is believed of the row and of rows
             like it, which is counted once however many of them are asked about; by the margin
             between the two likeliest candidates; or at random, to compare with.
+        truth : array-like of shape (n_rows,), default=None
+            True labels that are known already, as in `fit`: such rows are not asked about.
 
         Returns
         -------
@@ -76,5 +85,8 @@ class SelectiveAnswers(CalibratedSets):
         log_proba = estimator.predict_log_proba(X)
         indicator, _ = read_candidates(candidates, self.classes_)
         check_equal_rows(log_proba, indicator)
-        belief = belief_in_candidates(np.exp(log_proba), indicator)
+        columns = None
+        if truth is not None:
+            columns = truth_columns(truth, self.classes_, len(log_proba), of="rows")
+        belief = belief_in_candidates(np.exp(log_proba), indicator, columns)
         return choose_questions(belief, check_features("X", X), n, strategy=strategy)
