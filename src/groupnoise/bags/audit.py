@@ -17,7 +17,7 @@ from groupnoise.audit.evidence import (
     posterior,
 )
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.groups import ragged_rows
+from groupnoise.core.groups import Groups, ragged_rows
 from groupnoise.io.datasets import BagDataset
 
 
@@ -28,12 +28,15 @@ class BagSource:
     ----------
     dataset : BagDataset
         What to audit.
+    truth : int64 ndarray of shape (n_objects,), optional
+        True labels of some instances, -1 elsewhere, from which models learn too.
     """
 
     setting = "mil"
 
-    def __init__(self, dataset: BagDataset) -> None:
+    def __init__(self, dataset: BagDataset, truth: IntArray | None = None) -> None:
         self.dataset = dataset
+        self.truth = truth
         self.group_counts: IntArray = dataset.labels.sum(axis=1, dtype=np.int64)
         self.object_counts: IntArray = dataset.bags.sizes
         self.strata: IntArray = dataset.labels.argmax(axis=1)
@@ -57,7 +60,12 @@ class BagSource:
         """Return a clone of the estimator fitted on the bags at `rows`."""
         labelled = rows[self.group_counts[rows] > 0]
         bags = self.dataset.bags.subset(labelled)
-        named = {} if self.clusters is None else {"patients": self.clusters[labelled]}
+        named: dict[str, Any] = {}
+        if self.clusters is not None:
+            named["patients"] = self.clusters[labelled]
+        if self.truth is not None and (self.truth >= 0).any():
+            known = Groups(self.truth[:, None], self.dataset.bags.offsets).subset(labelled).objects
+            named["truth"] = [label if label >= 0 else None for label in known[:, 0].tolist()]
         return clone(estimator).fit(bags, self.dataset.labels[labelled].astype(np.int64), **named)
 
     def calibrate(self, model: Any, rows: IntArray) -> None:

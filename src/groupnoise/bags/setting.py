@@ -26,6 +26,7 @@ from groupnoise.io.setting import (
     Setting,
     check_labels_given,
     labels_as_names,
+    labels_where_known,
 )
 from groupnoise.io.sources import Report
 
@@ -82,6 +83,10 @@ class BagSetting(Setting[BagDataset]):
         """Return the bags and the names of their labels, and whom bags come from."""
         named = {} if dataset.patients is None else {"patients": dataset.patients}
         return (dataset.bags, labels_as_names(dataset.labels, dataset.class_names)), named
+
+    def known_labels(self, dataset: BagDataset) -> list[str | None] | None:
+        """Return the true labels that are known."""
+        return labels_where_known(dataset.instance_labels, dataset.class_names)
 
     def evaluate(
         self, fitted: Any, dataset: BagDataset, rows: IntArray | None = None, *, seed: int = 0

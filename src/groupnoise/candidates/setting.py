@@ -27,6 +27,7 @@ from groupnoise.io.setting import (
     check_labels_given,
     columns_of_classes,
     labels_as_names,
+    labels_where_known,
 )
 from groupnoise.io.sources import Report
 
@@ -70,6 +71,10 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         names = labels_as_names(dataset.candidates, dataset.class_names)
         weights = {} if dataset.weights is None else {"candidate_weights": dataset.weights}
         return (dataset.features, names), weights
+
+    def known_labels(self, dataset: PartialLabelDataset) -> list[str | None] | None:
+        """Return the true labels that are known."""
+        return labels_where_known(dataset.truth, dataset.class_names)
 
     def evaluate(
         self,

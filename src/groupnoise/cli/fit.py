@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -153,6 +154,13 @@ def fit(
     validation: Annotated[
         float, typer.Option(help="Share of the groups kept out of training, for `evaluate`.")
     ] = 0.1,
+    learn_truth: Annotated[
+        str | None,
+        typer.Option(
+            help="mil, pll: column of right labels that are known, empty elsewhere; rows or "
+            "instances learn from them. (--truth is a column to evaluate by, never learned from.)"
+        ),
+    ] = None,
     protocol: Annotated[
         str | None,
         typer.Option(
@@ -221,6 +229,8 @@ def fit(
         raise ParameterError(f"--out-of-core goes with max-matching; {method} trains in memory.")
     if out_of_core is not None and protocol is not None:
         raise ParameterError("--protocol divides a log in memory; leave out --out-of-core.")
+    if learn_truth is not None:
+        options = _with_truth(options, learn_truth, out_of_core)
     pairs = [*(param or []), *([f"budget={budget}"] if budget is not None else [])]
     if method == AUTO_METHOD:
         if param or paper or workers > 1:
@@ -258,6 +268,7 @@ def fit(
                     on_epoch=show,
                     checkpoint=checkpoints,
                     workers=team if team.count > 1 else None,
+                    truth=_known_labels(found.setting, training, learn_truth),
                 )
             if team.rank > 0:
                 return
@@ -270,6 +281,33 @@ def fit(
                 checkpoints.clear()
     _show_decisions(estimator, quiet)
     typer.echo(f"{method} on {found.dataset.name}: saved to {output}{_about(record, found)}")
+
+
+def _with_truth(options: DataOptions, column: str, out_of_core: Path | None) -> DataOptions:
+    """Return the options of data whose column of right labels is learned from."""
+    if out_of_core is not None:
+        raise ParameterError("--learn-truth needs the data in memory; leave out --out-of-core.")
+    if options.columns.get("truth", column) != column:
+        raise ParameterError(
+            "--learn-truth and --truth name two columns of right labels; name one: rows that are "
+            "held out are evaluated by the column that the others learn from."
+        )
+    return replace(options, columns={**options.columns, "truth": column})
+
+
+def _known_labels(setting: Any, training: Any, column: str | None) -> list[str | None] | None:
+    """Return the right labels to learn from, and say how many there are."""
+    if column is None:
+        return None
+    known: list[str | None] | None = setting.known_labels(training)
+    if known is None:
+        raise ParameterError(
+            f"--learn-truth is for labels of rows and instances, not {setting.units}."
+        )
+    n_known = sum(label is not None for label in known)
+    if is_first():
+        typer.echo(f"learning from {n_known} right labels of {column!r}", err=True)
+    return known
 
 
 def _held_out(

@@ -184,6 +184,21 @@ class Setting(ABC, Generic[Data]):
     def arguments(self, dataset: Data) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return what `fit` of an estimator takes, by position and by name."""
 
+    def known_labels(self, dataset: Data) -> list[str | None] | None:
+        """Return the true labels that `fit(truth=)` takes, None where nobody knows one.
+
+        Parameters
+        ----------
+        dataset : BagDataset, PartialLabelDataset or ClickDataset
+            What to train on.
+
+        Returns
+        -------
+        list of str or None, or None
+            None altogether where the data has no column of them.
+        """
+        return None
+
     @abstractmethod
     def evaluate(
         self, fitted: Any, dataset: Data, rows: IntArray | None = None, *, seed: int = 0
@@ -312,7 +327,7 @@ class Setting(ABC, Generic[Data]):
         dataset : BagDataset, PartialLabelDataset or ClickDataset
             What to train on.
         **named
-            Passed to `fit`: `checkpoint`, `workers`, `on_epoch`; what is None is left out.
+            Passed to `fit`: `checkpoint`, `workers`, `truth`, `on_epoch`; what is None is left out.
         """
         from groupnoise.core.feature_names import name_columns
 
@@ -325,6 +340,11 @@ class Setting(ABC, Generic[Data]):
                 own[name] = value
             elif name == "on_epoch" and name in estimator.get_params():
                 estimator.set_params(on_epoch=value)
+            elif name == "truth":
+                raise ParameterError(
+                    f"--learn-truth goes with max-matching; {type(estimator).__name__} learns from "
+                    f"{self.units} alone."
+                )
             elif name != "on_epoch":
                 raise ParameterError(
                     f"--{name} goes with max-matching; {type(estimator).__name__} trains in one go."
@@ -334,6 +354,13 @@ class Setting(ABC, Generic[Data]):
         if names is not None:
             name_columns(estimator, names)
         return estimator
+
+
+def labels_where_known(truth: IntArray | None, class_names: list[str]) -> list[str | None] | None:
+    """Return the names of true labels, None where one is -1."""
+    if truth is None:
+        return None
+    return [class_names[label] if label >= 0 else None for label in truth.tolist()]
 
 
 def find_setting(name: str) -> Setting[Any]:

@@ -218,8 +218,9 @@ def who_carries(
     dataset : BagDataset
         Labelled bags.
     known : mapping of int to str, optional
-        Answers by question. A bag of one label then teaches by the object that was chosen, and
-        one of which no object carries its label teaches nothing.
+        Answers by question. A bag of one label then teaches by the object that was chosen; one
+        of several labels teaches which object has which. A label that no object carries is
+        dropped, and a bag without any teaches nothing.
     estimator : estimator, optional
         A Max-Matching classifier of bags; by default one that decides its parameters itself.
     budget : float or str, default="5s"
@@ -256,7 +257,7 @@ def who_carries(
     template = estimator or MaxMatchingMILClassifier(
         negative_label=negative, budget=budget, random_state=seed
     )
-    taught = BagSource(_taught(dataset, bags, known or {}))
+    taught = BagSource(*_taught(dataset, bags, labels, known or {}))
     n_folds = max(2, min(N_FOLDS, len(dataset.bags) // 2))
     patients = dataset.patients
     codes = None if patients is None else np.unique(patients, return_inverse=True)[1]
@@ -284,19 +285,22 @@ def who_carries(
     return Carried(bags.astype(np.int64), labels.astype(np.int64), responsibility)
 
 
-def _taught(dataset: BagDataset, bags: IntArray, known: Mapping[int, str]) -> BagDataset:
-    """Return the bags as answers leave them for training."""
+def _taught(
+    dataset: BagDataset, bags: IntArray, asked: IntArray, known: Mapping[int, str]
+) -> tuple[BagDataset, IntArray]:
+    """Return the bags as answers leave them for training, and the objects whose label is known."""
     kept = np.ones(dataset.bags.n_objects, dtype=bool)
+    truth = np.full(dataset.bags.n_objects, -1, dtype=np.int64)
     labels = dataset.labels.copy()
     for number, answer in known.items():
         bag = int(bags[number])
-        if labels[bag].sum() != 1:
-            continue
         start, stop = dataset.bags.offsets[bag], dataset.bags.offsets[bag + 1]
         position = position_of(answer, int(stop - start))
         if position is None:
-            labels[bag] = False
-        else:
+            labels[bag, asked[number]] = False
+        elif dataset.labels[bag].sum() == 1:
             kept[start:stop] = False
             kept[start + position] = True
-    return keep_objects(replace(dataset, labels=labels), kept)
+        else:
+            truth[start + position] = asked[number]
+    return keep_objects(replace(dataset, labels=labels), kept), truth[kept]

@@ -164,13 +164,17 @@ class RowQuestions:
         Returns
         -------
         columns : dict of str to list
-            As `Resolution.to_columns`, and `answered_by` and `note`.
+            As `Resolution.to_columns`, and `answer`, `answered_by` and `note`. `answer` is what a
+            person said, empty elsewhere: a column for `groupnoise fit --learn-truth`.
         """
         columns = self.found.to_columns()
         label, sure = list(columns["label"]), list(columns["probability"])
+        columns["answer"] = [None] * len(label)
         for row, event in given.items():
-            label[row], sure[row] = event["label"], 1.0
-        return {**columns, "label": label, "probability": sure, **who_said(given, len(label))}
+            label[row] = columns["answer"][row] = event["label"]
+            sure[row] = 1.0
+        said = who_said(given, len(label))
+        return {**columns, "label": label, "probability": sure, **said}
 
 
 def who_said(given: Answers, n_questions: int) -> dict[str, list[Any]]:

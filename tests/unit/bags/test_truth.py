@@ -35,9 +35,7 @@ def test_truth_of_flat_rows_is_in_the_order_of_the_rows():
     order = np.random.default_rng(1).permutation(120)
     seen = groups[order][np.sort(np.unique(groups[order], return_index=True)[1])]
     model = MaxMatchingMILClassifier(max_epochs=40, random_state=0)
-    model.fit(
-        rows[order], [labels[bag] for bag in seen], groups=groups[order], truth=truth[order]
-    )
+    model.fit(rows[order], [labels[bag] for bag in seen], groups=groups[order], truth=truth[order])
     assert (model.predict(rows) == truth).mean() > 0.95
     asked = model.query(
         rows[order],

@@ -7,10 +7,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 from groupnoise.candidates import MaxMatchingPartialLabelClassifier, add_candidates
-from groupnoise.training.questions import choose_questions
 from groupnoise.core.selective import SetCalibration, belief_in_candidates, risk_coverage
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import load_model
+from groupnoise.training.questions import choose_questions
 from groupnoise.training.selective import calibrated_by
 
 

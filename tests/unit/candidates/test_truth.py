@@ -46,7 +46,7 @@ def test_gaps_may_be_none_nan_or_empty_and_change_nothing():
 
 
 def test_a_true_label_stands_where_it_was_no_candidate_and_had_no_weight():
-    rows, candidates, truth = pairs(n_rows=80)
+    rows, _, truth = pairs(n_rows=80)
     wrong = [{"a", "b"} if label in "cd" else {"c", "d"} for label in truth]
     weights = np.array([[label in each for label in "abcd"] for each in wrong], dtype=float)
     model = MaxMatchingPartialLabelClassifier.fixed(encoder="kernel", random_state=0)

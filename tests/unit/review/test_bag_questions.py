@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from groupnoise.bags import MaxMatchingMILClassifier, load_digit_bags, read_bags
+from groupnoise.core import Groups
 from groupnoise.exceptions import DataError
+from groupnoise.io import BagDataset
 from groupnoise.io.tables import read_table
 from groupnoise.review import Desk
 from groupnoise.review.bag_questions import BagQuestions, who_carries
@@ -113,3 +115,21 @@ def test_the_likeliest_of_many_objects_are_shown():
     assert questions.allows(0, "object 40")
     assert not questions.allows(0, "object 0")
     assert not questions.allows(0, "object ²")
+
+
+def test_answers_about_bags_of_several_labels_tell_which_object_has_which():
+    generator = np.random.default_rng(0)
+    classes = np.array([(0, 1) if bag % 2 else (2, 3) for bag in range(40)])
+    rows = 2 * np.eye(4)[classes] + 0.3 * generator.normal(size=(40, 2, 4))
+    labels = np.zeros((40, 4), dtype=bool)
+    labels[np.arange(40)[:, None], classes] = True
+    dataset = BagDataset("pairs", Groups.from_array(rows), labels, list("abcd"))
+    plain = who_carries(dataset, estimator=PLAIN)
+    right = (classes[plain.bags] == plain.labels[:, None]).argmax(axis=1)
+    known = {number: f"object {right[number] + 1}" for number in range(40)}
+    taught = who_carries(dataset, estimator=PLAIN, known=known)
+    of_right = [
+        np.mean(np.argmax(each.responsibility[40:], axis=1) == right[40:])
+        for each in (plain, taught)
+    ]
+    assert of_right[1] > 0.9 > of_right[0]

@@ -77,6 +77,7 @@ def test_answers_survive_and_undo_gives_the_row_back(found, desk, tmp_path):
     assert again.progress()["answered"] == 1
     columns = again.export()
     assert (columns["label"][first], columns["answered_by"][first]) == ("y", "ann")
+    assert [answer for answer in columns["answer"] if answer is not None] == ["y"]
     assert (columns["note"][first], columns["probability"][first]) == ("sure", 1.0)
     assert again.undo("ann") == first
     again.close()
