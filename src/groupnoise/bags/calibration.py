@@ -167,7 +167,8 @@ class BagCalibration(CalibratedSets, Calibration):
         if groups is None:
             return asked
         numbers = np.arange(len(belief))[:, None]
-        return Groups.from_rows(numbers, groups)[0].objects[asked, 0].astype(np.int64)
+        given: IntArray = Groups.from_rows(numbers, groups)[0].objects[asked, 0].astype(np.int64)
+        return given
 
     def _set_arrays(self) -> dict[str, NDArray[Any]]:
         found = self.bag_set_calibration_
