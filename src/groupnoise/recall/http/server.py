@@ -18,6 +18,7 @@ from groupnoise.recall.http.app import guarded_app
 from groupnoise.recall.http.monitoring import configure_logs, log
 from groupnoise.recall.http.service import RecallService
 from groupnoise.recall.http.settings import ServiceSettings
+from groupnoise.recall.http.stopping import answer_what_is_open
 
 MAX_HEAD_BYTES = 65_536
 
@@ -193,6 +194,10 @@ class _Server(uvicorn.Server):
             if n_closed:
                 log("closed_stalled", connections=n_closed)
         return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await answer_what_is_open(self, sockets or [])
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._service.is_ready = False
