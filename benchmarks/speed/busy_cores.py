@@ -42,6 +42,39 @@ model = MaxMatchingPartialLabelClassifier.paper(max_epochs=5, random_state=0)
 start = time.perf_counter(); model.fit(digits.features, digits.candidates)
 print(time.perf_counter() - start)
 """,
+    "evaluation": """
+from groupnoise.clicks import judge_targets, make_shop, split_histories
+from groupnoise.clicks.baselines import EASERecommender
+import time
+shop = make_shop(n_users=4000, random_state=0)
+split = split_histories(shop, "leave_one_out")
+model = EASERecommender().fit(split.train.histories, item_ids=shop.item_ids)
+start = time.perf_counter()
+for _ in range(3):
+    judge_targets(model, split.test.groups, shop.n_items)
+print(time.perf_counter() - start)
+""",
+    "recall of many histories": """
+from groupnoise.clicks import make_shop
+from groupnoise.clicks.baselines import CooccurrenceRecommender
+from groupnoise.recall import open_artifact
+import time
+shop = make_shop(n_users=4000, random_state=0)
+histories = [shop.item_ids[clicks] for clicks in shop.histories]
+CooccurrenceRecommender().fit(histories).export("artifact")
+model = open_artifact("artifact")
+start = time.perf_counter()
+for _ in range(3):
+    model.recall(histories, k=10)
+print(time.perf_counter() - start)
+""",
+    "the quick demo": """
+import subprocess, sys, time
+start = time.perf_counter()
+subprocess.run([sys.executable, "-m", "groupnoise", "demo", "--quick"], check=True,
+    capture_output=True)
+print(time.perf_counter() - start)
+""",
     "plain product": """
 import time, torch
 left, right = torch.randn(512, 512), torch.randn(512, 512)

@@ -17,7 +17,7 @@ from groupnoise.exceptions import ParameterError
 if TYPE_CHECKING:
     from groupnoise.io.datasets import ClickDataset
 
-N_USERS = 4000
+N_USERS = 2000
 N_ITEMS = 400
 STRAY_RATE = 0.2
 SEED = 0
@@ -35,7 +35,9 @@ def write_demo(folder: Path) -> tuple[Path, Path]:
 
     shop = make_shop(N_USERS, N_ITEMS, stray_rate=STRAY_RATE, random_state=SEED)
     split = split_clicks(shop.histories, "leave_one_out")
-    ours = MaxMatchingRecommender(dim=32, max_epochs=6, candidates="full", random_state=SEED)
+    ours = MaxMatchingRecommender(
+        dim=32, max_epochs=6, batch_size=400, candidates="full", random_state=SEED
+    )
     models: dict[str, tuple[Any, dict[str, Any]]] = {
         "max-matching": (
             ours,
