@@ -90,9 +90,9 @@ def _sigmoid_weight(
     if size == 1:  # no context to agree with
         return np.zeros(features.shape[:2], dtype=features.dtype)
     likeness = scale * between(features, features)
-    likeness[:, np.arange(size), np.arange(size)] = -np.inf
+    likeness.reshape(len(likeness), -1)[:, :: size + 1] = -np.inf  # the diagonals
     agreement = scale * context(_softmax(likeness), features, features)
-    return np.asarray(-np.logaddexp(np.zeros_like(agreement), -agreement))
+    return np.asarray(-np.logaddexp(agreement.dtype.type(0), -agreement))
 
 
 def _contrastive_weight(

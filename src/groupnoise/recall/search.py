@@ -26,11 +26,13 @@ Ranking = tuple[IntArray, Float32Array]
 """(positions, scores), each of shape (n_histories, n), best first; -1 and -inf where none is."""
 
 _BLOCK_ITEMS = 4096
+_MIN_WIDTH = 32
+_MIN_TOTAL = np.float32(1e-30)
 _MAX_SCORES = 1 << 25
 _MAX_PAIR_ROWS = 1024
 
 ScoreBlock = Callable[[slice, Float32Array, Float32Array], None]
-"""Fills its last argument with the scores of some rows (a slice) for a block of items."""
+"""Fills its last argument with the scores of some rows (a slice) for items, (dim + 1, n_items)."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,16 @@ class MatchingVectors:
 
     def features(self, positions: IntArray) -> Float32Array:
         """Return f of the items at `positions`, shape (..., dimension)."""
-        return np.asarray(self.queries[positions, : self.dimension])
+        return np.asarray(self.queries.take(positions, axis=0)[..., : self.dimension])
 
     def mixture(self, histories: Sequence[IntArray], scope: str | None = None) -> Mixture:
         """Return the weighted queries of histories, none of them empty."""
+        rule = self._rules[scope]
+        if len(histories) == 1:
+            return rule.mixture(self.features, histories[0], np.array([0, len(histories[0])]))
         offsets = np.zeros(len(histories) + 1, dtype=np.int64)
         np.cumsum([len(history) for history in histories], out=offsets[1:])
-        return self._rules[scope].mixture(self.features, np.concatenate(histories), offsets)
+        return rule.mixture(self.features, np.concatenate(histories), offsets)
 
     @cached_property
     def _rules(self) -> dict[str | None, ScoringRule]:
@@ -179,6 +184,11 @@ class ExactSearch:
         # One scratch area per thread: allocating it anew costs as much as the product itself.
         self._scratch = threading.local()
 
+    @cached_property
+    def _columns(self) -> Float32Array:
+        """The targets of a small catalogue, (dim + 1, n_items), as a product of few rows likes them."""
+        return np.ascontiguousarray(self._vectors.targets.T)
+
     def search(self, mixture: Mixture, n: int, eligible: Eligible | None = None) -> Ranking:
         """Return the `n` best items per history of a mixture.
 
@@ -201,6 +211,10 @@ class ExactSearch:
         """
         eligible = eligible or Eligible()
         n_histories = len(mixture.offsets) - 1
+        if n_histories == 1 and len(self._vectors.targets) <= _BLOCK_ITEMS:
+            found = self._of_one_history(mixture, n, eligible)
+            if found is not None:
+                return found
         rows = self._vectors.query_rows(mixture)
         # One query each over the whole catalogue: the search sums what it normalizes by.
         normalize = (
@@ -225,6 +239,29 @@ class ExactSearch:
         for histories, positions, scores in found:
             all_positions[histories], all_scores[histories] = positions, scores
         return all_positions, all_scores
+
+    def _of_one_history(self, mixture: Mixture, n: int, eligible: Eligible) -> Ranking | None:
+        """Rank a small catalogue for one history; None where only the general way will do.
+
+        Probabilities are ranked, not their logarithms, which are taken of the best alone. They are
+        held against the largest, so that only an item far below the others can vanish.
+        """
+        if mixture.items is None or eligible.candidates is not None or n > len(self._columns[0]):
+            return None
+        terms = self._vectors.query_rows(mixture)[mixture.query_of] @ self._columns
+        terms += self._vectors.term_offsets(mixture)[:, None]
+        highest = terms.max()
+        terms -= highest
+        total = np.exp(terms, out=terms).sum(axis=0)
+        if eligible.seen is not None:
+            total[eligible.seen[0]] = 0.0
+        total[eligible.denied] = 0.0
+        chosen = np.argpartition(total, len(total) - n)[len(total) - n :]
+        best = total[chosen]
+        if not best.min() > _MIN_TOTAL:  # nothing left, too little to tell apart, or no number
+            return None
+        order = np.lexsort((chosen, -best))
+        return chosen[order][None], (np.log(best[order]) + highest)[None]
 
     def _search(
         self,
@@ -261,13 +298,17 @@ class ExactSearch:
         """Rank a small catalogue, of which all scores are sorted in part."""
         targets, candidates = self._vectors.targets, eligible.candidates
         n_rows = chunk.stop - chunk.start
-        scores = self._workspace(n_rows * n_items).reshape(n_rows, n_items)
-        score(chunk, targets if candidates is None else targets[candidates], scores)
+        # Few columns leave few champions to sort, many leave few finalists.
+        width = max(_MIN_WIDTH, 1 << (n_items * n).bit_length() // 2)
+        n_blocks = -(-n_items // width)
+        whole = self._workspace(n_rows * n_blocks * width).reshape(n_rows, n_blocks * width)
+        scores = whole[:, :n_items]
+        score(chunk, self._columns if candidates is None else targets[candidates].T, scores)
         log_normalizer = log_sum_exp(scores.copy(), axis=1)[:, None] if normalize else None
         scores[eligible.pairs(chunk)] = -np.inf
-        columns = _largest(scores, min(n, n_items))
-        best = np.take_along_axis(scores, columns, axis=1)
-        positions, best = _in_order(columns, best, n)
+        whole[:, n_items:] = -np.inf
+        blocks = whole.reshape(n_rows, n_blocks, width)
+        positions, best = tournament(blocks.transpose(1, 0, 2), blocks.max(axis=1), n)
         if candidates is not None:
             positions = np.where(positions < 0, -1, candidates[positions])
         return positions, best if log_normalizer is None else best - log_normalizer
@@ -293,7 +334,7 @@ class ExactSearch:
         for number in range(n_blocks):
             begin, end = number * width, min((number + 1) * width, n_items)
             items = slice(begin, end) if candidates is None else candidates[begin:end]
-            score(chunk, targets[items], scores[number, :, : end - begin])
+            score(chunk, targets[items].T, scores[number, :, : end - begin])
             if normalize:
                 of_block = log_sum_exp(scores[number, :, : end - begin].copy(), axis=1)
                 log_normalizer = np.logaddexp(log_normalizer, of_block)
@@ -318,7 +359,7 @@ def _one_query(rows: Float32Array, query_of: IntArray) -> ScoreBlock:
     own = rows[query_of[:, 0]]
 
     def score(chunk: slice, block: Float32Array, out: Float32Array) -> None:
-        np.matmul(own[chunk], block.T, out=out)
+        np.matmul(own[chunk], block, out=out)
 
     return score
 
@@ -328,8 +369,8 @@ def _several(rows: Float32Array, query_of: IntArray, offsets: Float32Array) -> S
 
     def score(chunk: slice, block: Float32Array, out: Float32Array) -> None:
         asked = query_of[chunk]
-        pairs = rows[asked.reshape(-1)] @ block.T
-        pairs = pairs.reshape(*asked.shape, len(block))
+        pairs = rows[asked.reshape(-1)] @ block
+        pairs = pairs.reshape(*asked.shape, block.shape[1])
         pairs += offsets[chunk, :, None]
         out[...] = log_sum_exp(pairs, axis=1)
 
@@ -364,12 +405,13 @@ def tournament(scores: Float32Array, champions: Float32Array, n: int) -> Ranking
     _, n_rows, width = scores.shape
     n_columns = min(n, width)
     columns = _largest(champions, n_columns)  # (n_rows, n_columns)
-    finalists = scores[:, np.arange(n_rows)[:, None], columns]  # (n_blocks, n_rows, n_columns)
+    rows = np.arange(n_rows)[:, None]
+    finalists = scores[:, rows, columns]  # (n_blocks, n_rows, n_columns)
     finalists = finalists.transpose(1, 0, 2).reshape(n_rows, -1)
     chosen = _largest(finalists, min(n, finalists.shape[1]))
-    best = np.take_along_axis(finalists, chosen, axis=1)
-    column = np.take_along_axis(columns, chosen % n_columns, axis=1)
-    positions = (chosen // n_columns) * width + column
+    best = finalists[rows, chosen]
+    block, place = np.divmod(chosen, n_columns)
+    positions = block * width + columns[rows, place]
     return _in_order(positions, best, n)
 
 

@@ -38,11 +38,13 @@ class RecallRequest(BaseModel):
         ),
     ] = None
     exclude_seen: Annotated[bool, Field(description="Leave out the history's own items.")] = True
-    allow: Annotated[ItemIds, Field(description="Recall only these, if any.")] = []
-    deny: Annotated[ItemIds, Field(description="Never recall these.")] = []
+    allow: Annotated[ItemIds, Field(description="Recall only these, if any.", default_factory=list)]
+    deny: Annotated[ItemIds, Field(description="Never recall these.", default_factory=list)]
     categories: Annotated[
-        list[str], FailFast(), Field(description="Recall only from these, if any.")
-    ] = []
+        list[str],
+        FailFast(),
+        Field(description="Recall only from these, if any.", default_factory=list),
+    ]
     per_category: Annotated[
         int | None, Field(ge=1, description="At most this many items of one category.")
     ] = None
