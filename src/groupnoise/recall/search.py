@@ -186,7 +186,7 @@ class ExactSearch:
 
     @cached_property
     def _columns(self) -> Float32Array:
-        """The targets of a small catalogue, (dim + 1, n_items), as a product of few rows likes them."""
+        """The targets of a small catalogue, (dim + 1, n_items): quicker for a few queries."""
         return np.ascontiguousarray(self._vectors.targets.T)
 
     def search(self, mixture: Mixture, n: int, eligible: Eligible | None = None) -> Ranking:
@@ -212,9 +212,9 @@ class ExactSearch:
         eligible = eligible or Eligible()
         n_histories = len(mixture.offsets) - 1
         if n_histories == 1 and len(self._vectors.targets) <= _BLOCK_ITEMS:
-            found = self._of_one_history(mixture, n, eligible)
-            if found is not None:
-                return found
+            ranking = self._of_one_history(mixture, n, eligible)
+            if ranking is not None:
+                return ranking
         rows = self._vectors.query_rows(mixture)
         # One query each over the whole catalogue: the search sums what it normalizes by.
         normalize = (
@@ -234,7 +234,7 @@ class ExactSearch:
                 scores = scores + offsets[terms]
             found.append((histories, positions, scores))
         if len(found) == 1:
-            return found[0][1:]
+            return found[0][1], found[0][2]
         all_positions, all_scores = _nothing(n_histories, n)
         for histories, positions, scores in found:
             all_positions[histories], all_scores[histories] = positions, scores
