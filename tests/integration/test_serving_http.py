@@ -91,14 +91,14 @@ def test_metrics_tell_latency_errors_unknown_items_and_version(client, service):
     client.get("/v1/similar/zz")
     text = client.get("/metrics").text
     version = client.get("/v1/model").json()["main"]["version"]
-    assert 'groupnoise_request_seconds_bucket{le="0.1",route="/v1/recall"}' in text
-    assert 'groupnoise_requests_total{route="/v1/similar/{item:path}",status="404"}' in text
-    assert f'version="{version}"' in text
+    label = f'version="{version}"'
+    assert f'groupnoise_request_seconds_bucket{{le="0.1",route="/v1/recall",{label}}}' in text
+    assert 'groupnoise_requests_total{route="/v1/similar/{item:path}",status="404",' in text
     counts = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert (
         0
-        < float(counts["groupnoise_unknown_items_total"])
-        < float(counts["groupnoise_history_items_total"])
+        < float(counts[f"groupnoise_unknown_items_total{{{label}}}"])
+        < float(counts[f"groupnoise_history_items_total{{{label}}}"])
     )
 
 

@@ -96,10 +96,18 @@ def _example(shop: ClickDataset) -> list[Any]:
 
 def serve(
     artifact: Annotated[
-        Path | None, typer.Argument(help="Folder written by `groupnoise export`.")
+        Path | None,
+        typer.Argument(
+            help="Folder written by `groupnoise export`; of a registry the promoted version, "
+            "followed when another is promoted."
+        ),
     ] = None,
     compare: Annotated[
         Path | None, typer.Option(help="A second artifact, shown beside the first.")
+    ] = None,
+    canary: Annotated[
+        str | None,
+        typer.Option(help="A version of the registry for a share of the users: VERSION=5%."),
     ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Train on the simulated shop and serve that.")
@@ -148,6 +156,7 @@ def serve(
         settings = ServiceSettings(
             artifact=main,
             compare=second,
+            canary=canary,
             host=host,
             port=port,
             token=token,

@@ -32,6 +32,7 @@ from groupnoise.recall.http.requests import (
 )
 from groupnoise.recall.http.service import RecallService
 from groupnoise.recall.http.settings import ServiceSettings
+from groupnoise.recall.http.versions import follow_promotions
 
 PAGE_FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -90,16 +91,19 @@ def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
         """Return the best items for each history."""
         # Behind the guard it is answered before it comes here; this describes it.
         content_type = request.headers.get("content-type", "")
-        answer = await service.recall(await request.body(), content_type)
+        answer, request.state.version = await service.recall(await request.body(), content_type)
         return Response(answer, media_type="application/json")
 
     @app.get("/v1/similar/{item:path}", response_model=SimilarAnswer, responses=_REFUSALS)
     async def similar(
+        request: Request,
         item: Annotated[str, Path(description="An item id.")],
         top: Annotated[int, Query(ge=1)] = 10,
     ) -> Response:
         """Return the items that best follow one item."""
-        return JSONResponse(await service.similar(item, top))
+        answer = await service.similar(item, top)
+        request.state.version = answer["version"]
+        return JSONResponse(answer)
 
     @app.get("/v1/items", response_model=ItemsAnswer, responses=_REFUSALS)
     async def items(
@@ -193,7 +197,9 @@ def _lifespan_of(service: RecallService) -> Any:
 
         if is_server and hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, on_hangup)
+        following = loop.create_task(follow_promotions(service, service.settings.artifact))
         yield
+        following.cancel()
         service.queue.close()
 
     return lifespan

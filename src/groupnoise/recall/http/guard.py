@@ -48,8 +48,8 @@ RawHeaders = dict[bytes, bytes]
 """Headers as they came, by their names in lower case."""
 
 
-Direct = Callable[[bytes, str], Awaitable[bytes]]
-"""Maps a body and its content type to an answer in JSON."""
+Direct = Callable[[bytes, str], Awaitable[tuple[bytes, str]]]
+"""Maps a body and its content type to an answer in JSON and the version that gave it."""
 
 
 class Guard:
@@ -119,7 +119,8 @@ class Guard:
             else:
                 answer.route = path
                 content_type = headers.get(b"content-type", b"").decode("latin-1")
-                await answer.send_json(await direct(body, content_type))
+                content, scope["state"]["version"] = await direct(body, content_type)
+                await answer.send_json(content)
         except asyncio.CancelledError:
             if not deadline.has_passed:
                 raise
@@ -190,7 +191,8 @@ class Guard:
         seconds = time.perf_counter() - answer.started
         status = answer.status or 499  # the client went away
         route = answer.route or getattr(scope.get("route"), "path", "unmatched")
-        self._metrics.observe_request(route, status, seconds)
+        version = scope["state"].get("version", "")  # empty where no model had a part in it
+        self._metrics.observe_request(route, status, seconds, version)
         log(
             "request",
             level=logging.ERROR if status == 500 else logging.INFO,
@@ -198,6 +200,7 @@ class Guard:
             method=scope["method"],
             path=scope["path"],
             status=status,
+            version=version,
             milliseconds=round(1000 * seconds, 2),
         )
 

@@ -75,29 +75,37 @@ class ServiceMetrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._by_route: dict[tuple[str, int], tuple[Histogram, Counter]] = {}
+        self._by_route: dict[tuple[str, int, str], tuple[Histogram, Counter]] = {}
+        self._by_version: dict[str, tuple[Counter, Counter, Counter]] = {}
         self._seconds = Histogram(
             "groupnoise_request_seconds",
             "Time from the first byte of a request to the end of its answer.",
-            ["route"],
+            ["route", "version"],
             buckets=LATENCY_BUCKETS,
             registry=self._registry,
         )
         self._requests = Counter(
             "groupnoise_requests",
-            "Requests answered, by route and status.",
-            ["route", "status"],
+            "Requests answered, by route, status and version of the model.",
+            ["route", "status", "version"],
             registry=self._registry,
         )
         self._clicks = Counter(
-            "groupnoise_history_items", "Items in the histories asked.", registry=self._registry
+            "groupnoise_history_items",
+            "Items in the histories asked.",
+            ["version"],
+            registry=self._registry,
         )
         self._unknown = Counter(
-            "groupnoise_unknown_items", "Of those, unknown items.", registry=self._registry
+            "groupnoise_unknown_items",
+            "Of those, unknown items.",
+            ["version"],
+            registry=self._registry,
         )
         self._popularity = Counter(
             "groupnoise_popularity_answers",
             "Histories answered by popularity because no item was known.",
+            ["version"],
             registry=self._registry,
         )
         self._reloads = Counter(
@@ -113,22 +121,32 @@ class ServiceMetrics:
             "groupnoise_requests_in_flight", "Requests being answered.", registry=self._registry
         )
 
-    def observe_request(self, route: str, status: int, seconds: float) -> None:
-        """Record an answered request."""
-        counters = self._by_route.get((route, status))
+    def observe_request(self, route: str, status: int, seconds: float, version: str = "") -> None:
+        """Record an answered request, with the version that answered it."""
+        counters = self._by_route.get((route, status, version))
         if counters is None:
-            counters = self._seconds.labels(route), self._requests.labels(route, str(status))
-            self._by_route[route, status] = counters
+            counters = (
+                self._seconds.labels(route, version),
+                self._requests.labels(route, str(status), version),
+            )
+            self._by_route[route, status, version] = counters
         counters[0].observe(seconds)
         counters[1].inc()
 
-    def observe_recall(self, n_clicks: int, n_unknown: int, n_by_popularity: int) -> None:
+    def observe_recall(
+        self, version: str, n_clicks: int, n_unknown: int, n_by_popularity: int
+    ) -> None:
         """Record what the histories of a request were made of."""
-        self._clicks.inc(n_clicks)
+        counters = self._by_version.get(version)
+        if counters is None:
+            parts = (self._clicks, self._unknown, self._popularity)
+            clicks, unknown, popularity = (part.labels(version) for part in parts)
+            counters = self._by_version[version] = clicks, unknown, popularity
+        counters[0].inc(n_clicks)
         if n_unknown:
-            self._unknown.inc(n_unknown)
+            counters[1].inc(n_unknown)
         if n_by_popularity:
-            self._popularity.inc(n_by_popularity)
+            counters[2].inc(n_by_popularity)
 
     def observe_reload(self, outcome: str) -> None:
         """Record a reload: `switched` or `refused`."""

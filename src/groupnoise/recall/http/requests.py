@@ -48,6 +48,10 @@ class RecallRequest(BaseModel):
     per_category: Annotated[
         int | None, Field(ge=1, description="At most this many items of one category.")
     ] = None
+    user: Annotated[
+        ItemId | None,
+        Field(description="Who asks; decides who gets the canary, and is neither kept nor logged."),
+    ] = None
     model: Annotated[ModelName, Field(description="The model, or the one beside it.")] = "main"
     explain: Annotated[bool, Field(description="Add which click matched, and weights.")] = False
 
@@ -143,6 +147,7 @@ class ServiceDescription(BaseModel):
 
     main: ModelDescription
     compare: ModelDescription | None
+    canary: ModelDescription | None
     limits: dict[str, float]
 
 
@@ -158,6 +163,7 @@ class ReloadAnswer(BaseModel):
 
     main: Switch
     compare: Switch | None
+    canary: Switch | None
 
 
 class ErrorDetail(BaseModel):

@@ -23,8 +23,10 @@ from groupnoise.recall.http.monitoring import ServiceMetrics, log
 from groupnoise.recall.http.queue import MAX_DIRECT_SCORES, RecallQueue
 from groupnoise.recall.http.requests import RecallRequest, check_limit, parse_recall_request
 from groupnoise.recall.http.settings import ServiceSettings
+from groupnoise.recall.http.versions import Canary
 from groupnoise.recall.model import Recalled, RecallModel
 from groupnoise.recall.options import RecallOptions
+from groupnoise.recall.registry import served_folder
 
 
 class ModelSlot:
@@ -36,25 +38,31 @@ class ModelSlot:
     Parameters
     ----------
     folder : path
-        The artifact; read again on every reload.
+        The artifact or registry; read again on every reload.
     least_recall : float
         Refuse an artifact whose faiss index was measured below this.
+    version : str, optional
+        A version of the registry; by default the promoted one.
     """
 
-    def __init__(self, folder: Path, *, least_recall: float = 0.0) -> None:
+    def __init__(
+        self, folder: Path, *, least_recall: float = 0.0, version: str | None = None
+    ) -> None:
         self._folder = folder
+        self._version = version
         self._least_recall = least_recall
         self.model = self.load()
         """The model that answers now; assigning another switches to it."""
 
     def load(self) -> RecallModel:
         """Return the artifact now in the folder, verified and warmed; a bad one is refused."""
-        model = open_artifact(self._folder, memory_map=False, least_recall=self._least_recall)
+        folder = served_folder(self._folder, self._version)
+        model = open_artifact(folder, memory_map=False, least_recall=self._least_recall)
         try:
             _warm(model)
         except (ValueError, IndexError, KeyError, TypeError) as error:
             raise ModelFileError(
-                f"{self._folder} is whole but cannot answer a request ({error!r}); export it again."
+                f"{folder} is whole but cannot answer a request ({error!r}); export it again."
             ) from None
         return model
 
@@ -93,6 +101,13 @@ class RecallService:
             for name, folder in folders.items()
             if folder is not None
         }
+        self._canary = None if settings.canary is None else Canary.parse(settings.canary)
+        if self._canary is not None:
+            self._slots["canary"] = ModelSlot(
+                settings.artifact,
+                least_recall=settings.least_recall,
+                version=self._canary.version,
+            )
         self._show_models()
 
     def model(self, name: str = "main") -> RecallModel:
@@ -102,18 +117,36 @@ class RecallService:
             raise Refusal(404, "no_such_model", message)
         return self._slots[name].model
 
+    def model_for(self, request: RecallRequest) -> RecallModel:
+        """Return the model that answers a request: for some users the canary."""
+        canary, user = self._canary, request.user
+        if (
+            canary is not None
+            and user is not None
+            and request.model == "main"
+            and canary.takes(user)
+        ):
+            return self._slots["canary"].model
+        return self.model(request.model)
+
     def describe(self) -> dict[str, Any]:
         """Return the models in use and the limits; see `ServiceDescription`."""
         return {
             "main": describe(self.model()),
-            "compare": describe(self.model("compare")) if "compare" in self._slots else None,
+            **{
+                name: describe(self.model(name)) if name in self._slots else None
+                for name in ("compare", "canary")
+            },
             "limits": asdict(self.limits),
         }
 
-    async def recall(self, body: bytes, content_type: str) -> bytes:
-        """Return the answer to a recall request as JSON; see `RecallRequest`, `RecallAnswer`."""
+    async def recall(self, body: bytes, content_type: str) -> tuple[bytes, str]:
+        """Return the answer to a recall request as JSON, and the version that gave it.
+
+        See `RecallRequest` and `RecallAnswer`.
+        """
         request = parse_recall_request(body, content_type, self.limits)
-        model = self.model(request.model)
+        model = self.model_for(request)
         options = RecallOptions(
             top=request.top,
             scope=request.scope,
@@ -125,6 +158,7 @@ class RecallService:
         )
         recalled = await self.queue.recall(model, request.histories, options)
         self.metrics.observe_recall(
+            model.version,
             n_clicks=sum(map(len, request.histories)),
             n_unknown=sum(map(len, recalled.unknown)),
             n_by_popularity=int(recalled.from_popularity.sum()),
@@ -134,10 +168,11 @@ class RecallService:
             # Long work on the event loop would hold up everyone else's request.
             given_up = threading.Event()
             try:
-                return await asyncio.to_thread(_recall_json, model, request, recalled, given_up)
+                answer = await asyncio.to_thread(_recall_json, model, request, recalled, given_up)
+                return answer, model.version
             finally:
                 given_up.set()  # a thread cannot be cancelled, only told that nobody waits
-        return _recall_json(model, request, recalled)
+        return _recall_json(model, request, recalled), model.version
 
     async def similar(self, item: str, top: int) -> dict[str, Any]:
         """Return the items that best follow one item; see `SimilarAnswer`."""
@@ -153,7 +188,7 @@ class RecallService:
         """Switch to the artifacts now on disk, all of them or none; see `ReloadAnswer`."""
         async with self._reloading:
             loaded = {name: await self._load(name, slot) for name, slot in self._slots.items()}
-            switched: dict[str, Any] = {"compare": None}
+            switched: dict[str, Any] = {"compare": None, "canary": None}
             for name, model in loaded.items():
                 before, self._slots[name].model = self.model(name).version, model
                 switched[name] = {"before": before, "after": model.version}

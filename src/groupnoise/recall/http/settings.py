@@ -61,9 +61,11 @@ class ServiceSettings:
     Attributes
     ----------
     artifact : path
-        The model.
+        The model; of a registry the promoted version, and whichever is promoted later.
     compare : path, optional
         A second model to set beside it.
+    canary : str, optional
+        A version of the registry and the share of the users that get it, such as "3f9a=5%".
     host : str, default="127.0.0.1"
         The address to listen on.
     port : int, default=8000
@@ -80,6 +82,7 @@ class ServiceSettings:
 
     artifact: Path
     compare: Path | None = None
+    canary: str | None = None
     host: str = "127.0.0.1"
     port: int = 8000
     token: str | None = None
