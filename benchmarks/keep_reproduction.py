@@ -86,12 +86,13 @@ def _line(result: TrialResult) -> str:
     """Return a trial on one line: what it was, its figures, its settings, its cost, its origin."""
     figures = " ".join(f"{name}={value:.6f}" for name, value in result.metrics.items())
     epochs = f"{result.n_epochs} epochs, " if result.n_epochs else ""
-    origin = f" | code {result.provenance['code']}, {result.provenance['ended']}"
+    made = result.provenance
+    origin = f" | code {made['code']}, {made['ended']}" if made else ""
     return (
         f"{result.dataset} | {result.method} | {result.criterion} | seed {result.seed} | {figures} "
         f"| validation={result.validation:.4f} | {result.chosen_settings} "
         f"| {result.n_fits} fits, {epochs}{result.processor_seconds:.1f} s"
-        f"{origin if 'ended' in result.provenance else ''}"
+        f"{origin}"
     )
 
 

@@ -4,9 +4,9 @@
 
 The protocol of VI-PLL (Fuchs and Klein, 2026): `StratifiedKFold(5, shuffle=True,
 random_state=42)` by true label, minimum and maximum learned from the training rows. "recipe" is
-`ours` of `reproduce pll` with its grid set to one value, "plain" a fit without a parameter. No true label is seen. The
-accuracy on training rows is that of `disambiguate`. What is done is kept in a log, so that a stopped
-run is resumed.
+`ours` of `reproduce pll` with its grid set to one value, "plain" a fit without a parameter. No true
+label is seen. The accuracy on training rows is that of `disambiguate`. What is done is kept in a
+log, so that a stopped run is resumed.
 """
 
 from __future__ import annotations
