@@ -52,7 +52,7 @@ CANDIDATES: Settings = {
     "temperature": (1.0, 0.3),
     "weighting_strength": 0.0,
     "scaling": "power",
-    "max_epochs": 40,
+    "max_epochs": 20,
     "n_members": N_MEMBERS,
 }
 BAGS: Settings = {
@@ -64,7 +64,7 @@ BAGS: Settings = {
     "scaling": "standard",
     "absent_strength": 1.0,
     "schedule": "cosine",
-    "max_epochs": 40,
+    "max_epochs": 25,
     "n_members": N_MEMBERS,
 }
 CLICKS: Settings = {
