@@ -16,6 +16,7 @@ from schemathesis.checks import (  # noqa: E402
 HEADERS = {"Authorization": "Bearer t"}
 OPERATIONS = [
     ("POST", "/v1/recall"),
+    ("POST", "/v1/feedback"),
     ("GET", "/v1/similar/{item}"),
     ("GET", "/v1/items"),
     ("GET", "/v1/model"),
@@ -31,7 +32,8 @@ def schema(tmp_path_factory):
     from groupnoise.recall.http import ServiceSettings, create_app
 
     artifact = write_shop(tmp_path_factory.mktemp("schema"))
-    app = create_app(ServiceSettings(artifact=artifact, token="t"))
+    kept = tmp_path_factory.mktemp("feedback")
+    app = create_app(ServiceSettings(artifact=artifact, token="t", feedback=kept))
     return schemathesis.openapi.from_asgi("/openapi.json", app, headers=HEADERS)
 
 
@@ -41,7 +43,7 @@ def test_no_request_makes_the_service_fail(schema, method, path):
     modes = schemathesis.GenerationMode
     valid = operation.as_strategy(generation_mode=modes.POSITIVE)
     invalid = operation.as_strategy(generation_mode=modes.NEGATIVE)
-    has_input = path in {"/v1/recall", "/v1/similar/{item}", "/v1/items"}
+    has_input = path in {"/v1/recall", "/v1/feedback", "/v1/similar/{item}", "/v1/items"}
 
     @given(case=st.one_of(valid, invalid) if has_input else valid)
     @settings(

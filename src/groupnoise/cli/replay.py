@@ -21,7 +21,13 @@ Column = Optional[str]  # noqa: UP045
 
 @reads_table
 def replay(
-    log: Annotated[str, typer.Argument(help="Impressions: one row per item shown.")],
+    log: Annotated[
+        str,
+        typer.Argument(
+            help="Impressions: one row per item shown, or the folder of `groupnoise serve "
+            "--feedback`."
+        ),
+    ],
     options: DataOptions,
     model: Annotated[
         list[Path] | None,
@@ -62,15 +68,15 @@ def replay(
     """
     from dataclasses import asdict
 
-    from groupnoise.clicks.replay import about_replay, read_impressions, replay_policy
+    from groupnoise.clicks.replay import (
+        about_replay,
+        logged_by_version,
+        read_impressions,
+        replay_policy,
+    )
 
     if model and histories is None:
         raise ParameterError("--model needs --histories, the clicks that a model answers by.")
-    if not model and not target:
-        raise ParameterError(
-            "nothing is to be replayed: give --model with --histories, or --target with the "
-            "column of another policy's chances."
-        )
     shown = read_impressions(
         log,
         user=user,
@@ -81,6 +87,12 @@ def replay(
         report=partial(typer.echo, err=True),
         **options.form,
     )
+    by_version = logged_by_version(shown, seed=seed)
+    if not model and not target and not by_version:
+        raise ParameterError(
+            "nothing is to be replayed: give --model with --histories, or --target with the "
+            "column of another policy's chances."
+        )
     chances = dict(shown.targets)
     notes = []
     if model:
@@ -98,13 +110,17 @@ def replay(
         answer = {
             "rows": len(shown.items),
             "logged click-through": logged,
+            "by version": {name: list(each) for name, each in by_version.items()},
             "policies": [asdict(each) for each in found],
             "notes": notes,
         }
         typer.echo(json.dumps(answer, indent=2))
         return
     typer.echo(f"{len(shown.items)} impressions, {logged:.4f} of them clicked; 95 % intervals")
-    _show(found)
+    for name, each in by_version.items():
+        typer.echo(f"version {name or '?'}: {each.mean:.4f} [{each.low:.4f}, {each.high:.4f}]")
+    if found:
+        _show(found)
     for note in notes:
         typer.echo(note)
 

@@ -109,6 +109,10 @@ def serve(
         str | None,
         typer.Option(help="A version of the registry for a share of the users: VERSION=5%."),
     ] = None,
+    feedback: Annotated[
+        Path | None,
+        typer.Option(help="Folder to keep impressions and clicks in that clients tell of."),
+    ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Train on the simulated shop and serve that.")
     ] = False,
@@ -130,6 +134,15 @@ def serve(
         int, typer.Option(help="Most clicks times items in an explained answer.")
     ] = 1_000_000,
     max_body_bytes: Annotated[int, typer.Option(help="Largest request body.")] = 1_000_000,
+    max_feedback_rows: Annotated[
+        int, typer.Option(help="Most rows of feedback in a second.")
+    ] = 5000,
+    max_feedback_bytes: Annotated[
+        int, typer.Option(help="Largest file of feedback; then another is begun.")
+    ] = 64_000_000,
+    max_feedback_files: Annotated[
+        int, typer.Option(help="Most files of feedback; the oldest are deleted.")
+    ] = 16,
 ) -> None:
     """Serve a recall model; reload it with SIGHUP or POST /v1/model/reload."""
     from groupnoise.core.checks import require
@@ -150,6 +163,9 @@ def serve(
         top=max_top,
         explain=max_explain,
         body_bytes=max_body_bytes,
+        feedback_rows=max_feedback_rows,
+        feedback_bytes=max_feedback_bytes,
+        feedback_files=max_feedback_files,
     )
 
     def start(main: Path, second: Path | None) -> None:
@@ -157,6 +173,7 @@ def serve(
             artifact=main,
             compare=second,
             canary=canary,
+            feedback=feedback,
             host=host,
             port=port,
             token=token,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from groupnoise.io.columns import need_column
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.io.tables import Table, read_table
 
+REQUEST, VERSION = "request_id", "version"
+"""Columns of the feedback that a service keeps."""
 MIN_EFFECTIVE_ROWS = 100
 """Rows an estimate should rest on; with fewer its interval is not to be trusted either."""
 
@@ -39,6 +41,8 @@ class Impressions:
         Whether it was clicked.
     targets : mapping of str to float64 ndarray
         The chance that other policies give each row, where the log says it.
+    versions : ndarray of shape (n_rows,), optional
+        The version of the model that showed it, where the log says it.
     """
 
     users: NDArray[Any]
@@ -46,6 +50,7 @@ class Impressions:
     propensity: FloatArray
     clicked: NDArray[np.bool_]
     targets: Mapping[str, FloatArray] = field(default_factory=dict)
+    versions: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,10 @@ def read_impressions(
     report: Report | None = None,
     **table_options: Any,
 ) -> Impressions:
-    """Read a log of impressions, one row per item shown.
+    """Read a log of impressions, one row per item shown, or the feedback that a service kept.
+
+    Where rows have a `request_id`, a click may stand in a row of its own, without a propensity:
+    it is joined to the impression of the same request and item.
 
     Parameters
     ----------
@@ -127,6 +135,8 @@ def read_impressions(
             report=guesses,
             taken=[*columns.values(), *targets],
         )
+    if REQUEST in table.frame.columns:
+        table = _with_later_clicks(table, columns, guesses)
     chances = _read_chances(table, columns["propensity"], least_is_allowed=False)
     clicks = _read_clicked(table, columns["clicked"])
     return Impressions(
@@ -135,7 +145,36 @@ def read_impressions(
         propensity=chances,
         clicked=clicks,
         targets={name: _read_chances(table, name, least_is_allowed=True) for name in targets},
+        versions=_read_versions(table),
     )
+
+
+def logged_by_version(impressions: Impressions, *, seed: int = 0) -> dict[str, Interval]:
+    """Return the click-through of each version that showed something, with 95 % intervals.
+
+    Parameters
+    ----------
+    impressions : Impressions
+        The log.
+    seed : int, default=0
+        Decides the draws of users for the intervals.
+
+    Returns
+    -------
+    dict of str to Interval
+        Empty where the log does not say versions.
+    """
+    found: dict[str, Interval] = {}
+    if impressions.versions is None:
+        return found
+    for version in np.unique(impressions.versions).tolist():
+        rows = impressions.versions == version
+        clicks = impressions.clicked[rows].astype(np.float64)
+        draws = bootstrap_ratios(
+            clicks, np.ones(len(clicks)), impressions.users[rows], random_state=seed
+        )
+        found[version] = Interval(float(clicks.mean()), *interval_ends(draws))
+    return found
 
 
 def replay_policy(
@@ -247,6 +286,28 @@ def about_replay(policy: ReplayedPolicy) -> str | None:
             f"impressions; below {MIN_EFFECTIVE_ROWS} intervals are too narrow."
         )
     return None
+
+
+def _with_later_clicks(table: Table, columns: Mapping[str, str], report: Report) -> Table:
+    """Return one row per impression, clicked where any row of its request and item says so."""
+    keys = [REQUEST, columns["user"], columns["item"]]
+    chance, clicked = columns["propensity"], columns["clicked"]
+    frame = table.frame.with_columns(pl.col(clicked).max().over(keys))
+    is_first = pl.col(chance).is_not_null() & (
+        pl.col(chance).is_not_null().cast(pl.Int64).cum_sum().over(keys) == 1
+    )
+    rows = np.flatnonzero(frame.select(is_first).to_series().to_numpy())
+    n_lost = frame.filter(pl.col(chance).is_not_null().any().over(keys).not_()).height
+    if n_lost:
+        report(f"left out {n_lost} clicks on items that no impression tells of")
+    return replace(table, frame=frame).take(rows)
+
+
+def _read_versions(table: Table) -> NDArray[Any] | None:
+    if VERSION not in table.frame.columns:
+        return None
+    versions: NDArray[Any] = table.frame[VERSION].cast(pl.String).fill_null("").to_numpy()
+    return versions.astype(str)
 
 
 def _read_chances(table: Table, column: str, *, least_is_allowed: bool) -> FloatArray:

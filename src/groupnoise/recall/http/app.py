@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from groupnoise import __version__
 from groupnoise.recall.http.answers import found_items
 from groupnoise.recall.http.errors import Refusal, install_error_handlers
+from groupnoise.recall.http.feedback import FeedbackAnswer, FeedbackRequest
 from groupnoise.recall.http.guard import Guard
 from groupnoise.recall.http.requests import (
     ErrorAnswer,
@@ -73,6 +74,7 @@ def guarded_app(service: RecallService) -> ASGIApp:
     )
     install_error_handlers(app)
     _add_recall_routes(app, service)
+    _add_feedback_route(app, service)
     _add_model_routes(app, service)
     _add_operation_routes(app, service)
     _add_page(app)
@@ -116,6 +118,21 @@ def _add_recall_routes(app: FastAPI, service: RecallService) -> None:
         return JSONResponse(
             {"items": await asyncio.to_thread(found_items, service.model(), q, limit)}
         )
+
+
+def _add_feedback_route(app: FastAPI, service: RecallService) -> None:
+    @app.post(
+        "/v1/feedback",
+        response_model=FeedbackAnswer,
+        responses={**_REFUSALS, 503: {"model": ErrorAnswer}},
+        openapi_extra={"requestBody": _body_of(FeedbackRequest)},
+    )
+    async def feedback(request: Request) -> Response:
+        """Keep which items of an answer were shown and clicked."""
+        content_type = request.headers.get("content-type", "")
+        kept = service.keep_feedback(await request.body(), content_type)
+        n_rows, request.state.version = kept
+        return JSONResponse({"rows": n_rows})
 
 
 def _body_of(schema: type[BaseModel]) -> dict[str, Any]:
@@ -200,6 +217,6 @@ def _lifespan_of(service: RecallService) -> Any:
         following = loop.create_task(follow_promotions(service, service.settings.artifact))
         yield
         following.cancel()
-        service.queue.close()
+        service.close()
 
     return lifespan

@@ -108,6 +108,18 @@ class ServiceMetrics:
             ["version"],
             registry=self._registry,
         )
+        self._impressions = Counter(
+            "groupnoise_impressions",
+            "Items that were shown, as clients tell.",
+            ["version"],
+            registry=self._registry,
+        )
+        self._shown_clicks = Counter(
+            "groupnoise_clicks",
+            "Clicks on them, as clients tell.",
+            ["version"],
+            registry=self._registry,
+        )
         self._reloads = Counter(
             "groupnoise_reloads", "Model reloads, by outcome.", ["outcome"], registry=self._registry
         )
@@ -147,6 +159,11 @@ class ServiceMetrics:
             counters[1].inc(n_unknown)
         if n_by_popularity:
             counters[2].inc(n_by_popularity)
+
+    def observe_feedback(self, version: str, n_shown: int, n_clicked: int) -> None:
+        """Record what a client told of an answer."""
+        self._impressions.labels(version).inc(n_shown)
+        self._shown_clicks.labels(version).inc(n_clicked)
 
     def observe_reload(self, outcome: str) -> None:
         """Record a reload: `switched` or `refused`."""

@@ -197,13 +197,7 @@ def parse_recall_request(body: bytes, content_type: str, limits: Limits) -> Reca
     limits : Limits
         The most a request may ask for.
     """
-    if not _is_json(content_type):
-        message = "send the body as JSON, with the header `Content-Type: application/json`."
-        raise Refusal(422, "invalid_request", message)
-    try:
-        values = from_json(body, allow_inf_nan=False)
-    except ValueError as error:
-        raise Refusal(422, "invalid_request", f"the body is not JSON: {error}.") from None
+    values = read_body(body, content_type)
     if isinstance(values, dict):
         _check_sizes(values, limits)
     try:
@@ -217,6 +211,17 @@ def parse_recall_request(body: bytes, content_type: str, limits: Limits) -> Reca
         what = f"clicks times top, over all histories, is {n_shares} with explain"
         check_limit(limits, "explain", n_shares, what)
     return request
+
+
+def read_body(body: bytes, content_type: str) -> Any:
+    """Return the JSON of a body, or refuse what is none."""
+    if not _is_json(content_type):
+        message = "send the body as JSON, with the header `Content-Type: application/json`."
+        raise Refusal(422, "invalid_request", message)
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise Refusal(422, "invalid_request", f"the body is not JSON: {error}.") from None
 
 
 def check_limit(limits: Limits, name: str, value: float, what: str) -> None:

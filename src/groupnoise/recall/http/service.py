@@ -19,6 +19,7 @@ from groupnoise.recall.http.answers import (
     recall_result,
 )
 from groupnoise.recall.http.errors import Refusal
+from groupnoise.recall.http.feedback import FeedbackLog, feedback_rows, parse_feedback
 from groupnoise.recall.http.monitoring import ServiceMetrics, log
 from groupnoise.recall.http.queue import MAX_DIRECT_SCORES, RecallQueue
 from groupnoise.recall.http.requests import RecallRequest, check_limit, parse_recall_request
@@ -95,6 +96,7 @@ class RecallService:
         self.queue = RecallQueue(MAX_DIRECT_SCORES)
         self.is_ready = True
         self._reloading = asyncio.Lock()
+        self._served: set[str] = set()
         folders = {"main": settings.artifact, "compare": settings.compare}
         self._slots = {
             name: ModelSlot(folder, least_recall=settings.least_recall)
@@ -107,6 +109,14 @@ class RecallService:
                 settings.artifact,
                 least_recall=settings.least_recall,
                 version=self._canary.version,
+            )
+        self._feedback = None
+        if settings.feedback is not None:
+            self._feedback = FeedbackLog(
+                settings.feedback,
+                max_bytes=self.limits.feedback_bytes,
+                max_files=self.limits.feedback_files,
+                rows_per_second=self.limits.feedback_rows,
             )
         self._show_models()
 
@@ -174,6 +184,25 @@ class RecallService:
                 given_up.set()  # a thread cannot be cancelled, only told that nobody waits
         return _recall_json(model, request, recalled), model.version
 
+    def close(self) -> None:
+        """End the worker and close files; call when no request is left."""
+        self.queue.close()
+        if self._feedback is not None:
+            self._feedback.close()
+
+    def keep_feedback(self, body: bytes, content_type: str) -> tuple[int, str]:
+        """Keep what became of an answer; return how many rows that are, and of which version."""
+        if self._feedback is None:
+            message = "this service keeps no feedback; start it with --feedback FOLDER."
+            raise Refusal(404, "no_feedback", message)
+        feedback = parse_feedback(body, content_type, self.limits)
+        rows = feedback_rows(feedback)
+        self._feedback.append(rows)
+        # Clients may say anything; metrics have a label for versions that answered here.
+        version = feedback.version if feedback.version in self._served else "other"
+        self.metrics.observe_feedback(version, len(feedback.shown), len(feedback.clicked))
+        return len(rows), version
+
     async def similar(self, item: str, top: int) -> dict[str, Any]:
         """Return the items that best follow one item; see `SimilarAnswer`."""
         check_limit(self.limits, "top", top, f"top is {top}")
@@ -208,6 +237,7 @@ class RecallService:
             raise Refusal(409, "artifact_refused", message) from None
 
     def _show_models(self) -> None:
+        self._served |= {slot.model.version for slot in self._slots.values()}
         self.metrics.show_models({name: slot.model for name, slot in self._slots.items()})
 
 

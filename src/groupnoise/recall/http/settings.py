@@ -34,6 +34,12 @@ class Limits:
         From the first byte of a request to its answer; above it 408.
     concurrency : int, default=1024
         Requests being answered at a time; above it 429.
+    feedback_rows : int, default=5000
+        Rows of feedback a second; above it 429.
+    feedback_bytes : int, default=64_000_000
+        Size of a file of feedback; then another is begun.
+    feedback_files : int, default=16
+        Files of feedback that are kept.
     """
 
     body_bytes: int = 1_000_000
@@ -45,6 +51,9 @@ class Limits:
     query_length: int = MAX_ID_LENGTH
     seconds: float = 10.0
     concurrency: int = 1024
+    feedback_rows: int = 5000
+    feedback_bytes: int = 64_000_000
+    feedback_files: int = 16
 
     def __post_init__(self) -> None:
         for limit in fields(self):
@@ -66,6 +75,8 @@ class ServiceSettings:
         A second model to set beside it.
     canary : str, optional
         A version of the registry and the share of the users that get it, such as "3f9a=5%".
+    feedback : path, optional
+        A folder to keep what clients tell of impressions and clicks in.
     host : str, default="127.0.0.1"
         The address to listen on.
     port : int, default=8000
@@ -83,6 +94,7 @@ class ServiceSettings:
     artifact: Path
     compare: Path | None = None
     canary: str | None = None
+    feedback: Path | None = None
     host: str = "127.0.0.1"
     port: int = 8000
     token: str | None = None

@@ -1,0 +1,201 @@
+"""What was shown and clicked, told by clients and kept in files that `groupnoise replay` reads."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
+
+from groupnoise.core.checks import MAX_ID_LENGTH
+from groupnoise.io.files import check_writable_folder
+from groupnoise.recall.http.errors import Refusal, sentence_of
+from groupnoise.recall.http.monitoring import log
+from groupnoise.recall.http.requests import ItemId, ItemIds, check_limit, read_body
+from groupnoise.recall.http.settings import Limits
+
+PATTERN = "feedback-*.jsonl"
+
+
+class FeedbackRequest(BaseModel):
+    """What became of one answer: the items shown, and those that were clicked."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"request_id": "a1b2", "user": "u7", "shown": ["tea", "cup"], "clicked": ["cup"]}
+            ]
+        },
+    )
+
+    request_id: Annotated[
+        str, Field(pattern=r"^[\w.-]{1,64}$", description="The `X-Request-ID` of the answer.")
+    ]
+    user: Annotated[ItemId, Field(description="To whom.")]
+    version: Annotated[
+        str, Field(pattern=r"^[0-9a-f]{0,12}$", description="The version that answered.")
+    ] = ""
+    shown: Annotated[ItemIds, Field(description="The items shown.", default_factory=list)]
+    clicked: Annotated[
+        ItemIds,
+        Field(
+            description="The items clicked, of those shown; without `shown`, of those that were "
+            "told before under the same request id.",
+            default_factory=list,
+        ),
+    ]
+    propensity: Annotated[
+        list[Annotated[float, Field(gt=0, le=1)]] | None,
+        FailFast(),
+        Field(description="The chance of each item to be shown; by default equal."),
+    ] = None
+
+
+class FeedbackAnswer(BaseModel):
+    """How many rows were kept."""
+
+    rows: int
+
+
+def parse_feedback(body: bytes, content_type: str, limits: Limits) -> FeedbackRequest:
+    """Return the feedback in a body, or refuse it."""
+    try:
+        feedback = FeedbackRequest.model_validate(read_body(body, content_type))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise Refusal(422, "invalid_request", sentence_of(first)) from None
+    check_limit(limits, "top", len(feedback.shown), f"{len(feedback.shown)} items were shown")
+    check_limit(limits, "top", len(feedback.clicked), f"{len(feedback.clicked)} were clicked")
+    wrong = _what_is_wrong(feedback)
+    if wrong is not None:
+        raise Refusal(422, "invalid_request", wrong)
+    return feedback
+
+
+def _what_is_wrong(feedback: FeedbackRequest) -> str | None:
+    shown = set(map(str, feedback.shown))
+    if not feedback.shown and not feedback.clicked:
+        return "shown: feedback tells of items that were shown, of clicks, or of both."
+    if len(shown) < len(feedback.shown):
+        return "shown: an item is shown once."
+    if shown and not shown.issuperset(map(str, feedback.clicked)):
+        return "clicked: an item was clicked that was not shown."
+    if feedback.propensity is not None and len(feedback.propensity) != len(feedback.shown):
+        return "propensity: there must be one for each item shown."
+    for each in (feedback.user, *feedback.shown, *feedback.clicked):
+        if not 0 < len(str(each)) <= MAX_ID_LENGTH or "\0" in str(each):
+            return f"an id has 1 to {MAX_ID_LENGTH} characters."
+    return None
+
+
+def feedback_rows(feedback: FeedbackRequest) -> list[dict[str, Any]]:
+    """Return a row per item as `groupnoise replay` reads them; a click told later has no chance."""
+    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    about = {"time": now, "request_id": feedback.request_id, "version": feedback.version}
+    about["user"] = str(feedback.user)
+    clicked = set(map(str, feedback.clicked))
+    items = feedback.shown or feedback.clicked
+    even = [1 / len(items)] * len(items)
+    chances: Sequence[float | None] = feedback.propensity or even
+    if not feedback.shown:
+        chances = [None] * len(items)
+    return [
+        {**about, "item": str(item), "propensity": chance, "clicked": int(str(item) in clicked)}
+        for item, chance in zip(items, chances, strict=True)
+    ]
+
+
+class FeedbackLog:
+    """Files of feedback in a folder: only ever appended to, begun anew when full, bounded.
+
+    Each process writes files of its own, so that none waits for another.
+
+    Parameters
+    ----------
+    folder : path
+        Created if needed.
+    max_bytes : int
+        A file that would grow beyond this is followed by another.
+    max_files : int
+        Of more files the oldest are deleted.
+    rows_per_second : int
+        What more is told is refused.
+    """
+
+    def __init__(
+        self, folder: Path | str, *, max_bytes: int, max_files: int, rows_per_second: int
+    ) -> None:
+        self._folder = Path(folder)
+        check_writable_folder(self._folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._max_bytes = max_bytes
+        self._max_files = max_files
+        self._rate = rows_per_second
+        self._allowed, self._asked = float(rows_per_second), time.monotonic()
+        self._descriptor: int | None = None
+        self._path: Path | None = None
+        self._size = 0
+        self._n_files = 0
+
+    def append(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add rows: all of them or, where they are too many or the disk is full, none."""
+        self._admit(len(rows))
+        lines = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows)
+        data = ("\n".join(lines) + "\n").encode()
+        try:
+            self._write(data)
+        except OSError as error:
+            log("feedback_not_written", level=logging.ERROR, reason=str(error))
+            message = "the feedback could not be written and nothing of it was kept; see the log."
+            raise Refusal(503, "feedback_not_written", message) from None
+
+    def close(self) -> None:
+        """Close the file; the next rows begin another."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _admit(self, n_rows: int) -> None:
+        now = time.monotonic()
+        self._allowed = min(self._rate, self._allowed + (now - self._asked) * self._rate)
+        self._asked = now
+        if n_rows > self._allowed:
+            message = (
+                f"more than {self._rate} rows of feedback came in a second; try again shortly."
+            )
+            raise Refusal(429, "feedback_rate", message, limit=self._rate)
+        self._allowed -= n_rows
+
+    def _write(self, data: bytes) -> None:
+        if self._descriptor is None or (self._size and self._size + len(data) > self._max_bytes):
+            self._begin_file()
+        assert self._descriptor is not None
+        try:
+            n_written = os.write(self._descriptor, data)
+            if n_written < len(data):
+                raise OSError("the disk took only a part of it")
+        except OSError:
+            os.ftruncate(self._descriptor, self._size)
+            raise
+        self._size += len(data)
+
+    def _begin_file(self) -> None:
+        self.close()
+        self._n_files += 1
+        began = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
+        name = f"feedback-{began}-{os.getpid()}-{self._n_files:06}.jsonl"
+        self._path = self._folder / name
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+        self._descriptor = os.open(self._path, flags, 0o600)
+        self._size = 0
+        for old in sorted(self._folder.glob(PATTERN))[: -self._max_files]:
+            if old != self._path:
+                old.unlink(missing_ok=True)
+                log("feedback_deleted", level=logging.WARNING, file=old.name)
