@@ -22,6 +22,7 @@ from groupnoise.cli.export import export
 from groupnoise.cli.fit import fit
 from groupnoise.cli.heatmap import heatmap
 from groupnoise.cli.info import doctor, info
+from groupnoise.cli.items import items_app
 from groupnoise.cli.methods import methods
 from groupnoise.cli.predict import predict
 from groupnoise.cli.recall import recall
@@ -86,6 +87,7 @@ COMMANDS = (
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(data_app, name="data")
+app.add_typer(items_app, name="items")
 app.add_typer(versions_app, name="versions")
 
 

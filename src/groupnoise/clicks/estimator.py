@@ -13,8 +13,10 @@ from groupnoise.clicks.automatic import Linear, decide_evidence
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.evidence_options import DECIDED, ENCODERS, member_encoders
+from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
-from groupnoise.clicks.window_training import CLICK_VALUES, WindowTraining
+from groupnoise.clicks.updates import UpdatableRecommender
+from groupnoise.clicks.window_training import CLICK_VALUES
 from groupnoise.core.arrays import ProgressCallback, RandomState
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.device import training_on
@@ -33,7 +35,7 @@ DECISION_SECONDS = 900.0
 """What a budget of "auto" allows; the portfolio of a usual log takes a fraction of it."""
 
 
-class MaxMatchingRecommender(WindowTraining):
+class MaxMatchingRecommender(UpdatableRecommender):
     """Recommend next items after learning from click histories.
 
     Objects are clicked items, the target is the next one; f and g are vectors per item, h = f and
@@ -270,6 +272,7 @@ class MaxMatchingRecommender(WindowTraining):
         y: object = None,
         *,
         item_ids: Any = None,
+        item_features: Any = None,
         validate: Validate | None = None,
         workers: Workers | None = None,
         checkpoint: Checkpoints | None = None,
@@ -286,6 +289,10 @@ class MaxMatchingRecommender(WindowTraining):
             Present for scikit-learn.
         item_ids : array-like of shape (n_items,), optional
             The whole catalogue; by default every item that occurs.
+        item_features : frame, path or array of shape (n_items, n_features), optional
+            What is known of items: numbers, categories joined by |, text, lists of numbers, beside
+            a column of item ids; the rows of an array are those of `item_ids`. Items that nobody
+            clicked are placed by it, and may be added to an artifact later.
         validate : callable, optional
             Called with this estimator after each epoch; the best epoch's weights are kept. Of
             several members the one in training answers alone.
@@ -300,15 +307,18 @@ class MaxMatchingRecommender(WindowTraining):
             This estimator.
         """
         training = self._prepare(histories, item_ids)
-        for name in ("rule_", "decisions_"):
+        described = self._read_features(item_features)
+        for name in ("rule_", "decisions_", "feature_map_"):
             if hasattr(self, name):
                 delattr(self, name)  # of an earlier fit
         apart = training.targets is not None or workers is not None or checkpoint is not None
         if self._normalization(apart) == "history":
             with training_on(self.device):
-                return self._fit_histories(training, validate)
-        self.decisions_ = self._explicit_decisions()
-        self._fit_windows(training, validate, workers, checkpoint)
+                self._fit_histories(training, validate)
+        else:
+            self.decisions_ = self._explicit_decisions()
+            self._fit_windows(training, validate, workers, checkpoint)
+        self._place_by_features(described)
         return self
 
     def _normalization(self, apart: bool) -> str:
@@ -331,9 +341,7 @@ class MaxMatchingRecommender(WindowTraining):
             )
         return chosen
 
-    def _fit_histories(
-        self, histories: Groups, validate: Validate | None
-    ) -> MaxMatchingRecommender:
+    def _fit_histories(self, histories: Groups, validate: Validate | None) -> None:
         """Decide what evidence to add over whole histories, and learn it."""
         explicit = {
             name: getattr(self, name) for name in DECIDED if not is_auto(getattr(self, name))
@@ -364,7 +372,6 @@ class MaxMatchingRecommender(WindowTraining):
             self.history_.best_epoch = best["epoch"]
         for sentence in decided.decisions.warnings:
             warnings.warn(sentence, UserWarning, stacklevel=3)
-        return self
 
     def _check_parameters(self) -> None:
         check_choice("normalization", self.normalization, ("auto", *NORMALIZATIONS))
@@ -395,6 +402,8 @@ class MaxMatchingRecommender(WindowTraining):
         # Folders written before there were members do not say how wide their vectors are.
         width = fitted.get("dim", self._in_use("dim"))
         generator = torch.Generator().manual_seed(0)
+        if (features := FeatureMap.from_arrays(arrays, width)) is not None:
+            self.feature_map_ = features
         if "rule" in fitted:
             self.rule_ = ScoringRule.from_record(fitted["rule"], arrays)
             self.model_ = self._build_tables(width)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +118,7 @@ def train_evidence(
     plan: EvidencePlan,
     generator: np.random.Generator,
     *,
+    anchors: Sequence[Tensor] | None = None,
     validate: Callable[[], float] | None = None,
     on_epoch: ProgressCallback | None = None,
 ) -> list[dict[str, Any]]:
@@ -133,6 +134,8 @@ def train_evidence(
         Epochs, step size, regularisation.
     generator : numpy Generator
         Decides the order, the dropped clicks and the negatives.
+    anchors : sequence of Tensor, optional
+        What f, and g if it has a table of its own, decay towards; by default their initial values.
     validate : callable, optional
         Called after each epoch; larger is better, and the best epoch's weights are kept.
     on_epoch : callable, optional
@@ -153,7 +156,7 @@ def train_evidence(
     sequences = training_sequences(histories, model.log_weights.shape[1])
     noise = torch_generator(generator)
     tables = list({id(table): table for table in (model.objects, model.targets)}.values())
-    anchors = [table.detach().clone() for table in tables]
+    anchors = [each.detach().clone().to(device) for each in anchors or tables]
     others = [model.bias, model.log_weights, model.exponent_logits]
     optimizer = Adam([*tables, *others], plan.learning_rate, betas=BETAS)
     of_encoder = [] if model.encoder is None else list(model.encoder.parameters())

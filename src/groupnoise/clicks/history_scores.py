@@ -7,16 +7,21 @@ query depends on the query alone, so it is computed once per distinct query.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.clicks.group_weights import popular_negatives
-from groupnoise.clicks.mixture import Float32Array, Mixture, distinct_of, recent_clicks
+from groupnoise.clicks.mixture import (
+    Float32Array,
+    ItemVectors,
+    Mixture,
+    distinct_of,
+    recent_clicks,
+)
 from groupnoise.clicks.scoring import GroupWeight, ScoringRule
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.chunked_softmax import log_normalizer
@@ -313,21 +318,3 @@ def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) 
         spread(found.responsibility, 0.0),
         offsets,
     )
-
-
-class ItemVectors(NamedTuple):
-    """What a recall service needs of a model.
-
-    Attributes
-    ----------
-    query : float32 ndarray of shape (n_items, dim)
-        f of every item.
-    target : float32 ndarray of shape (n_items, dim)
-        g of every item.
-    bias : float32 ndarray of shape (n_items,)
-        Bias of every item as a target.
-    """
-
-    query: NDArray[np.float32]
-    target: NDArray[np.float32]
-    bias: NDArray[np.float32]

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.exceptions import DataError
+from groupnoise.io.cells import check_no_empty_cells
 from groupnoise.io.columns import pick_column
 from groupnoise.io.named_arrays import NamedArrays, read_input
 from groupnoise.io.sources import Guesses, Report, find_source
@@ -78,11 +79,7 @@ def read_items(
         If no row of the table is an item of the model.
     """
     guesses = Guesses(report)
-    if table_options.get("format") is None and _is_delimited(source):
-        table_options["format"] = "csv"
-    table = read_input(source, report=guesses, read_text=read_history_text, **table_options)
-    if isinstance(table, NamedArrays):
-        table = table.as_table()
+    table = _read_table(source, guesses, table_options)
     keys = [str(each) for each in item_ids.tolist()]
     columns, origin = table.frame.columns, table.origin
     items = pick_column("item", item, columns, origin=origin, report=guesses)
@@ -103,6 +100,109 @@ def read_items(
     rows = [_categories(cell) for cell in table.frame[found]]
     categories_of = dict(zip(ids, rows, strict=True))
     return ItemDescriptions(named, [categories_of.get(key) or [NO_CATEGORY] for key in keys])
+
+
+class ItemRows(NamedTuple):
+    """A table with one row per item.
+
+    Attributes
+    ----------
+    ids : list of str
+        The item of each row.
+    columns : polars DataFrame
+        Everything else.
+    origin : str
+        What the table is called in errors.
+    """
+
+    ids: list[str]
+    columns: pl.DataFrame
+    origin: str
+
+
+def read_item_rows(
+    source: Any,
+    item_ids: NDArray[Any],
+    *,
+    item: str | None = None,
+    report: Report | None = None,
+    **table_options: Any,
+) -> ItemRows:
+    """Read a table of features, one row per item.
+
+    Parameters
+    ----------
+    source : str, Path or frame
+        As in :func:`read_items`.
+    item_ids : ndarray of shape (n_items,)
+        The items of the model; rows of other items are read too.
+    item : str, optional
+        The column of item ids, found as :func:`read_items` finds it.
+    report : callable, optional
+        Told of each guess, one sentence at a time.
+    **table_options
+        Passed to `read_table`.
+
+    Returns
+    -------
+    ItemRows
+
+    Raises
+    ------
+    DataError
+        If an id is empty or occurs twice.
+    """
+    guesses = Guesses(report)
+    table = _read_table(source, guesses, table_options)
+    columns = table.frame.columns
+    keys = {str(each) for each in item_ids.tolist()}
+    name = pick_column("item", item, columns, origin=table.origin, report=guesses)
+    name = name or _column_of_items(table, keys, guesses)
+    check_no_empty_cells(table, name, table.frame[name])
+    ids = _texts(table, name)
+    first: dict[str, int] = {}
+    for row, each in enumerate(ids):
+        if each in first:
+            raise DataError(
+                f"{table.locate(row)}: item {each!r} stands in {table.locate(first[each])} too; "
+                "give each item one row."
+            )
+        first[each] = row
+    return ItemRows(ids, table.frame.drop(name), table.origin)
+
+
+def read_ids(path: Path) -> list[str]:
+    """Read a file of item ids, one in each line.
+
+    Parameters
+    ----------
+    path : Path
+        Text in UTF-8; empty lines are passed over.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or holds no id.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as lines of item ids ({error}).") from None
+    ids = [line.strip() for line in lines if line.strip()]
+    if not ids:
+        raise DataError(f"{path} holds no item id; write one in each line.")
+    return ids
+
+
+def _read_table(source: Any, guesses: Guesses, options: dict[str, Any]) -> Table:
+    if options.get("format") is None and _is_delimited(source):
+        options = {**options, "format": "csv"}
+    table = read_input(source, report=guesses, read_text=read_history_text, **options)
+    return table.as_table() if isinstance(table, NamedArrays) else table
 
 
 def _is_delimited(source: Any) -> bool:

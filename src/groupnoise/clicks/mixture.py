@@ -15,6 +15,24 @@ MAX_REPEATED = 16
 """Values from which on the distinct ones are looked for."""
 
 
+class ItemVectors(NamedTuple):
+    """What a recall service needs of a model.
+
+    Attributes
+    ----------
+    query : float32 ndarray of shape (n_items, dim)
+        f of every item.
+    target : float32 ndarray of shape (n_items, dim)
+        g of every item.
+    bias : float32 ndarray of shape (n_items,)
+        Bias of every item as a target.
+    """
+
+    query: Float32Array
+    target: Float32Array
+    bias: Float32Array
+
+
 class Mixture(NamedTuple):
     """Histories as weighted queries, one history after the other.
 

@@ -81,7 +81,7 @@ def spectral_start(
     generator : numpy Generator
         Decides where the search for eigenvectors begins.
     """
-    together = _clicked_together(windows, n_items, rate)
+    together = clicked_together(windows, n_items, rate)
     degree = np.asarray(together.sum(axis=1)).ravel() + SMOOTHING
     scale = sparse.diags_array(degree**-0.5)
     # Eigenvalues lie in [-1, 1]; moved to [0, 1], the largest in size are the largest.
@@ -101,7 +101,7 @@ def spectral_start(
     return SpectralStart(table, 0.5 * np.log(degree).astype(np.float32))
 
 
-def _clicked_together(windows: Groups, n_items: int, rate: float) -> sparse.csr_array:
+def clicked_together(windows: Groups, n_items: int, rate: float) -> sparse.csr_array:
     """Return how much each pair of items was clicked together, symmetric, (n_items, n_items)."""
     total = sparse.csr_array((n_items, n_items))
     starts = np.arange(0, windows.n_objects, BLOCK_PAIRS)

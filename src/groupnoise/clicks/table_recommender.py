@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from groupnoise.clicks.catalogue import IndexedHistories, ItemHistories
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.history_scores import (
-    ItemVectors,
     among_all_clicks,
     evidence_of_clicks,
     objective_of_answers,
@@ -23,8 +22,9 @@ from groupnoise.clicks.history_scores import (
     score_catalogue,
     score_items,
 )
+from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.item_slices import ItemSlices, LogitSlices, item_slices
-from groupnoise.clicks.mixture import Mixture
+from groupnoise.clicks.mixture import ItemVectors, Mixture
 from groupnoise.clicks.recommender import ItemToItemRecommender
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.arrays import FloatArray, IntArray
@@ -49,6 +49,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
 
     _learned = "model_"
     rule_: ScoringRule
+    feature_map_: FeatureMap
     scope: str
 
     def _hold(self, evidence: Evidence) -> None:
@@ -225,6 +226,28 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
                 np.zeros(self.n_items_, dtype=np.float32) if bias is None else bias.numpy(),
             )
 
+    def _hold_vectors(self, vectors: ItemVectors) -> None:
+        """Keep vectors of all items of a catalogue that may have grown."""
+        weights = {"target_encoder.weight": vectors.target}
+        if self.model_.object_encoder is not self.model_.target_encoder:
+            weights["object_encoder.weight"] = vectors.query
+        else:
+            weights["object_encoder.weight"] = vectors.target
+        if self.model_.bias is not None:
+            weights["bias"] = vectors.bias[:, None]
+        width = vectors.target.shape[1]
+        model = (
+            self._build_tables(width)
+            if hasattr(self, "rule_")
+            else self._build_model(torch.Generator().manual_seed(0), width)
+        )
+        model.load_state_dict({name: torch.from_numpy(rows) for name, rows in weights.items()})
+        self.model_ = model.eval()
+
+    def _build_model(self, generator: torch.Generator, dim: int) -> MatchingModel:
+        """Return untrained tables of a model that normalises every click by itself."""
+        raise NotImplementedError
+
     def _write_artifact(
         self, path: Path | str, n_neighbours: int, described: dict[str, Any]
     ) -> str:
@@ -239,6 +262,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
             target_bias=vectors.bias,
             popularity=self.popularity_,
             rule=self.scoring_rule(),
+            features=getattr(self, "feature_map_", None),
             **described,
         )
 
@@ -248,4 +272,6 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         if hasattr(self, "rule_"):
             fitted["rule"] = self.rule_.as_record()
             arrays.update(self.rule_.arrays())
+        if hasattr(self, "feature_map_"):
+            arrays.update(self.feature_map_.to_arrays())
         return fitted, arrays

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.scoring import SCOPES, ScoringRule
 from groupnoise.core.checks import check_choice, check_features, check_finite
 from groupnoise.exceptions import (
@@ -44,6 +45,7 @@ def write_artifact(
     rule: ScoringRule | None = None,
     log_normalizer: NDArray[Any] | None = None,
     index: IndexSpec | None = None,
+    features: FeatureMap | None = None,
 ) -> str:
     """Write a matching model as an artifact folder; return its version.
 
@@ -72,6 +74,8 @@ def write_artifact(
         where it is not given.
     index : IndexSpec, optional
         Also build a faiss index; refused where its measured recall is below what the spec asks.
+    features : FeatureMap, optional
+        Places items that are added later by what is known of them.
 
     Returns
     -------
@@ -108,6 +112,8 @@ def write_artifact(
     if vectors.queries is not vectors.targets:
         arrays["query_vectors"] = vectors.queries
     arrays.update(vectors.rule.arrays())
+    if features is not None:
+        arrays.update(features.to_arrays())
     manifest: dict[str, Any] = {
         "kind": "vectors",
         "dimension": vectors.dimension,
@@ -197,7 +203,7 @@ def open_artifact(
     """
     folder = served_folder(folder)
     manifest, arrays = read_folder(folder, memory_map=memory_map)
-    with _sound_artifact(folder):
+    with sound_artifact(folder):
         check_artifact(manifest, arrays, every_value=not memory_map)
         items = ItemTable(arrays, manifest.get("categories", []))
         ranker = _ranker(manifest, arrays, least_recall)
@@ -226,9 +232,9 @@ def add_index(folder: Path | str, spec: IndexSpec) -> dict[str, Any]:
     manifest, arrays = read_folder(folder, memory_map=False)
     if manifest.get("kind") != "vectors":
         raise DataError(f"{folder} holds no vectors, so it cannot have an index.")
-    with _sound_artifact(folder):
+    with sound_artifact(folder):
         check_artifact(manifest, arrays, every_value=True)
-        vectors = _stored_vectors(manifest, arrays)
+        vectors = stored_vectors(manifest, arrays)
     index, description = build_index(vectors, spec)
     manifest["index"] = description
     write_folder(folder, manifest=manifest, arrays={**arrays, "index": index})
@@ -236,7 +242,7 @@ def add_index(folder: Path | str, spec: IndexSpec) -> dict[str, Any]:
 
 
 @contextmanager
-def _sound_artifact(folder: Path | str) -> Iterator[None]:
+def sound_artifact(folder: Path | str) -> Iterator[None]:
     """Refuse in one sentence an artifact that the block cannot make sense of."""
     try:
         yield
@@ -304,7 +310,7 @@ def _ranker(
         )
     if kind != "vectors":
         raise ModelFileError(f"this release reads no artifact of kind {kind!r}; upgrade it.")
-    exact = VectorRanker(_stored_vectors(manifest, arrays))
+    exact = VectorRanker(stored_vectors(manifest, arrays))
     if "index" not in arrays:
         return exact
     index = load_index(
@@ -316,9 +322,10 @@ def _ranker(
     return ApproximateRanker(exact, index)
 
 
-def _stored_vectors(
+def stored_vectors(
     manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> MatchingVectors:
+    """Return the vectors of an artifact, and the rule that scores with them."""
     targets = arrays["target_vectors"]
     rule = ScoringRule.from_record(manifest["scoring"], arrays)
     _check_negatives(rule, len(targets))

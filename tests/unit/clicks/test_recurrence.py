@@ -8,7 +8,8 @@ import reference
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks.evidence import EvidenceModel, joined
 from groupnoise.clicks.evidence_training import EvidencePlan, batch_loss, train_evidence
-from groupnoise.clicks.history_scores import ItemVectors, evidence_of_clicks
+from groupnoise.clicks.history_scores import evidence_of_clicks
+from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.recurrence import Recurrence, weight_shapes
 from groupnoise.clicks.recurrence_training import RecurrentEncoder, linear_recurrence
 from groupnoise.clicks.scoring import ScoringRule

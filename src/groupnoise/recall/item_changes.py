@@ -1,0 +1,242 @@
+"""Items added to a finished artifact, and taken out of it, without training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import sparse
+
+from groupnoise.clicks.item_features import FeatureMap
+from groupnoise.clicks.item_table import NO_CATEGORY, ItemRows, read_item_rows, read_items
+from groupnoise.clicks.scoring import ScoringRule
+from groupnoise.core.arrays import IntArray
+from groupnoise.exceptions import DataError
+from groupnoise.io.array_folder import read_folder, write_folder
+from groupnoise.io.sources import Report
+from groupnoise.recall.artifact import sound_artifact, stored_vectors
+from groupnoise.recall.artifact_checks import check_artifact
+from groupnoise.recall.index import IndexSpec, build_index
+from groupnoise.recall.items import ItemTable, pack_items
+from groupnoise.recall.search import MatchingVectors, log_normalizers
+
+Arrays = Mapping[str, NDArray[Any]]
+
+USUAL_RECALL = 0.95
+"""What an index that is built anew must find, if the old one did not find less."""
+
+
+def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
+    """Take items out of an artifact; return its new version.
+
+    They are gone as if the model had never known them: never answered, and unknown in histories.
+
+    Parameters
+    ----------
+    folder : path
+        An artifact, replaced atomically; a running service sees it at its next reload.
+    ids : sequence of int or str
+        Which items.
+
+    Returns
+    -------
+    str
+        The version.
+
+    Raises
+    ------
+    DataError
+        If the artifact does not know an item, or no item would be left.
+    """
+    manifest, arrays, items = _opened(folder)
+    positions = items.positions_of(ids)
+    if (positions < 0).any():
+        unknown = ids[int(np.flatnonzero(positions < 0)[0])]
+        raise DataError(f"{folder} has no item {unknown!r} to remove.")
+    kept = np.delete(np.arange(len(items)), positions)
+    if not len(kept):
+        raise DataError(f"all {len(items)} items of {folder} would be removed; one must stay.")
+    changed = _described(manifest, arrays, items, kept)
+    if manifest["kind"] == "neighbours":
+        table = sparse.csr_array(
+            (arrays["scores"], arrays["indices"], arrays["indptr"]), shape=(len(items),) * 2
+        )[kept][:, kept]
+        changed |= {
+            "scores": table.data,
+            "indices": table.indices.astype(np.int32),
+            "indptr": table.indptr.astype(np.int64),
+        }
+    else:
+        vectors = stored_vectors(manifest, arrays)
+        rule = _renumbered(vectors.rule, kept, folder)
+        manifest["scoring"] = rule.as_record()
+        changed |= _vector_arrays(
+            manifest,
+            vectors.targets[kept],
+            None if "query_vectors" not in arrays else vectors.queries[kept],
+            rule,
+        )
+    return _written(folder, manifest, {**arrays, **changed}, len(kept))
+
+
+def add_items(folder: Path | str, source: Any, *, report: Report | None = None, **form: Any) -> str:
+    """Add items to an artifact by what a table says of them; return its new version.
+
+    Parameters
+    ----------
+    folder : path
+        An artifact of a model fitted with features of items; replaced atomically.
+    source : str, Path or frame
+        One row per new item, with the columns that the model was fitted with.
+    report : callable, optional
+        Told of each guess, one sentence at a time.
+    **form
+        `item`, `format`, `separator`, `header`, as :func:`groupnoise.clicks.item_table.read_items`
+        takes them.
+
+    Returns
+    -------
+    str
+        The version.
+
+    Raises
+    ------
+    DataError
+        If an item is there already or occurs twice, a column is missing, or the artifact has
+        learned nothing from features.
+    """
+    manifest, arrays, items = _opened(folder)
+    features = None
+    if manifest["kind"] == "vectors":
+        features = FeatureMap.from_arrays(arrays, arrays["target_vectors"].shape[1] - 1)
+    if features is None:
+        raise DataError(
+            f"{folder} has learned nothing from features of items, so that a new one cannot be "
+            "placed; fit with --items TABLE (item_features=) and export again."
+        )
+    every = np.arange(len(items))
+    rows = read_item_rows(source, np.array(items.ids_of(every)), report=report, **form)
+    ids = _new_ids(items, rows, folder)
+    described = features.vectors(rows.columns)
+    changed = _described(manifest, arrays, items, every, ids, rows)
+    vectors = stored_vectors(manifest, arrays)
+    targets = np.concatenate([described.target, described.bias[:, None]], axis=1)
+    changed |= _vector_arrays(
+        manifest,
+        np.concatenate([vectors.targets, targets]),
+        None
+        if "query_vectors" not in arrays
+        else np.concatenate([vectors.queries, described.query]),
+        vectors.rule,
+    )
+    return _written(folder, manifest, {**arrays, **changed}, len(items) + len(ids))
+
+
+def _opened(folder: Path | str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], ItemTable]:
+    manifest, arrays = read_folder(folder, memory_map=False)
+    with sound_artifact(folder):
+        check_artifact(manifest, arrays, every_value=True)
+        return manifest, arrays, ItemTable(arrays, manifest.get("categories", []))
+
+
+def _new_ids(items: ItemTable, rows: ItemRows, folder: Path | str) -> list[Any]:
+    """Return the ids of new items as the artifact spells ids."""
+    there = np.flatnonzero(items.positions_of(rows.ids) >= 0)
+    if len(there):
+        raise DataError(
+            f"{rows.origin}: item {rows.ids[there[0]]!r} is in {folder} already, as are "
+            f"{len(there)} of {len(rows.ids)} in all; remove them first, or leave their rows out."
+        )
+    if not items.has_integer_ids:
+        return rows.ids
+    for each in rows.ids:
+        if not each.removeprefix("-").isdecimal():
+            raise DataError(
+                f"{rows.origin}: item {each!r} is no whole number, as the ids of {folder} are."
+            )
+    return [int(each) for each in rows.ids]
+
+
+def _described(
+    manifest: dict[str, Any],
+    arrays: Arrays,
+    items: ItemTable,
+    kept: IntArray,
+    ids: Sequence[Any] = (),
+    rows: ItemRows | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of ids, popularity, titles and categories of items kept and new."""
+    positions = kept.tolist()
+    new_titles, new_categories = [], []
+    if rows is not None:
+        table = rows.columns.with_columns(pl.Series("item", rows.ids))
+        found = read_items(table, np.array(rows.ids), item="item")
+        new_titles = found.titles
+        new_categories = found.categories or [[NO_CATEGORY] for _ in ids]
+    titles = categories = None
+    if "titles" in arrays:
+        titles = [items.title_of(position) or "" for position in positions] + new_titles
+    if "category_codes" in arrays:
+        categories = [
+            [items.category_names[code] for code in items.codes_of(position)]
+            for position in positions
+        ] + new_categories
+    packed, manifest["categories"] = pack_items(
+        ids=[*items.ids_of(kept), *ids],
+        popularity=np.concatenate([items.popularity[kept], np.zeros(len(ids))]),
+        titles=titles,
+        categories=categories,
+    )
+    return packed
+
+
+def _renumbered(rule: ScoringRule, kept: IntArray, folder: Path | str) -> ScoringRule:
+    """Return the rule of a smaller catalogue."""
+    if not rule.negatives:
+        return rule
+    place = {position: number for number, position in enumerate(kept.tolist())}
+    negatives = tuple(place[item] for item in rule.negatives if item in place)
+    if not negatives:
+        raise DataError(
+            f"every item that {folder} holds clicks against would be removed; export it again."
+        )
+    return replace(rule, negatives=negatives)
+
+
+def _vector_arrays(
+    manifest: dict[str, Any],
+    targets: NDArray[np.float32],
+    queries: NDArray[np.float32] | None,
+    rule: ScoringRule,
+) -> dict[str, NDArray[Any]]:
+    """Return vectors, their normalizers, and an index if the artifact has one."""
+    changed: dict[str, NDArray[Any]] = {"target_vectors": targets}
+    if queries is not None:
+        changed["query_vectors"] = queries
+    rows = np.ones(targets.shape, dtype=np.float32)
+    rows[:, :-1] = targets[:, :-1] if queries is None else queries
+    normalizer = log_normalizers(rows, targets)
+    changed["log_normalizer"] = normalizer
+    if "index" in manifest:
+        old = manifest["index"]
+        spec = IndexSpec(
+            kind=old["kind"], at=old["at"], least_recall=min(old["recall"], USUAL_RECALL)
+        )
+        vectors = MatchingVectors(
+            targets, targets if queries is None else queries, normalizer, rule
+        )
+        changed["index"], manifest["index"] = build_index(vectors, spec)
+    return changed
+
+
+def _written(folder: Path | str, manifest: dict[str, Any], arrays: Arrays, n_items: int) -> str:
+    created = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return write_folder(
+        folder, manifest={**manifest, "n_items": n_items, "created": created}, arrays=arrays
+    )

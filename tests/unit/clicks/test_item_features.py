@@ -1,0 +1,191 @@
+"""Items are placed by what is known of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from groupnoise import MaxMatchingRecommender
+from groupnoise.clicks.item_features import (
+    Column,
+    FeatureMap,
+    borrowed,
+    learn_feature_map,
+)
+from groupnoise.clicks.mixture import ItemVectors
+from groupnoise.exceptions import DataError, ModelFileError
+
+SHELVES = ("tea", "tools", "toys")
+
+
+def shop(n_items: int = 30, n_users: int = 150, seed: int = 0) -> tuple[list[list[str]], list[str]]:
+    """Return histories that each stay on one shelf, and the items, of which item i is on i % 3."""
+    generator = np.random.default_rng(seed)
+    items = [f"item{number}" for number in range(n_items)]
+    histories = []
+    for user in range(n_users):
+        own = [item for number, item in enumerate(items) if number % 3 == user % 3]
+        histories.append(generator.choice(own, size=5, replace=False).tolist())
+    return histories, items
+
+
+def described(items: list[str], new: list[str]) -> pl.DataFrame:
+    """Return a table of shelf, title and price of items and of new ones."""
+    every = [*items, *new]
+    shelf = [SHELVES[number % 3] for number in range(len(items))] + [SHELVES[0]] * len(new)
+    return pl.DataFrame(
+        {
+            "item": every,
+            "category": [f"{each}|all" for each in shelf],
+            "title": [f"The {each} no. {number}" for number, each in enumerate(shelf)],
+            "price": [float(number % 7) for number in range(len(every))],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted() -> MaxMatchingRecommender:
+    histories, items = shop()
+    model = MaxMatchingRecommender(dim=8, max_epochs=3, encoder=None, linear=None, random_state=0)
+    return model.fit(histories, item_features=described(items, ["new tea"]))
+
+
+def test_an_item_nobody_clicked_is_recommended_to_those_who_like_its_kind(
+    fitted: MaxMatchingRecommender,
+) -> None:
+    histories, _ = shop()
+    tea, tools = histories[0][:3], histories[1][:3]
+    scores = fitted.scores([tea, tools], items=["new tea"]).ravel()
+    assert scores[0] > scores[1] + 1
+    assert fitted.items_[-1] == "new tea"
+    assert fitted.popularity_[-1] == 0
+
+
+def test_known_items_keep_what_their_clicks_say(fitted: MaxMatchingRecommender) -> None:
+    histories, _ = shop()
+    plain = MaxMatchingRecommender(dim=8, max_epochs=3, encoder=None, linear=None, random_state=0)
+    plain.fit(histories)
+    n_items = plain.n_items_
+    np.testing.assert_allclose(fitted.item_vectors().target[:n_items], plain.item_vectors().target)
+
+
+def test_a_saved_model_and_its_artifact_place_items_alike(
+    fitted: MaxMatchingRecommender, tmp_path: Path
+) -> None:
+    fitted.save(tmp_path / "model")
+    loaded = MaxMatchingRecommender.load(tmp_path / "model")
+    table = described([], ["another tea"]).drop("item")
+    before, after = fitted.feature_map_.vectors(table), loaded.feature_map_.vectors(table)
+    np.testing.assert_array_equal(before.target, after.target)
+    assert loaded.recommend([["item0"]])[0].tolist() == fitted.recommend([["item0"]])[0].tolist()
+
+
+def test_models_of_windows_place_items_too() -> None:
+    histories, items = shop()
+    model = MaxMatchingRecommender(normalization="click", dim=8, random_state=0)
+    model.fit(histories, item_features=described(items, ["new tea"]))
+    scores = model.scores([histories[0][:3], histories[1][:3]], items=["new tea"]).ravel()
+    assert scores[0] > scores[1]
+
+
+def test_rows_of_an_array_are_those_of_the_catalogue() -> None:
+    histories, items = shop()
+    features = np.eye(3)[np.arange(len(items)) % 3]
+    model = MaxMatchingRecommender(dim=8, max_epochs=2, encoder=None, linear=None, random_state=0)
+    model.fit(histories, item_ids=items, item_features=features)
+    assert model.feature_map_.columns[0].kind == "vector"
+    with pytest.raises(DataError, match="one row for each of the 30 items; got shape"):
+        model.fit(histories, item_ids=items, item_features=features[1:])
+
+
+def test_the_regression_is_that_of_plain_loops() -> None:
+    """W = (sum n/(n+1) x x' + ridge)^-1 sum n/(n+1) x (v - mean), by loops over items."""
+    generator = np.random.default_rng(0)
+    table = pl.DataFrame({"a": generator.normal(size=40), "b": generator.normal(size=40)})
+    own = ItemVectors(
+        generator.normal(size=(40, 2)).astype("f4"),
+        generator.normal(size=(40, 2)).astype("f4"),
+        generator.normal(size=40).astype("f4"),
+    )
+    clicks = generator.integers(1, 9, size=40).astype(float)
+    found = learn_feature_map(table, own, clicks, np.random.default_rng(1))
+    rows = [[(x - c.offset[0]) * c.scale[0] for x in table[c.name]] for c in found.columns]
+    outputs = np.concatenate([own.query, own.target, own.bias[:, None]], axis=1)
+    trust = [n / (n + 1) for n in clicks]
+    mean = sum(t * o for t, o in zip(trust, outputs, strict=True)) / sum(trust)
+    residuals = []
+    for ridge in (0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
+        gram, product = np.eye(2) * ridge, np.zeros((2, 5))
+        for item in range(40):
+            x = np.array([rows[0][item], rows[1][item]])
+            gram += trust[item] * np.outer(x, x)
+            product += trust[item] * np.outer(x, outputs[item] - mean)
+        residuals.append(np.abs(np.linalg.solve(gram, product) - found.weights[:-1]).max())
+    assert min(residuals) < 1e-5
+    np.testing.assert_allclose(found.weights[-1], mean, rtol=1e-5)
+
+
+def test_few_clicks_borrow_and_many_do_not() -> None:
+    own = ItemVectors(np.ones((3, 2), "f4"), np.ones((3, 2), "f4"), np.ones(3, "f4"))
+    told = ItemVectors(np.zeros((3, 2), "f4"), np.zeros((3, 2), "f4"), np.zeros(3, "f4"))
+    mixed = borrowed(own, told, np.array([0.0, 1.0, 99.0]), strength=1.0)
+    np.testing.assert_allclose(mixed.bias, [0.0, 0.5, 0.99])
+    np.testing.assert_allclose(mixed.target[:, 0], mixed.bias)
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "width"),
+    [
+        (["a|b", "b|c", "a", "c"], "category", 3),
+        ([["a", "b"], ["b"], ["a"]], "category", 2),
+        (["red tea", "green tea", "red cup", "one word"], "text", 2),
+        (["1.5", "2", "", "4"], "number", 1),
+        ([1, None, 3], "number", 1),
+        ([[0.1, 0.2], [0.3, 0.1], None], "vector", 2),
+        ([True, False, True], "number", 1),
+    ],
+)
+def test_what_cells_hold_is_found_out(cells: list[object], kind: str, width: int) -> None:
+    series = pl.Series("column", cells)
+    column = Column.learned(series)
+    assert column is not None
+    assert (column.kind, column.width) == (kind, width)
+    assert column.features(series).shape == (len(cells), width)
+    assert np.isfinite(column.features(series).toarray()).all()
+
+
+@pytest.mark.parametrize("cells", [["a", "b", "c"], [2.0, 2.0], [None, None]])
+def test_a_column_that_says_nothing_is_left_out(cells: list[object]) -> None:
+    assert Column.learned(pl.Series("column", cells)) is None
+
+
+def test_bad_tables_get_one_sentence(tmp_path: Path) -> None:
+    histories, items = shop()
+    model = MaxMatchingRecommender(dim=4, max_epochs=1, encoder=None, linear=None, random_state=0)
+    table = described(items, [])
+    twice = tmp_path / "twice.csv"
+    pl.concat([table, table[:1]]).write_csv(twice)
+    with pytest.raises(DataError, match=r"twice.csv.*'item0' stands in .* too; give each item one"):
+        model.fit(histories, item_features=twice)
+    with pytest.raises(DataError, match="none of the 2 items of .* is in the log, such as 'x'"):
+        model.fit(histories, item_features=pl.DataFrame({"item": ["x", "y"], "price": [1, 2]}))
+    with pytest.raises(DataError, match="no column of the feature table says anything"):
+        model.fit(histories, item_features=table.select("item"))
+    with pytest.warns(UserWarning, match="10 clicked items have no row in"):
+        model.fit(histories, item_features=table[:20])
+
+
+def test_a_new_item_needs_the_columns_that_taught(fitted: MaxMatchingRecommender) -> None:
+    with pytest.raises(DataError, match="has no column 'price', from which the model learned"):
+        fitted.feature_map_.vectors(pl.DataFrame({"category": ["tea"], "title": ["a"]}))
+
+
+def test_a_damaged_map_is_refused(fitted: MaxMatchingRecommender) -> None:
+    arrays = fitted.feature_map_.to_arrays()
+    with pytest.raises(ModelFileError, match="feature_columns cannot be read"):
+        FeatureMap.from_arrays({**arrays, "feature_columns": np.zeros(3, "u1")}, 8)
+    with pytest.raises(ModelFileError, match="feature_weights"):
+        FeatureMap.from_arrays({**arrays, "feature_weights": np.zeros((2, 2), "f4")}, 8)
