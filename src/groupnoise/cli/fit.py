@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 import signal
@@ -172,6 +173,10 @@ def fit(
         str | None,
         typer.Option(help="Time to choose settings in: 90s, 2m, 1h.", show_default="auto"),
     ] = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(help="rs: table of what is known of items; places those nobody clicked."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides all randomness.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     checkpoint: Annotated[
@@ -266,6 +271,7 @@ def fit(
                     estimator,
                     training,
                     on_epoch=show,
+                    item_features=_readable_items(items, estimator, method),
                     checkpoint=checkpoints,
                     workers=team if team.count > 1 else None,
                     truth=_known_labels(found.setting, training, learn_truth),
@@ -323,6 +329,13 @@ def _held_out(
     for note in split.notes:
         typer.echo(note, err=True)
     return np.unique(split.test.users), split.train, split.protocol.word
+
+
+def _readable_items(items: Path | None, estimator: Any, method: str) -> Path | None:
+    """Return the table of items, refused where the method learns nothing from it."""
+    if items is not None and "item_features" not in inspect.signature(estimator.fit).parameters:
+        raise ParameterError(f"--items goes with max-matching on clicks; {method} reads no items.")
+    return items
 
 
 @contextmanager

@@ -72,8 +72,8 @@ def catalogue_with(catalogue: Catalogue, rows: ItemRows) -> Catalogue:
     new = [each for each in rows.ids if each not in known]
     if len(new) == len(rows.ids):
         raise DataError(
-            f"none of the {len(new)} items of {rows.origin} is in the log, such as {new[0]!r}; look "
-            "at whether its ids are those of the log."
+            f"none of the {len(new)} items of {rows.origin} is in the log, such as {new[0]!r}; "
+            "give ids as the log has them."
         )
     if catalogue.ids.dtype.kind != "i":
         return Catalogue([*catalogue.ids.tolist(), *new])

@@ -318,7 +318,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
         else:
             self.decisions_ = self._explicit_decisions()
             self._fit_windows(training, validate, workers, checkpoint)
-        self._place_by_features(described)
+        if workers is None or workers.rank == 0:  # others hold a part of the tables
+            self._place_by_features(described)
         return self
 
     def _normalization(self, apart: bool) -> str:

@@ -7,7 +7,8 @@ clicks, then says where any described item belongs:
 
     v(x) = mean + W x,   W = argmin sum_i n_i / (n_i + 1) |v_i - v(x_i)|^2 + ridge |W|^2,
 
-whatever trained the vectors. The ridge is chosen on held-out items.
+whatever trained the vectors. The ridge is chosen on held-out items, and on these is measured how
+far a regression draws vectors towards their mean, which is undone.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ CATEGORY_SHARE = 0.2
 """A column of text with fewer distinct cells than this share of all holds categories."""
 SEPARATED_SHARE = 0.1
 """So many cells must hold a | for it to join categories, and not to stand in a title."""
-RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+MAX_SPREAD = 3.0
+"""Features that say hardly anything are not made louder than this."""
 HELD_OUT_SHARE = 0.2
 MIN_TAUGHT = 10
 """Clicked items that a regression needs."""
@@ -270,13 +273,11 @@ def learn_feature_map(
     order = generator.permutation(len(taught))
     n_held = max(1, round(HELD_OUT_SHARE * len(order)))
     held, rest = order[:n_held], order[n_held:]
-    spread = np.maximum(_by_part(outputs.std(axis=0), vectors.query.shape[1]), 1e-12)
-    errors = []
-    for weights in _ridge_path(features[rest], outputs[rest], trust[rest], RIDGES):
-        missed = (features[held] @ weights[:-1] + weights[-1] - outputs[held]) / spread
-        errors.append(float(trust[held] @ (missed**2).mean(axis=1)))
-    best = RIDGES[int(np.argmin(errors))]
-    (weights,) = _ridge_path(features, outputs, trust, (best,))
+    paths = _ridge_path(features[rest], outputs[rest], trust[rest], RIDGES)
+    agreement = [_agreement(features[held], outputs[held], each, trust[held]) for each in paths]
+    best = int(np.argmax(agreement))
+    (weights,) = _ridge_path(features, outputs, trust, (RIDGES[best],))
+    weights[:-1] *= _lost_spread(features[held], outputs[held], paths[best])
     return FeatureMap(columns, weights.astype(np.float32))
 
 
@@ -316,10 +317,31 @@ def split_columns(rows: Float32Array) -> ItemVectors:
     return ItemVectors(rows[:, :dim].copy(), rows[:, dim : 2 * dim].copy(), rows[:, -1].copy())
 
 
-def _by_part(spread: FloatArray, dim: int) -> FloatArray:
-    """Return one standard deviation for all vectors f, one for g, one for the bias."""
-    parts = (spread[:dim], spread[dim : 2 * dim], spread[2 * dim :])
-    return np.concatenate([np.full(len(p), np.sqrt((p**2).mean())) for p in parts])
+def _agreement(
+    features: sparse.csr_array, outputs: FloatArray, weights: FloatArray, trust: FloatArray
+) -> float:
+    """Return the correlation of what features say of held-out items with what clicks say."""
+    said, true = features @ weights[:-1], outputs - weights[-1]
+    norm = np.sqrt((trust @ said**2).sum() * (trust @ true**2).sum())
+    return float((trust @ (said * true)).sum() / max(norm, 1e-12))
+
+
+def _lost_spread(
+    features: sparse.csr_array, outputs: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """Return how much further vectors f and g lie from their means than features say.
+
+    A regression draws vectors together, and an item near the mean is never among the best of all;
+    spread as the others are, new items have their share of the answers. Biases stay as said.
+    """
+    said, true = features @ weights[:-1], outputs - weights[-1]
+    dim = (outputs.shape[1] - 1) // 2
+    factors = np.ones(outputs.shape[1])
+    for part in (slice(0, dim), slice(dim, 2 * dim)):
+        squares = (said[:, part] ** 2).sum()
+        if squares > 0:
+            factors[part] = min(MAX_SPREAD, np.sqrt((true[:, part] ** 2).sum() / squares))
+    return factors
 
 
 def _ridge_path(

@@ -72,6 +72,7 @@ class ResumedEvidence(EvidenceModel):
         -------
         Evidence
         """
+        readers: list[RecurrentEncoder]
         readers = self.encoder.readers if isinstance(self.encoder, _Encoders) else []
         return replace(
             self._read,

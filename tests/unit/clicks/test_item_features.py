@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from scipy import sparse
 
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks.item_features import (
     Column,
     FeatureMap,
+    _ridge_path,
     borrowed,
     learn_feature_map,
 )
@@ -104,28 +106,27 @@ def test_rows_of_an_array_are_those_of_the_catalogue() -> None:
 def test_the_regression_is_that_of_plain_loops() -> None:
     """W = (sum n/(n+1) x x' + ridge)^-1 sum n/(n+1) x (v - mean), by loops over items."""
     generator = np.random.default_rng(0)
-    table = pl.DataFrame({"a": generator.normal(size=40), "b": generator.normal(size=40)})
-    own = ItemVectors(
-        generator.normal(size=(40, 2)).astype("f4"),
-        generator.normal(size=(40, 2)).astype("f4"),
-        generator.normal(size=40).astype("f4"),
-    )
-    clicks = generator.integers(1, 9, size=40).astype(float)
-    found = learn_feature_map(table, own, clicks, np.random.default_rng(1))
-    rows = [[(x - c.offset[0]) * c.scale[0] for x in table[c.name]] for c in found.columns]
-    outputs = np.concatenate([own.query, own.target, own.bias[:, None]], axis=1)
-    trust = [n / (n + 1) for n in clicks]
-    mean = sum(t * o for t, o in zip(trust, outputs, strict=True)) / sum(trust)
-    residuals = []
-    for ridge in (0.3, 1.0, 3.0, 10.0, 30.0, 100.0):
-        gram, product = np.eye(2) * ridge, np.zeros((2, 5))
-        for item in range(40):
-            x = np.array([rows[0][item], rows[1][item]])
-            gram += trust[item] * np.outer(x, x)
-            product += trust[item] * np.outer(x, outputs[item] - mean)
-        residuals.append(np.abs(np.linalg.solve(gram, product) - found.weights[:-1]).max())
-    assert min(residuals) < 1e-5
-    np.testing.assert_allclose(found.weights[-1], mean, rtol=1e-5)
+    features, outputs = generator.normal(size=(40, 2)), generator.normal(size=(40, 5))
+    trust = generator.random(40)
+    (found,) = _ridge_path(sparse.csr_array(features), outputs, trust, (3.0,))
+    mean = sum(t * row for t, row in zip(trust, outputs, strict=True)) / sum(trust)
+    gram, product = np.eye(2) * 3.0, np.zeros((2, 5))
+    for item in range(40):
+        gram += trust[item] * np.outer(features[item], features[item])
+        product += trust[item] * np.outer(features[item], outputs[item] - mean)
+    np.testing.assert_allclose(found[:-1], np.linalg.solve(gram, product))
+    np.testing.assert_allclose(found[-1], mean)
+
+
+def test_told_vectors_spread_as_trained_ones_do() -> None:
+    generator = np.random.default_rng(0)
+    table = pl.DataFrame({"a": generator.normal(size=300), "b": generator.normal(size=300)})
+    signal = table.to_numpy() @ generator.normal(size=(2, 4))
+    noisy = (signal + 2 * generator.normal(size=(300, 4))).astype("f4")
+    own = ItemVectors(noisy, noisy, noisy[:, 0])
+    told = learn_feature_map(table, own, np.full(300, 5.0), generator).vectors(table)
+    assert told.target.std() == pytest.approx(noisy.std(), rel=0.2)
+    assert told.bias.std() < 0.8 * noisy[:, 0].std()
 
 
 def test_few_clicks_borrow_and_many_do_not() -> None:
@@ -168,9 +169,11 @@ def test_bad_tables_get_one_sentence(tmp_path: Path) -> None:
     table = described(items, [])
     twice = tmp_path / "twice.csv"
     pl.concat([table, table[:1]]).write_csv(twice)
-    with pytest.raises(DataError, match=r"twice.csv.*'item0' stands in .* too; give each item one"):
+    with pytest.raises(
+        DataError, match=r"twice\.csv.*'item0' stands in .* too; give each item one"
+    ):
         model.fit(histories, item_features=twice)
-    with pytest.raises(DataError, match="none of the 2 items of .* is in the log, such as 'x'"):
+    with pytest.raises(DataError, match=r"none of the 2 items of .* is in the log, such as 'x'"):
         model.fit(histories, item_features=pl.DataFrame({"item": ["x", "y"], "price": [1, 2]}))
     with pytest.raises(DataError, match="no column of the feature table says anything"):
         model.fit(histories, item_features=table.select("item"))

@@ -1,0 +1,109 @@
+"""`groupnoise fit --items` and `groupnoise items`, over real files and processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from groupnoise.cli.app import app
+from groupnoise.exceptions import GroupNoiseError
+from groupnoise.recall import open_artifact
+
+QUICK = ("-p", "dim=6", "-p", "max_epochs=2", "-p", "encoder=null", "-p", "linear=null", "-q")
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if isinstance(result.exception, GroupNoiseError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a log, a table of items with one that nobody clicked, a model of both
+    and its artifact."""
+    folder = tmp_path_factory.mktemp("shop")
+    generator = np.random.default_rng(0)
+    rows = ["user,item,time"]
+    for user in range(80):
+        own = np.arange(user % 2, 24, 2)
+        for time, item in enumerate(generator.choice(own, size=5, replace=False).tolist()):
+            rows.append(f"u{user},i{item},{time}")
+    (folder / "log.csv").write_text("\n".join(rows) + "\n")
+    kinds = ["tea", "tools"]
+    table = [f"i{n},{kinds[n % 2]}|shop,{kinds[n % 2].title()} {n}" for n in range(24)]
+    items = ["item,category,title", *table, "i99,tea|shop,Kettle"]
+    (folder / "items.csv").write_text("\n".join(items) + "\n")
+    model, artifact = folder / "model", folder / "artifact"
+    run(
+        "fit",
+        folder / "log.csv",
+        "--setting",
+        "rs",
+        "-o",
+        model,
+        "--items",
+        folder / "items.csv",
+        *QUICK,
+    )
+    run("export", model, "--output", artifact, "--items", folder / "items.csv")
+    return folder
+
+
+def test_an_item_nobody_clicked_is_in_the_model_and_the_artifact(shop: Path) -> None:
+    listed = run("items", "list", shop / "artifact").splitlines()
+    assert listed[0] == "item\tclicks\ttitle\tcategories"
+    assert "i99\t0\tKettle\ttea|shop" in listed
+    assert len(run("items", "list", shop / "artifact", "--top", 3).splitlines()) == 4
+
+
+def test_items_are_added_and_removed(shop: Path, tmp_path: Path) -> None:
+    artifact = tmp_path / "artifact"
+    run("export", shop / "model", "--output", artifact, "--items", shop / "items.csv")
+    new = tmp_path / "new.csv"
+    new.write_text("item,category,title\ni50,tools|shop,Chisel\n")
+    assert run("items", "add", artifact, new).splitlines()[-1].startswith("26 items, version")
+    assert "i50\t0\tChisel\ttools|shop" in run("items", "list", artifact)
+    gone = tmp_path / "gone.txt"
+    gone.write_text("i50\ni3\n")
+    run("items", "remove", artifact, "i1", "--file", gone)
+    assert len(open_artifact(artifact).items) == 23
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("remove", "artifact"), "name the items to remove"),
+        (("remove", "artifact", "i1000"), "has no item 'i1000' to remove"),
+        (("remove", "artifact", "-f", "empty.txt"), "holds no item id; write one in each line"),
+        (("add", "artifact", "items.csv"), "is in .* already, as are 25 of 25 in all"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    shop: Path, words: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop)
+    (shop / "empty.txt").write_text("\n")
+    with pytest.raises(GroupNoiseError, match=message):
+        run("items", *words)
+
+
+def test_a_method_that_reads_no_items_says_so(shop: Path, tmp_path: Path) -> None:
+    words = (
+        "fit",
+        shop / "log.csv",
+        "--setting",
+        "rs",
+        "-o",
+        tmp_path / "m",
+        "--items",
+        shop / "items.csv",
+        "-q",
+    )
+    with pytest.raises(GroupNoiseError, match="--items goes with max-matching on clicks"):
+        run(*words, "--method", "popularity")
