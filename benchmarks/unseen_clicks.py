@@ -25,6 +25,7 @@ from groupnoise.clicks.baselines import (
     ALSRecommender,
     EASERecommender,
     ItemCFRecommender,
+    LRURecRecommender,
     PopularityRecommender,
     SASRecRecommender,
 )
@@ -38,6 +39,8 @@ DESIGN = {
     "movietweetings shuffled": "movietweetings_100k_5core",
     "toys": "amazon_toys_and_games_5core",
     "ml-1m quarter": "movielens_1m_sasrec",
+    "ml-1m quarter shuffled": "movielens_1m_sasrec",
+    "movietweetings half shuffled": "movietweetings_100k_5core",
 }
 CHECK = {
     "office": "amazon_office_products_2018_partial",
@@ -52,11 +55,15 @@ MAX_EASE_ITEMS = 16_384
 METHODS: dict[str, Any] = {
     "popularity": lambda seed: PopularityRecommender(),
     "item-cf": lambda seed: ItemCFRecommender(),
+    "item-knn": lambda seed: ItemCFRecommender(decay="auto"),
     "als": lambda seed: ALSRecommender(random_state=seed),
     "ease": lambda seed: EASERecommender(max_items=MAX_EASE_ITEMS),
     "sasrec": lambda seed: SASRecRecommender(random_state=seed),
+    "lrurec": lambda seed: LRURecRecommender(random_state=seed),
     "max-matching": lambda seed: MaxMatchingRecommender(random_state=seed),
 }
+NETWORKS = ("sasrec", "lrurec")
+"""Stopped where the validation clicks say."""
 
 
 def read_log(name: str, data: Path) -> list[np.ndarray]:
@@ -70,8 +77,9 @@ def read_log(name: str, data: Path) -> list[np.ndarray]:
             users, items = np.loadtxt(stream, dtype=np.int64).T
         _, items = np.unique(items, return_inverse=True)
         histories = np.split(items, np.flatnonzero(np.diff(users)) + 1)
-    if name.endswith("quarter"):
-        histories = [histories[row] for row in rng.permutation(len(histories))[:1500]]
+    if "quarter" in name or "half" in name:
+        n_kept = 1500 if "quarter" in name else 2000
+        histories = [histories[row] for row in rng.permutation(len(histories))[:n_kept]]
     if name.endswith("shuffled"):
         histories = [rng.permutation(history) for history in histories]
     return histories
@@ -103,7 +111,7 @@ def measure(log: str, method: str, seed: int, data: Path) -> dict[str, Any]:
     model = METHODS[method](seed)
     started, busy = time.perf_counter(), time.process_time()
     more = {}
-    if method == "sasrec":
+    if method in NETWORKS:
         kept = [history for history in histories if len(history) >= 3][:2000]
         more["validation"] = as_groups([h[:-2] for h in kept], [h[-2] for h in kept])
     model.fit(as_groups(training), item_ids=np.arange(n_items), **more)
@@ -132,7 +140,7 @@ def main() -> None:
     """Measure the asked-for logs and add their rows to the result file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("logs", nargs="*", default=[*DESIGN, *CHECK])
-    parser.add_argument("--methods", nargs="*", default=[m for m in METHODS if m != "sasrec"])
+    parser.add_argument("--methods", nargs="*", default=[m for m in METHODS if m not in NETWORKS])
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     parser.add_argument("--data", type=Path, default=Path("data"), help="Holds the .txt.gz files.")
     arguments = parser.parse_args()

@@ -33,7 +33,7 @@ TINY = {
 OPTIONS = {
     "normalization": ["click", "auto"],
     "linear": [None],
-    "encoder": ["recurrence", None, ("recurrence", None)],
+    "encoder": ["recurrence", None, ("recurrence", None), ("deep recurrence", "recurrence")],
     "dim": [3],
     "shared": [False],
     "item_bias": [False],

@@ -37,9 +37,9 @@ RATES = (0.05, 0.0, 0.3)
 RANKS = (USUAL_RANK, RANK)
 LINEAR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
 """In units that give linear and learned scores the same standard deviation."""
-KEPT_OPTIONS = 0.25
-"""Share of the options that are trained with all epochs: of four the best alone, which is then
-trained again on all clicks. A fit costs about four times one training."""
+KEPT_OPTIONS = 0.15
+"""Share of the options that are trained with all epochs: of six the best alone, which is then
+trained again on all clicks."""
 MAX_LAST_TRAINING = 4.0
 """Budgets that the last training of several members may take; beyond, one is trained alone."""
 MIN_LEAD = 0.5

@@ -99,9 +99,10 @@ class MaxMatchingRecommender(UpdatableRecommender):
         How fast trust in a click falls with each later click, in training and in answers; see
         :func:`groupnoise.core.selection.log_recency`. 0 (the paper) ignores the order; "auto" is
         0.3.
-    encoder : {"auto", "recurrence", None} or sequence of these, default="auto"
+    encoder : {"auto", "recurrence", "deep recurrence", None} or sequence, default="auto"
         What reads a history in order, for "history": "recurrence" adds to the sum over clicks what
-        gated recurrences make of their order, see :mod:`groupnoise.clicks.recurrence`; None adds
+        gated recurrences make of their order, see :mod:`groupnoise.clicks.recurrence`; the deep
+        one has twice the layers, width and epochs, and one table whatever `shared`; None adds
         nothing. Of a sequence each entry is a member, and their scores are averaged.
     linear : mapping, "auto" or None, default="auto"
         Linear evidence added to what was learned, for "history": for "together" (EASE) and

@@ -32,10 +32,14 @@ DECIDED = (
     "encoder",
 )
 """Parameters that are decided on held-out clicks where they are "auto"."""
-ENCODERS = ("recurrence",)
-ENCODER_HIDDEN = 64
-ENCODER_LAYERS = 1
+ENCODERS = ("recurrence", "deep recurrence")
+DEEP = "deep recurrence"
+ENCODER_SIZES = {"recurrence": (64, 1), DEEP: (128, 2)}
+"""Width of the states and number of layers of each encoder."""
 ENCODER_DROPOUT = 0.4
+DEEP_EPOCHS = 2
+"""Passes of a deep recurrence for each pass of the others: it has more to learn, and one table
+alone to fit noise with."""
 SPECTRAL_WINDOW = 5
 SPECTRAL_RATE = 0.3
 DENSE_CLICKS_PER_ITEM = 50
@@ -85,6 +89,8 @@ def portfolio(histories: Groups, n_items: int) -> list[Option]:
         option("one table", "few clicks per item", shared=True, encoder=None),
         option("in order", "what follows depends on order", shared=False, encoder="recurrence"),
         option("both", "order says something", shared=False, encoder=("recurrence", None)),
+        option("deep", "long histories, much order", shared=True, encoder=DEEP),
+        option("two in order", "much order", shared=False, encoder=(DEEP, "recurrence")),
     ]
 
 
@@ -107,6 +113,17 @@ def _occurrences(encoder: Any) -> list[tuple[str | None, int]]:
     """Return the encoder of each member, and how many before it have the same one."""
     encoders = member_encoders(encoder)
     return [(each, encoders[:number].count(each)) for number, each in enumerate(encoders)]
+
+
+def _is_shared(parameters: Mapping[str, Any], encoder: str | None) -> bool:
+    """Tell whether a member has one table; a deep recurrence needs no second one."""
+    return encoder == DEEP or bool(parameters["shared"])
+
+
+def _passes(parameters: Mapping[str, Any], encoder: str | None, share: float) -> int:
+    """Return how many epochs a member is trained for."""
+    epochs = int(parameters["max_epochs"]) * (DEEP_EPOCHS if encoder == DEEP else 1)
+    return max(1, round(share * epochs))
 
 
 @dataclass(frozen=True)
@@ -154,7 +171,7 @@ class EvidenceLearner:
         """
         members = []
         for encoder, again in _occurrences(parameters["encoder"]):
-            own = {**parameters, "encoder": encoder}
+            own = {**parameters, "encoder": encoder, "shared": _is_shared(parameters, encoder)}
             key = repr((sorted(own.items()), share, again))
             if key not in self._known:
                 self._known[key], _ = self._member(
@@ -224,7 +241,7 @@ class EvidenceLearner:
             vectors, bias = self._spectral(histories, dim, generator)
         full = parameters["candidates"] == "full"
         plan = EvidencePlan(
-            max_epochs=max(1, round(share * parameters["max_epochs"])),
+            max_epochs=_passes(parameters, encoder, share),
             batch_size=parameters["batch_size"],
             learning_rate=parameters["learning_rate"],
             weight_decay=parameters["weight_decay"],
@@ -235,8 +252,7 @@ class EvidenceLearner:
         if encoder is not None:
             reader = RecurrentEncoder(
                 dim,
-                ENCODER_HIDDEN,
-                ENCODER_LAYERS,
+                *ENCODER_SIZES[encoder],
                 length,
                 dropout=ENCODER_DROPOUT,
                 generator=torch_generator(generator),
@@ -245,7 +261,7 @@ class EvidenceLearner:
             vectors,
             bias,
             history_length=length,
-            shared=bool(parameters["shared"]),
+            shared=_is_shared(parameters, encoder),
             encoder=reader,
         )
         records = train_evidence(

@@ -113,7 +113,7 @@ def test_a_budget_that_is_spent_tries_the_first_option_alone():
     training, _ = shop_log(shuffled=False)
     model = MaxMatchingRecommender(budget=1e-6, linear=None, random_state=0).fit(training[:100])
     assert [trial.option for trial in model.decisions_.trials] == ["two tables"]
-    assert "one table, in order, both not tried" in model.decisions_.summary()
+    assert "one table, in order, both, deep, two in order not tried" in model.decisions_.summary()
 
 
 def test_members_whose_last_training_would_take_hours_are_left_for_one():
@@ -183,6 +183,21 @@ def test_every_epoch_is_reported_and_the_best_one_kept():
     assert model.history_.best_epoch == 2
     width = kept[9.0].shape[1]
     assert np.array_equal(model.item_vectors().target[:, :width], kept[9.0].numpy())
+
+
+def test_a_deep_recurrence_has_one_table_and_twice_the_epochs_beside_any_other():
+    histories = [[row % 7, (row + 1) % 7, (row + 2) % 7] for row in range(40)]
+    plain = {"max_epochs": 1, "shared": False, "weight_decay": 1.0, "linear": None, "dim": 5}
+    encoder = ("deep recurrence", "recurrence")
+    model = MaxMatchingRecommender(encoder=encoder, random_state=0, **plain).fit(histories)
+    assert [(record["member"], record["epoch"]) for record in model.history_] == [
+        (1, 1), (1, 2), (2, 1)]  # fmt: skip
+    assert [each.n_layers for each in model.rule_.encoders] == [2, 1]
+    vectors = model.item_vectors()
+    # A table of its own differs from the other only by the scale of each block.
+    ratio = vectors.query / vectors.target
+    assert np.ptp(ratio[:, :5], axis=0).max() < 1e-4
+    assert np.ptp(ratio[:, 5:], axis=0).max() > 1e-4
 
 
 def test_members_with_and_without_an_encoder_are_trained_in_turn_and_averaged():
