@@ -111,8 +111,7 @@ def decide(
     trials: Sequence[Trial] = ()
     warnings: list[str] = []
     seconds = 0.0
-    scarce = len(search.bags) < MIN_BAGS or int(named.sum(axis=0).min()) < 2
-    scarce = scarce or (negative is not None and int(labels[:, negative].sum()) < 2)
+    scarce = len(search.bags) < MIN_BAGS or cannot_be_held_out(labels)
     if given is not None:
         options = [as_option(MemberSettings(**parameters)) for _, parameters in given]
         total = sum(weight for weight, _ in given)
@@ -122,8 +121,13 @@ def decide(
         options = options[:1]
         taken = [(options[0], 1.0)]
         why = "The stated default was taken without a trial."
+        lacking = (
+            f"{len(bags)} bags are"
+            if len(search.bags) < MIN_BAGS
+            else "classes with two bags or more are"
+        )
         warnings.append(
-            f"{len(bags)} bags are too few to hold any out, so nothing was compared and "
+            f"{lacking} too few to hold any out, so nothing was compared and "
             f"{options[0].name!r} was taken; give more bags, or set the parameters yourself."
         )
     else:
@@ -151,6 +155,23 @@ def decide(
         budget=budget,
     )
     return Outcome(ensemble, decisions)
+
+
+def cannot_be_held_out(labels: BoolArray) -> bool:
+    """Tell whether fewer than two classes have a bag to learn from and another to hold out.
+
+    A class of a single bag does not keep the others from being compared.
+
+    Parameters
+    ----------
+    labels : bool ndarray of shape (n_bags, n_classes)
+        Of all classes, the negative one included.
+
+    Returns
+    -------
+    bool
+    """
+    return bool((labels.sum(axis=0) >= 2).sum() < min(2, labels.shape[1]))
 
 
 def guess_negative(

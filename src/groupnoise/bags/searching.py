@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import family, refined, statistics_options
 from groupnoise.bags.statistics import MAX_SUPPORT
 from groupnoise.core.arrays import FloatArray, ProgressCallback
+from groupnoise.decisions.budget import Stopwatch
 from groupnoise.decisions.halving import standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Trial
@@ -160,7 +160,7 @@ def search_members(
         if len(taken) > 1
         else "Held-out bags speak clearly for one member."
     )
-    return Found(every, trials.done, time.monotonic() - trials.start, taken, why)
+    return Found(every, trials.done, trials.watch.seconds(), taken, why)
 
 
 class _Trials:
@@ -174,7 +174,7 @@ class _Trials:
         n_expected: int,
     ) -> None:
         self.search, self.budget = search, budget
-        self.start = time.monotonic()
+        self.watch = Stopwatch()
         self.done: list[Trial] = []
         self._report = _reporter(on_progress, n_expected)
 
@@ -192,7 +192,7 @@ class _Trials:
 
         left = self.budget
         if left is not None:
-            left = max(left - (time.monotonic() - self.start), 1e-3)
+            left = max(left - self.watch.seconds(), 1e-3)
         found = successive_halving(
             options, evaluate, rungs=(n_folds,), tie=0.0, budget=left, on_progress=self._report
         )

@@ -1,14 +1,17 @@
-"""The word "auto", and the wall-clock time that deciding may take."""
+"""The word "auto", and the time that deciding may take."""
 
 from __future__ import annotations
 
 import math
 import re
+import time
 from typing import Any
 
 from groupnoise.exceptions import ParameterError
 
 AUTO = "auto"
+MAX_WAITING = 4.0
+"""Wall-clock seconds per second of the budget at most, however busy the machine is."""
 SECONDS_OF_UNIT = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -65,3 +68,25 @@ def parse_budget(budget: Any, *, default: float | None = None) -> float | None:
             f"got {budget!r}."
         )
     return seconds
+
+
+class Stopwatch:
+    """Time spent on work since it was made.
+
+    Processor time on a busy machine, so that other processes do not decide what is tried;
+    wall-clock time where several threads work at once. Waiting counts a quarter at least.
+    """
+
+    def __init__(self) -> None:
+        self._wall, self._processor = time.monotonic(), time.process_time()
+
+    def seconds(self) -> float:
+        """Return the seconds spent.
+
+        Returns
+        -------
+        float
+            Never more than the clock on the wall says.
+        """
+        wall = time.monotonic() - self._wall
+        return max(min(wall, time.process_time() - self._processor), wall / MAX_WAITING)

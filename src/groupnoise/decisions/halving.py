@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from groupnoise.core.arrays import FloatArray, ProgressCallback
+from groupnoise.decisions.budget import Stopwatch
 from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Trial
 from groupnoise.exceptions import CheckpointError, ParameterError, TrainingStopped
@@ -72,8 +72,8 @@ def successive_halving(
     keep : float, default=0.5
         The share of options that goes on to the next rung; at least one does.
     budget : float, optional
-        Seconds after which no further trial is begun, and a trial that is expected to end later
-        is not either. By default there is no limit.
+        Seconds of work after which no further trial is begun, and a trial that is expected to
+        end later is not either. By default there is no limit.
     tie : float, default=1.0
         Standard errors of the difference by which an option must be behind to count as worse
         than the best; among those that do not, the simpler one stands first.
@@ -209,7 +209,7 @@ class _Run:
     saved: _Saved
 
     def __post_init__(self) -> None:
-        self.start = time.monotonic()
+        self.watch = Stopwatch()
         self.resumed = 0.0
         self.trials: list[Trial] = []
         self.scores: dict[tuple[int, str], FloatArray] = {}
@@ -217,7 +217,7 @@ class _Run:
         self.first_error: Exception | None = None
 
     def spent(self) -> float:
-        return self.resumed + time.monotonic() - self.start
+        return self.resumed + self.watch.seconds()
 
     def is_late(self, rung: int) -> bool:
         if self.budget is None:
@@ -244,7 +244,7 @@ class _Run:
         return trial
 
     def _try(self, option: Option, rung: int, resource: Any) -> Trial:
-        begin = time.monotonic()
+        watch = Stopwatch()
         scores, failed = np.empty(0), None
         try:
             scores = np.atleast_1d(np.asarray(self.evaluate(option, resource), dtype=np.float64))
@@ -261,7 +261,7 @@ class _Run:
             resource=resource,
             score=None if failed else float(scores.mean()),
             std_error=None if failed else standard_error(scores),
-            seconds=time.monotonic() - begin,
+            seconds=watch.seconds(),
             failed=failed,
             scores=() if failed else tuple(scores.tolist()),
         )

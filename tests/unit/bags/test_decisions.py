@@ -163,6 +163,15 @@ def test_a_handful_of_bags_gets_the_stated_default_and_a_warning():
     assert set(model.predict(bags[0])) <= {0, 1}
 
 
+def test_a_class_of_a_single_bag_does_not_keep_the_others_from_being_compared():
+    generator = np.random.default_rng(0)
+    labels = np.array(["a", "b"] * 12 + ["c"])
+    bags = [generator.normal(size=(3, 3)) + 3.0 * np.eye(3)["abc".index(each)] for each in labels]
+    model = MaxMatchingMILClassifier(random_state=0, budget=0.1).fit(bags, labels)
+    assert model.decisions_.trials
+    assert set(model.predict_bags(bags[:2])) <= {"a", "b", "c"}
+
+
 def test_noise_is_called_noise():
     generator = np.random.default_rng(0)
     bags, labels = generator.normal(size=(40, 3, 2)), np.arange(40) % 2
