@@ -555,3 +555,14 @@ def kernel_logits(rows, landmarks, width, weight, bias):
                 bump = math.exp(-((apart[i, j] / width) ** 2) / 2)
                 result[i, label] += bump * float(weight[j, label])
     return result
+
+
+def population_stability(shares, counts):
+    """Shift of counts from expected shares, half a count added to each bin."""
+    n = sum(counts)
+    index = 0.0
+    for share, count in zip(shares, counts, strict=True):
+        expected = (share * n + 0.5) / (n + 0.5 * len(counts))
+        actual = (count + 0.5) / (n + 0.5 * len(counts))
+        index += (actual - expected) * math.log(actual / expected)
+    return index

@@ -10,6 +10,7 @@ from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.recall import Registry, open_artifact
 from groupnoise.recall.http import ServiceSettings, create_app
 from groupnoise.recall.http.versions import Canary
+from groupnoise.recall.reference import add_reference
 from serving_support import VECTORS, running_service, write_shop
 
 
@@ -94,6 +95,21 @@ def test_some_users_get_the_canary_and_everything_says_which_version(registry, t
         assert f'_count{{route="/v1/similar/{{item:path}}",version="{first}"}} 1.0' in metrics
         lines = [line for line in service.log_lines() if line.get("path") == "/v1/recall"]
         assert [line["version"] for line in lines[:200]] == given
+
+
+def test_a_shift_of_what_is_asked_shows_in_the_metrics(tmp_path):
+    artifact = write_shop(tmp_path / "a")
+    add_reference(artifact, [["tea"], ["cup"], ["hammer"]] * 50)
+    with running_service(tmp_path, artifact) as service:
+        version = service.recall([["nail", "spoon"]] * 250)["version"]
+        metrics = httpx.get(f"{service.address}/metrics").text
+    for of in ("popularity", "score"):
+        (line,) = (
+            line
+            for line in metrics.splitlines()
+            if line.startswith(f'groupnoise_drift{{of="{of}",version="{version}"}}')
+        )
+        assert float(line.split()[-1]) > 0.25
 
 
 @pytest.mark.parametrize("word", ["3f9a", "3f9a=0%", "3f9a=101%", "3f9a=x", "=5%", "../a=5%"])

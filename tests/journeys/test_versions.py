@@ -10,7 +10,7 @@ from groupnoise.clicks import make_shop
 
 @pytest.fixture
 def models(command, tmp_path):
-    shop = make_shop(80, 40, random_state=0)
+    shop = make_shop(120, 40, random_state=0)
     rows = [(u, int(i)) for u, history in enumerate(shop.histories) for i in history]
     pl.DataFrame(rows, schema=["user", "item"], orient="row").write_csv(tmp_path / "clicks.csv")
     for method in ("item-cf", "popularity"):
@@ -18,19 +18,20 @@ def models(command, tmp_path):
 
 
 def test_two_nights_of_a_registry(command, models, tmp_path):
-    said = command("evaluate", "item-cf", "clicks.csv", "--json").out
-    (tmp_path / "figures.json").write_text(said)
+    figures = command("evaluate", "item-cf", "clicks.csv", "--json").out
+    (tmp_path / "figures.json").write_text(figures)
     words = ["--registry", "--evaluation", "figures.json"]
     command("export", "item-cf", "--output", "shop", *words)
     command("versions", "promote", "shop")
-    command("export", "popularity", "--output", "shop")
+    said = command("export", "popularity", "--output", "shop", "--histories", "clicks.csv").out
+    assert "usual scores from 120 histories" in said
     first, second = json.loads(command("versions", "list", "shop", "--json").out)
     assert (first["promoted"], second["promoted"]) == (True, False)
     training = first["training"]
     assert training["data"]["name"] == "clicks"
     assert len(training["data"]["fingerprint"]) == 64
     assert training["estimator"] == "ItemCFRecommender"
-    assert training["evaluation"] == json.loads(said)
+    assert training["evaluation"] == json.loads(figures)
     assert "evaluation" not in second["training"]
     assert second["version"] in command("versions", "promote", "shop").out
     assert f"* {second['version']}" in command("versions", "list", "shop", "--check").out

@@ -68,6 +68,13 @@ def export(
     card: Annotated[
         Path | None, typer.Option(help="JSON file shown as the model card: name, data, metrics.")
     ] = None,
+    histories: Annotated[
+        str | None,
+        typer.Option(
+            help="Clicks, in any form that `fit` reads, by which the artifact remembers its usual "
+            "scores: a service then shows how far they drift."
+        ),
+    ] = None,
     evaluation: Annotated[
         Path | None,
         typer.Option(help="What `groupnoise evaluate --json` printed of this model, to be kept."),
@@ -90,6 +97,7 @@ def export(
     from groupnoise.io.training_record import training_summary
     from groupnoise.recall.artifact import add_index, describe_training, open_artifact
     from groupnoise.recall.index import IndexSpec
+    from groupnoise.recall.reference import add_reference
 
     check_not_own_input(output, model)
     check_writable_folder(output)
@@ -142,6 +150,9 @@ def export(
             found = add_index(folder, spec)
             typer.echo(f"{found['kind']} index: recall {found['recall']} at {found['at']}")
         describe_training(folder, training)
+        if histories is not None:
+            n_read = add_reference(folder, _read_histories(histories, fitted))
+            typer.echo(f"usual scores from {n_read} histories")
         written = open_artifact(folder)
     typer.echo(
         f"{len(written.items)} items, scored by {written.clicks_used()}, "
@@ -208,6 +219,17 @@ def _load(folder: Path) -> Any:
     if not hasattr(fitted, "recommend"):
         raise ModelFileError(f"{folder} holds a {type(fitted).__name__}, which recalls no items.")
     return fitted
+
+
+def _read_histories(source: str, fitted: Any) -> list[list[Any]]:
+    from groupnoise.clicks.log import read_histories
+
+    read = read_histories(source, report=partial(typer.echo, err=True))
+    items = fitted.catalogue_.as_read(read.item_ids)[read.items]
+    return [
+        items[begin:end].tolist()
+        for begin, end in zip(read.offsets[:-1], read.offsets[1:], strict=True)
+    ]
 
 
 def _read_card(path: Path | None) -> dict[str, Any]:

@@ -172,6 +172,17 @@ class ItemTable:
         begin, end = self._category_offsets[position], self._category_offsets[position + 1]
         return list(self._category_codes[begin:end].tolist())
 
+    @property
+    def first_categories(self) -> IntArray | None:
+        """The number of the first category of each item, one more for none; None without any."""
+        codes, offsets = self._category_codes, self._category_offsets
+        if codes is None or offsets is None:
+            return None
+        first = np.full(len(self), len(self.category_names), dtype=np.int64)
+        has_any = np.diff(offsets) > 0
+        first[has_any] = codes[offsets[:-1][has_any]]
+        return first
+
     def category_of(self, position: int) -> str | None:
         """Return the categories at a position, joined by |; None where there are none."""
         names = [self.category_names[code] for code in self.codes_of(position)]

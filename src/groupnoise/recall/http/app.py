@@ -175,7 +175,8 @@ def _add_operation_routes(app: FastAPI, service: RecallService) -> None:
     @app.get("/metrics", response_class=Response, responses=_REFUSALS)
     async def metrics() -> Response:
         """Return counters and latencies in the Prometheus text format."""
-        return Response(service.metrics.exposition(), media_type="text/plain; version=0.0.4")
+        text = await asyncio.to_thread(service.exposition)
+        return Response(text, media_type="text/plain; version=0.0.4")
 
 
 def _add_page(app: FastAPI) -> None:

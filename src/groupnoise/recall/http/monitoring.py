@@ -129,6 +129,13 @@ class ServiceMetrics:
             ["model", "version", "kind"],
             registry=self._registry,
         )
+        self._drift = Gauge(
+            "groupnoise_drift",
+            "Population stability index against training: of clicks by popularity and category, "
+            "of scores.",
+            ["version", "of"],
+            registry=self._registry,
+        )
         self.in_flight = Gauge(
             "groupnoise_requests_in_flight", "Requests being answered.", registry=self._registry
         )
@@ -172,9 +179,14 @@ class ServiceMetrics:
     def show_models(self, models: dict[str, RecallModel]) -> None:
         """Publish which models answer now; earlier versions disappear."""
         self._model.clear()
+        self._drift.clear()
         for name, model in models.items():
             kind = str(model.manifest.get("kind", ""))
             self._model.labels(name, model.version, kind).set(len(model.items))
+
+    def show_drift(self, version: str, of: str, shift: float) -> None:
+        """Publish how far a version is from what it was trained on."""
+        self._drift.labels(version, of).set(shift)
 
     def exposition(self) -> bytes:
         """Return all metrics in the Prometheus text format."""

@@ -18,6 +18,7 @@ from groupnoise.recall.http.answers import (
     ranked_items,
     recall_result,
 )
+from groupnoise.recall.http.drift import Drift
 from groupnoise.recall.http.errors import Refusal
 from groupnoise.recall.http.feedback import FeedbackLog, feedback_rows, parse_feedback
 from groupnoise.recall.http.monitoring import ServiceMetrics, log
@@ -97,6 +98,7 @@ class RecallService:
         self.is_ready = True
         self._reloading = asyncio.Lock()
         self._served: set[str] = set()
+        self._drift: dict[str, Drift] = {}
         folders = {"main": settings.artifact, "compare": settings.compare}
         self._slots = {
             name: ModelSlot(folder, least_recall=settings.least_recall)
@@ -173,6 +175,9 @@ class RecallService:
             n_unknown=sum(map(len, recalled.unknown)),
             n_by_popularity=int(recalled.from_popularity.sum()),
         )
+        drift = self._drift.get(model.version)
+        if drift is not None:  # a reload may have come in between
+            drift.observe(request.histories, options, recalled)
         is_large = request.explain or len(request.histories) * request.top > LARGE_ANSWER
         if is_large:
             # Long work on the event loop would hold up everyone else's request.
@@ -183,6 +188,13 @@ class RecallService:
             finally:
                 given_up.set()  # a thread cannot be cancelled, only told that nobody waits
         return _recall_json(model, request, recalled), model.version
+
+    def exposition(self) -> bytes:
+        """Return all metrics in the Prometheus text format, drift counted up to now."""
+        for version, drift in self._drift.items():
+            for name, shift in drift.shifts().items():
+                self.metrics.show_drift(version, name, shift)
+        return self.metrics.exposition()
 
     def close(self) -> None:
         """End the worker and close files; call when no request is left."""
@@ -237,6 +249,10 @@ class RecallService:
             raise Refusal(409, "artifact_refused", message) from None
 
     def _show_models(self) -> None:
+        models = [slot.model for slot in self._slots.values()]
+        self._drift = {
+            model.version: self._drift.get(model.version) or Drift(model) for model in models
+        }
         self._served |= {slot.model.version for slot in self._slots.values()}
         self.metrics.show_models({name: slot.model for name, slot in self._slots.items()})
 

@@ -1,0 +1,169 @@
+"""What was usual in training, in small histograms, and how far what comes in is from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.exceptions import DataError
+from groupnoise.io.array_folder import MANIFEST, read_manifest
+from groupnoise.io.files import write_json
+from groupnoise.recall.artifact import open_artifact
+from groupnoise.recall.model import Recalled, RecallModel
+
+N_BINS = 10
+MAX_HISTORIES = 2000
+"""Histories that a reference of scores is made from."""
+MIN_HISTORIES = 100
+KEY = "reference"
+
+
+class Bins(NamedTuple):
+    """A histogram over the items of a model.
+
+    Attributes
+    ----------
+    bin_of : int64 ndarray of shape (n_items,)
+        The bin of each item.
+    shares : float64 ndarray of shape (n_bins,)
+        The share of the clicks of the training in each bin, all above 0.
+    """
+
+    bin_of: IntArray
+    shares: FloatArray
+
+
+def population_stability(shares: FloatArray, counts: FloatArray) -> float:
+    r"""Return how far counts are from the shares expected of them: 0 where they are equal.
+
+    The population stability index :math:`\sum_b (a_b - e_b) \ln (a_b / e_b)` of the shares
+    :math:`a` of the counts and the expected shares :math:`e`; half a count is added to each bin,
+    so that an empty one is not infinitely far. Below .1 is usual, above .25 is a shift.
+
+    Parameters
+    ----------
+    shares : float64 ndarray of shape (n_bins,)
+        What is expected; sums to 1.
+    counts : float64 ndarray of shape (n_bins,)
+        What came.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(population_stability(np.array([0.5, 0.5]), np.array([900.0, 100.0])), 3)
+    0.877
+    """
+    n_counts = counts.sum()
+    expected, actual = (
+        (each + 0.5) / (n_counts + 0.5 * len(counts)) for each in (shares * n_counts, counts)
+    )
+    return float(((actual - expected) * np.log(actual / expected)).sum())
+
+
+def item_bins(model: RecallModel) -> dict[str, Bins]:
+    """Return histograms of the clicks of the training: by popularity, and by category if any.
+
+    Parameters
+    ----------
+    model : RecallModel
+        Its popularity counts the clicks of the training.
+
+    Returns
+    -------
+    dict of str to Bins
+        Empty where the model does not say how popular its items are.
+    """
+    items = model.items
+    popularity = np.maximum(np.asarray(items.popularity, dtype=np.float64), 0)
+    if not popularity.sum() > 0:
+        return {}
+    before = np.zeros(len(items))
+    order = items.popular_order
+    before[order] = np.concatenate([[0.0], np.cumsum(popularity[order])[:-1]])
+    tenth = np.minimum(N_BINS * before / popularity.sum(), N_BINS - 1).astype(np.int64)
+    bins = {"popularity": _bins(tenth, popularity)}
+    codes = items.first_categories
+    if codes is not None:
+        bins["category"] = _bins(codes, popularity)
+    return {name: each for name, each in bins.items() if len(each.shares) > 1}
+
+
+def _bins(codes: IntArray, popularity: FloatArray) -> Bins:
+    """Return the bins that hold a click of the training; items of the others go to the last."""
+    weights = np.bincount(codes, weights=popularity)
+    numbers = np.cumsum(weights > 0) - 1
+    last = int(numbers[-1])
+    bin_of = np.where(weights[codes] > 0, numbers[codes], last)
+    return Bins(bin_of, weights[weights > 0] / weights.sum())
+
+
+def best_scores(recalled: Recalled) -> FloatArray:
+    """Return the score of the best item of each history that was answered by its clicks."""
+    scores = np.asarray(recalled.scores[:, 0], dtype=np.float64)
+    return scores[np.isfinite(scores) & ~recalled.from_popularity]
+
+
+def add_reference(folder: Path | str, histories: Sequence[Sequence[Any]]) -> int:
+    """Write the usual scores of an artifact in its manifest; return from how many histories.
+
+    Parameters
+    ----------
+    folder : path
+        An artifact.
+    histories : sequence of sequences of item ids
+        Such as the service will be asked; of many, `MAX_HISTORIES` spread evenly are taken.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    DataError
+        If fewer than `MIN_HISTORIES` hold an item of the model.
+    """
+    step = max(1, -(-len(histories) // MAX_HISTORIES))
+    scores = best_scores(open_artifact(folder).recall(histories[::step]))
+    if len(scores) < MIN_HISTORIES:
+        raise DataError(
+            f"{len(scores)} histories hold an item of the model, and usual scores need at least "
+            f"{MIN_HISTORIES}; give more histories or none."
+        )
+    edges = np.unique(np.quantile(scores, np.arange(1, N_BINS) / N_BINS))
+    counts = np.bincount(np.searchsorted(edges, scores, side="right"), minlength=len(edges) + 1)
+    found = {"edges": edges.tolist(), "shares": (counts / counts.sum()).tolist()}
+    manifest = read_manifest(folder)
+    content = {**manifest, KEY: {"histories": len(scores), "scores": found}}
+    write_json(Path(folder) / MANIFEST, content)
+    return len(scores)
+
+
+def score_reference(manifest: Mapping[str, Any]) -> tuple[FloatArray, FloatArray] | None:
+    """Return the edges and shares of the usual scores; None where a manifest has none it can use.
+
+    Parameters
+    ----------
+    manifest : mapping
+        Of an artifact; it may come from anywhere.
+
+    Returns
+    -------
+    tuple of ndarray, or None
+    """
+    try:
+        found = manifest[KEY]["scores"]
+        edges = np.asarray(found["edges"], dtype=np.float64)
+        shares = np.asarray(found["shares"], dtype=np.float64)
+    except (KeyError, TypeError, ValueError):
+        return None
+    is_whole = edges.ndim == 1 and shares.shape == (len(edges) + 1,) and len(edges) > 0
+    if not is_whole or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
+        return None
+    return (edges, shares) if (shares >= 0).all() and abs(shares.sum() - 1) < 1e-6 else None
