@@ -24,6 +24,8 @@ NAMES = {
 }
 ALL_SETS = "all sets"
 MAX_COLUMNS = 8
+OUTDATED = "†"
+"""What marks a figure whose settings were others than those of the recipe of now."""
 UNSMOOTHED = "-unsmoothed"
 """How the rows are named that answer without an average over neighbouring ages."""
 
@@ -85,7 +87,7 @@ OURS_IN_SOME_FORM = (
     "paper-mlp",
     "paper-over-labels",
     "lr-truth",
-    "plain",
+    "ours-no-recipe",
 )
 
 
@@ -115,8 +117,11 @@ def best_baseline_table(result: dict[str, Any], *, metric: str = "accuracy") -> 
         baselines = [m for m in found if m not in OURS_IN_SOME_FORM and not m.endswith(UNSMOOTHED)]
         best = max(baselines, key=lambda m: found[m])
         printed = result["published"].get(dataset, {}).get("paper", {}).get(metric)
+        paper = f"{found['paper']:.3f}" if "paper" in found else ""
+        old = result.get("outdated", [])
+        paper += OUTDATED if f"{dataset} | paper" in old else ""
         lines.append(
-            f"| {dataset} | {found['paper']:.3f} | **{found['ours']:.3f}** | {found[best]:.3f} "
+            f"| {dataset} | {paper} | **{found['ours']:.3f}** | {found[best]:.3f} "
             f"({NAMES.get(best, best)}) | {'' if printed is None else f'{printed:.3f}'} |"
         )
     return "\n".join(lines)
@@ -200,6 +205,8 @@ def _cell(rows: Sequence[dict[str, Any] | None], result: dict[str, Any]) -> str:
     if not known:
         return ""
     text = " / ".join(f"{row['mean']:.3f}" for row in known)
+    if f"{known[0]['dataset']} | {known[0]['method']}" in result.get("outdated", []):
+        text += OUTDATED
     n_trials = known[0]["trials"]
     if len(known) == 1 and n_trials > 1:
         text += f" ± {known[0]['std']:.3f}"
@@ -228,6 +235,11 @@ def _note(result: dict[str, Any], metrics: Sequence[str], criterion: str) -> str
     chosen = {"oracle": "true validation labels", "validation": "the validation part"}
     by = chosen.get(criterion, criterion.replace("_", " ") + ", which needs no labels")
     fewer = "; fewer trials in brackets" if result["is_partial"] else ""
+    if result.get("outdated"):
+        fewer += (
+            f"; {OUTDATED} settings of an earlier recipe, which were fewer, and answers about ages "
+            "as learned"
+        )
     return (
         f"{' / '.join(metrics)}: mean{spread} over seeds {seeds[0]} to {seeds[-1]}{fewer}. "
         f"Settings chosen by {by}. `{result['reproduced_with']}`"

@@ -3,9 +3,9 @@
 python benchmarks/keep_reproduction.py pll --seeds 20:30 --runs runs
 
 Only trials that fit the recipe as it is now are kept. A method that was not run again keeps the
-trials of the file that is there, if its settings have not changed since; every trial says by which
-code it was made and when. Their seconds go to times.json beside the recipes, from which later runs
-are estimated.
+trials of the file that is there; where its settings have changed since, the file says so, and the
+tables mark it. Every trial says by which code it was made and when. Their seconds go to times.json
+beside the recipes, from which later runs are estimated.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import ast
 import json
 import re
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,22 +47,37 @@ def main() -> None:
     parser.add_argument("--seeds", required=True)
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--quick", action="store_true", help="keep the times alone")
+    parser.add_argument(
+        "--any-code",
+        action="store_true",
+        help="also keep trials that other code made under the settings of the recipe",
+    )
     options = parser.parse_args()
     recipe = read_recipe(RECIPES / f"{options.name}.toml")
     seeds = parse_seeds(options.seeds)
     plan = plan_reproduction(recipe, seeds, quick=options.quick)
     done = read_results(options.runs / recipe.name / "trials.jsonl")
+    if options.any_code:
+        done |= made_by_other_code(plan, done)
     results = [result for job in plan.jobs for result in done.get(job.key, [])]
     if not results:
         raise SystemExit(f"no trial in {options.runs} fits {recipe.name} as it is now.")
     keep_times(experiment_key(recipe.name, quick=options.quick), results)
+    outdated: list[str] = []
     if not options.quick:
-        results = in_order(plan, [*earlier_trials(plan, results), *results])
+        earlier, outdated = earlier_trials(plan, results)
+        results = in_order(plan, [*earlier, *results])
     if not options.quick:
-        print(write_result(f"reproduce_{recipe.name}", payload(plan, results, options.seeds)))
+        print(
+            write_result(
+                f"reproduce_{recipe.name}", payload(plan, results, options.seeds, outdated)
+            )
+        )
 
 
-def payload(plan: Plan, results: list[TrialResult], seeds: str) -> dict[str, Any]:
+def payload(
+    plan: Plan, results: list[TrialResult], seeds: str, outdated: list[str]
+) -> dict[str, Any]:
     """Return everything worth keeping: the rows, each trial, and what they rest on."""
     recipe = plan.recipe
     n_whole = len(plan.views) * len(plan.seeds) * len(recipe.row_names) * len(recipe.criteria)
@@ -77,6 +93,7 @@ def payload(plan: Plan, results: list[TrialResult], seeds: str) -> dict[str, Any
             name: reason.replace(str(Path.home()), "~") for name, reason in plan.missing.items()
         },
         "is_partial": len(results) < n_whole,
+        "outdated": outdated,
         "rows": reproduction_rows(Reproduction(plan, results)),
         "trials": [_line(result) for result in results],
     }
@@ -96,7 +113,38 @@ def _line(result: TrialResult) -> str:
     )
 
 
-def earlier_trials(plan: Plan, fresh: list[TrialResult]) -> list[TrialResult]:
+def made_by_other_code(
+    plan: Plan, done: dict[str, list[TrialResult]]
+) -> dict[str, list[TrialResult]]:
+    """Return trials under the keys of jobs that they fit in all but the code.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of the recipe as it is now.
+    done : dict
+        Finished trials under their own keys.
+    """
+    newest = {
+        (results[0].dataset, results[0].seed, results[0].method): results
+        for results in done.values()
+    }
+    found = {}
+    for job in plan.jobs:
+        results = newest.get((job.view.label, job.seed, job.row), [])
+        grid = job.recipe.method(job.row, job.view.dataset).grid
+        if job.key not in done and results and all(_is_in(grid, each) for each in results):
+            found[job.key] = results
+    return found
+
+
+def _is_in(grid: Mapping[str, Sequence[Any]], result: TrialResult) -> bool:
+    """Say whether the chosen settings are one of a grid's."""
+    chosen = result.chosen_settings
+    return set(chosen) == set(grid) and all(value in grid[key] for key, value in chosen.items())
+
+
+def earlier_trials(plan: Plan, fresh: list[TrialResult]) -> tuple[list[TrialResult], list[str]]:
     """Return the trials of the file that is there which the fresh ones do not replace.
 
     Parameters
@@ -105,30 +153,50 @@ def earlier_trials(plan: Plan, fresh: list[TrialResult]) -> list[TrialResult]:
         Of the recipe as it is now.
     fresh : list of TrialResult
         What was run.
+
+    Returns
+    -------
+    trials : list of TrialResult
+        In the order of the file.
+    outdated : list of str
+        Of which data sets and methods the settings were others than those of now.
     """
     path = RESULTS / f"reproduce_{plan.recipe.name}.json"
     if not path.is_file():
-        return []
+        return [], []
     before = json.loads(path.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / f"{plan.recipe.name}.toml"
-        copy.write_text("\n".join(before["recipe"]), encoding="utf-8")
+        copy.write_text(_in_words_of_now("\n".join(before["recipe"])), encoding="utf-8")
         recipe = read_recipe(copy)
-    replaced = {(each.dataset, each.method) for each in fresh}
+    replaced = {(each.dataset, each.method, each.seed) for each in fresh}
+    anew = {(each.dataset, each.method) for each in fresh}
     datasets = {view.label: view.dataset for view in plan.views}
-    found = []
+    marked = set(before.get("outdated", []))
+    found: list[TrialResult] = []
+    outdated: dict[str, None] = {}
     for line in before["trials"]:
-        trial = _read_line(plan.recipe.setting, line)
-        place = (trial.dataset, trial.method)
+        trial = _read_line(plan.recipe.setting, _in_words_of_now(line))
+        place = (trial.dataset, trial.method, trial.seed)
         row = recipe.readings[trial.method].of if trial.method in recipe.readings else trial.method
         if place in replaced or trial.seed not in plan.seeds or trial.dataset not in datasets:
             continue
         if row not in recipe.rows or row not in plan.recipe.rows:
             continue
         name = datasets[trial.dataset]
-        if recipe.method(row, name).grid == plan.recipe.method(row, name).grid:
+        label = f"{trial.dataset} | {trial.method}"
+        is_same = recipe.method(row, name).grid == plan.recipe.method(row, name).grid
+        if is_same and label not in marked:
             found.append(trial)
-    return found
+        elif (trial.dataset, trial.method) not in anew:
+            found.append(trial)
+            outdated[label] = None
+    return found, list(outdated)
+
+
+def _in_words_of_now(text: str) -> str:
+    """Return an old recipe or trial with the names that keys and parameters have today."""
+    return text.replace("[rival.", "[baseline.").replace("label_spread", "ordinal_smoothing")
 
 
 def in_order(plan: Plan, results: list[TrialResult]) -> list[TrialResult]:

@@ -10,10 +10,10 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 
 
-def claims():
-    """Rows of the table of claims: what, figures, file."""
+def claims(title="## What we claim"):
+    """Rows of the table of claims, or of losses: what, figures, file."""
     text = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
-    table = text.partition("## What we claim")[2].partition("\n## ")[0]
+    table = text.partition(f"{title}\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
     return [(row[0], row[1], row[3].strip("`")) for row in rows[1:] if not row[0].startswith("---")]
 
@@ -34,6 +34,26 @@ def test_there_are_claims():
 @pytest.mark.parametrize(("what", "figures", "file"), claims())
 def test_the_figures_of_a_claim_stand_in_its_file(what, figures, file):
     known = numbers_of(json.loads((RESULTS / file).read_text(encoding="utf-8"))["rows"])
+    shown = re.findall(r"\.\d{3}\b", figures)
+    assert shown, what
+    assert not set(shown) - known
+
+
+def losses():
+    """Rows of the table of losses that name one file."""
+    return [row for row in claims("## What we lose") if (RESULTS / row[2]).is_file()]
+
+
+def test_losses_come_before_claims():
+    text = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
+    assert 0 < text.index("## What we lose") < text.index("## What we claim")
+    assert len(losses()) >= 4
+
+
+@pytest.mark.parametrize(("what", "figures", "file"), losses())
+def test_the_figures_of_a_loss_stand_in_its_file_or_in_print(what, figures, file):
+    result = json.loads((RESULTS / file).read_text(encoding="utf-8"))
+    known = numbers_of([result["rows"], result.get("published", [])])
     shown = re.findall(r"\.\d{3}\b", figures)
     assert shown, what
     assert not set(shown) - known
