@@ -6,7 +6,7 @@ hundred per item, comes in no order of users, and users keep to a topic, so that
 to learn. What `estimate_cost` makes of the rates in `results/workers.json` stands beside the fit.
 
     python benchmarks/scale_100m.py                          # 1 million clicks: minutes
-    python benchmarks/scale_100m.py --millions 1 10 100      # hours, and 40 GB of disk
+    python benchmarks/scale_100m.py --millions 1 10 100      # hours; TMPDIR says where to work
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ LIMIT_GB = 6.0
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--millions", type=float, nargs="+", default=[1])
-    parser.add_argument("--folder", type=Path, help="where to work; a temporary folder if not said")
     parser.add_argument("--index", default="ivf", choices=["ivf", "hnsw", "none"])
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for millions in arguments.millions:
-        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        with tempfile.TemporaryDirectory() as folder:
             row = {"clicks": int(millions * 1e6), "stages": {}}
             rows.append(row)
             for stage in run(Path(folder), row, arguments.index):
@@ -58,7 +57,7 @@ def main() -> None:
                 # After each stage, so that a run that is ended leaves what it measured.
                 write_result(
                     "scale_100m" if max(arguments.millions) >= 10 else "scale_1m",
-                    {"settings": settings(), "seed": SEED, "rows": rows},
+                    {"settings": settings(), "seed": SEED, "load": os.getloadavg(), "rows": rows},
                     packages=("polars", "faiss-cpu"),
                 )
 

@@ -40,6 +40,8 @@ def test_no_example_is_left_untested():
         "digit_pictures",
         "images_through_a_cnn",
         "make_files",  # the README is run on what it writes
+        "nightly",  # test_nightly_example.py
+        "nightly_airflow",
         "precomputed_embeddings",
         "recall",
         "text_through_a_module",

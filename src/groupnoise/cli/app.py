@@ -21,6 +21,7 @@ from groupnoise.cli.evaluate import evaluate
 from groupnoise.cli.export import export
 from groupnoise.cli.fit import fit
 from groupnoise.cli.heatmap import heatmap
+from groupnoise.cli.hub import pull, push
 from groupnoise.cli.info import doctor, info
 from groupnoise.cli.items import items_app
 from groupnoise.cli.methods import methods
@@ -79,6 +80,8 @@ COMMANDS = (
     info,
     methods,
     export,
+    push,
+    pull,
     recall,
     serve,
     replay,

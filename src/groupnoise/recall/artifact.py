@@ -101,6 +101,9 @@ def write_artifact(
     n_items = len(vectors.targets)
     if len(item_arrays["ids"]) != n_items:
         raise DataError(f"there are {len(item_arrays['ids'])} ids for {n_items} item vectors.")
+    if log_normalizer is None and vectors.rule.normalization == "history":
+        # No click is normalized by itself, and all pairs of a large catalogue would take hours.
+        log_normalizer = np.zeros(n_items, dtype=np.float32)
     if log_normalizer is None:
         rows = np.ones((n_items, vectors.dimension + 1), dtype=np.float32)
         rows[:, :-1] = vectors.features(np.arange(n_items))

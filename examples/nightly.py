@@ -1,0 +1,133 @@
+"""A night of a recall model: convert, fit, evaluate, compare with yesterday's, promote or keep.
+
+    python examples/nightly.py clicks.parquet work 2026-01-31
+    groupnoise serve work/registry                      # follows what is promoted
+
+Models are judged on the newest clicks, which neither of them was trained on: of each user who
+clicked in that time the first such click is to be foretold. Tonight's model is promoted unless it
+is behind for certain. A night that fails leaves what is served as it was; the same command repeats
+it. `nightly_airflow.py` runs the same steps as tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+
+JUDGED_SHARE = 0.05
+"""Newest clicks that are kept out of training, to judge by."""
+MEASURE = "NDCG@10"
+
+
+def groupnoise(*words: object) -> str:
+    """Run a command and return what it printed; its own sentence ends the night if it fails."""
+    line = [sys.executable, "-m", "groupnoise", *map(str, words)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(done.returncode)
+    return done.stdout
+
+
+def split(log: Path, work: Path, night: str) -> None:
+    """Cut the log (columns user, item, time) into what is trained on and what judges."""
+    folder = work / night
+    if served_model(work) == folder / "model":
+        sys.exit(f"{night} is what is served; give the night another name.")
+    shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed
+    folder.mkdir(parents=True)
+    clicks = pl.scan_csv(log) if log.suffix == ".csv" else pl.scan_parquet(log)
+    newest = clicks.select(pl.col("time").quantile(1 - JUDGED_SHARE)).collect().item()
+    is_new = pl.col("time") > newest
+    past = clicks.filter(~is_new)
+    past.collect().write_parquet(folder / "past.parquet")
+    targets = (
+        clicks.filter(is_new).sort("time").group_by("user").first().select("user", "item", "time")
+    )
+    known = past.join(targets, on="user", how="semi").select("user", "item", "time")
+    # Only those who had clicked before: the others are answered by popularity, by either model.
+    judged = pl.concat([known, targets.join(past, on="user", how="semi")])
+    judged.collect().write_parquet(folder / "judged.parquet")
+
+
+def convert(work: Path, night: str) -> None:
+    """Turn the clicks to train on into a data folder, which may be larger than memory."""
+    groupnoise(
+        *("data", "convert", work / night / "past.parquet", work / night / "clicks"),
+        *("--setting", "rs", "--user", "user", "--item", "item", "--time", "time"),
+    )
+
+
+def fit(work: Path, night: str, *words: str) -> None:
+    """Train tonight's model; all clicks go into it, for others judge."""
+    folder = work / night
+    groupnoise("fit", folder / "clicks", "-o", folder / "model", "-q", "--validation", 0, *words)
+
+
+def evaluate(work: Path, night: str) -> None:
+    """Judge tonight's model, and beside it the one that is served."""
+    folder, served = work / night, served_model(work)
+    against = [] if served is None else ["--against", served]
+    columns = ["--user", "user", "--item", "item", "--time", "time"]
+    judged = folder / "judged.parquet"
+    answer = groupnoise(
+        "evaluate", folder / "model", judged, "--setting", "rs", "--json", *columns, *against
+    )
+    (folder / "evaluation.json").write_text(answer)
+
+
+def export(work: Path, night: str) -> None:
+    """Add tonight's model to the registry; nothing that is served changes."""
+    folder = work / night
+    groupnoise(
+        *("export", folder / "model", "--output", work / "registry", "--registry"),
+        *("--evaluation", folder / "evaluation.json"),
+    )
+
+
+def decide(work: Path, night: str) -> bool:
+    """Promote tonight's model unless it is behind for certain; return whether it is served now."""
+    evaluation = json.loads((work / night / "evaluation.json").read_text())
+    ahead = [value for name, value in evaluation.items() if name.startswith("ahead of")]
+    said = f"{MEASURE} {evaluation[f'full {MEASURE}']:.4f}"
+    if ahead:
+        mean, low, high = ahead[0][MEASURE]
+        said += f", ahead of the one that is served by {mean:.4f} [{low:.4f}, {high:.4f}]"
+        if high < 0:
+            print(f"{night}: kept: {said}")
+            return False
+    groupnoise("versions", "promote", work / "registry")
+    (work / "served.json").write_text(json.dumps({"model": str(work / night / "model")}))
+    print(f"{night}: promoted: {said}")
+    return True
+
+
+def served_model(work: Path) -> Path | None:
+    """Return the folder of the model that was promoted last, None in the first night."""
+    path = work / "served.json"
+    return Path(json.loads(path.read_text())["model"]) if path.is_file() else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("log", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("night")
+    parser.add_argument("words", nargs="*", help="further words for `groupnoise fit`, after --")
+    arguments = parser.parse_args()
+    work, night = arguments.work, arguments.night
+    split(arguments.log, work, night)
+    convert(work, night)
+    fit(work, night, *arguments.words)
+    evaluate(work, night)
+    export(work, night)
+    decide(work, night)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""Artifacts in repositories of a Hugging Face hub, with a model card, checked on arrival."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from groupnoise import __version__
+from groupnoise.core.checks import require
+from groupnoise.exceptions import DataError, OutputError, ServiceError
+from groupnoise.io.array_folder import read_manifest
+from groupnoise.io.files import explaining_writes
+from groupnoise.recall.artifact import open_artifact
+from groupnoise.recall.model import RecallModel
+from groupnoise.recall.registry import served_folder
+
+CARD = "README.md"
+KEPT = ("manifest.json", "*.npy", CARD)
+"""What is sent and fetched: a repository may hold anything else, and none of it is wanted here."""
+
+
+def push(artifact: Path | str, repository: str, *, is_private: bool = True) -> str:
+    """Send an artifact to a repository of a Hugging Face hub; return the address of the commit.
+
+    Parameters
+    ----------
+    artifact : path
+        An artifact, or a registry, whose promoted version is sent.
+    repository : str
+        Such as "shop/recall"; made if needed.
+    is_private : bool, default=True
+        Whether a repository that is made is private.
+
+    Returns
+    -------
+    str
+        Where the commit can be seen.
+
+    Raises
+    ------
+    ServiceError
+        If the hub refuses or cannot be reached.
+    """
+    hub = require("huggingface_hub", extra="hub")
+    folder = served_folder(artifact)
+    model = open_artifact(folder, memory_map=False)
+    with (
+        tempfile.TemporaryDirectory(prefix="groupnoise-") as name,
+        _naming_the_hub(repository),
+    ):
+        place = Path(name)
+        for path in [folder / "manifest.json", *folder.glob("*.npy")]:
+            (place / path.name).symlink_to(path.resolve())
+        (place / CARD).write_text(model_card(model, repository), encoding="utf-8")
+        api = hub.HfApi()
+        api.create_repo(repository, private=is_private, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=repository,
+            folder_path=name,
+            commit_message=f"groupnoise artifact {model.version}",
+            delete_patterns=list(KEPT),
+        )
+    return str(commit.commit_url)
+
+
+def pull(repository: str, folder: Path | str, *, revision: str | None = None) -> str:
+    """Fetch an artifact from a repository of a Hugging Face hub; return its version.
+
+    Every byte is checked against the manifest before the folder takes its place; nothing of a
+    repository is ever executed or unpickled.
+
+    Parameters
+    ----------
+    repository : str
+        Such as "shop/recall".
+    folder : path
+        The artifact folder to write; an artifact already there is replaced.
+    revision : str, optional
+        A branch, a tag or a commit; by default the main branch.
+
+    Returns
+    -------
+    str
+        The version of the artifact.
+
+    Raises
+    ------
+    ModelFileError
+        If the repository holds no sound artifact.
+    ServiceError
+        If the hub refuses or cannot be reached.
+    """
+    hub = require("huggingface_hub", extra="hub")
+    folder = Path(folder)
+    if folder.exists() and any(folder.iterdir()):
+        _check_artifact(folder)
+    place = folder.with_name(f"{folder.name}.tmp-{secrets.token_hex(4)}")
+    try:
+        with explaining_writes(folder):
+            place.mkdir(parents=True)
+            with _naming_the_hub(repository):
+                hub.snapshot_download(
+                    repository, revision=revision, local_dir=place, allow_patterns=list(KEPT)
+                )
+            shutil.rmtree(place / ".cache", ignore_errors=True)
+            version = open_artifact(place, memory_map=False).version
+            if folder.exists():
+                shutil.rmtree(folder)
+            place.rename(folder)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    return version
+
+
+def model_card(model: RecallModel, repository: str) -> str:
+    """Return the card of a model as a hub shows it: what it is, how it was judged, how to ask it.
+
+    Parameters
+    ----------
+    model : RecallModel
+        The model.
+    repository : str
+        Where it will lie.
+
+    Returns
+    -------
+    str
+        Markdown with a header of YAML.
+    """
+    card = model.card
+    told = {name: value for name, value in card.items() if name not in ("name", "metrics")}
+    metrics = card.get("metrics")
+    lines = [
+        "---",
+        "library_name: groupnoise",
+        "pipeline_tag: other",
+        "tags: [recommendation, recall, groupnoise]",
+        "---",
+        "",
+        f"# {_plain(card.get('name', repository))}",
+        "",
+        f"A recall model of {len(model.items)} items, version `{model.version}`, written by "
+        f"groupnoise {__version__}. It answers a history by {model.clicks_used()}.",
+        "",
+    ]
+    if isinstance(metrics, dict) and metrics:
+        lines += ["| metric | value |", "|---|---|"]
+        lines += [f"| {_plain(name)} | {_plain(value)} |" for name, value in metrics.items()]
+        lines += [""]
+    lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in told.items()]
+    lines += [
+        "",
+        "```bash",
+        "pip install 'groupnoise[serve,hub]'",
+        f"groupnoise pull {repository} artifact",
+        "groupnoise serve artifact",
+        "```",
+        "",
+        "The files are plain arrays and JSON; loading them runs no code. Ids of the items are in "
+        "the files: whoever can read the repository can read them.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _plain(value: Any) -> str:
+    """Return a value as one line that Markdown takes as text."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
+
+
+def _check_artifact(folder: Path) -> None:
+    try:
+        read_manifest(folder)
+    except Exception:
+        raise OutputError(f"{folder} holds something else already; give a new folder.") from None
+
+
+@contextmanager
+def _naming_the_hub(repository: str) -> Iterator[None]:
+    """Turn what a hub or the way to it refuses into one sentence."""
+    errors = require("huggingface_hub.errors", extra="hub")
+    try:
+        yield
+    except errors.HFValidationError as error:
+        said = str(error).rstrip(".")
+        raise DataError(f"{repository!r} names no repository ({said}).") from None
+    except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        said = " ".join(str(error).split())[:300].rstrip(".")
+        raise ServiceError(
+            f"the hub did not give or take {repository} ({said}); look at its name, at HF_TOKEN "
+            "and at HF_ENDPOINT.",
+            status=status,
+        ) from None

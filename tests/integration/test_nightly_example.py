@@ -1,0 +1,99 @@
+"""The nightly example: a first night, a better one, and one that must not be served."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from groupnoise.recall import Registry, open_artifact
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FIT = ["-p", "normalization=click", "-p", "dim=16", "-p", "max_epochs=10"]
+SPOILED = ["-p", "learning_rate=1e-6", "-p", "init=random"]
+"""Somebody had an idea, and the model learns nothing."""
+
+
+def write_log(path, n_clicks):
+    """Write clicks of 300 users, who walk around ten aisles of a dozen items each."""
+    generator = np.random.default_rng(0)
+    user = generator.integers(300, size=n_clicks)
+    aisle = generator.integers(10, size=300)[user]
+    item = aisle * 12 + generator.integers(12, size=n_clicks)
+    time = np.arange(n_clicks)
+    pl.DataFrame({"user": user, "item": item, "time": time}).write_parquet(path)
+
+
+def run_night(log, work, night, *words):
+    line = [sys.executable, EXAMPLES / "nightly.py", log, work, night, "--", *FIT, *words]
+    return subprocess.run(
+        list(map(str, line)),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+@pytest.mark.slow
+def test_a_night_is_promoted_or_kept(tmp_path):
+    log, work = tmp_path / "clicks.parquet", tmp_path / "work"
+    write_log(log, 6000)
+    first = run_night(log, work, "monday")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.startswith("monday: promoted")
+    served = open_artifact(work / "registry").version
+
+    write_log(log, 6300)
+    second = run_night(log, work, "tuesday", *SPOILED)
+    assert second.returncode == 0, second.stderr
+    assert second.stdout.startswith("tuesday: kept")
+    assert open_artifact(work / "registry").version == served
+    assert Registry(work / "registry").current == served
+    assert json.loads((work / "served.json").read_text())["model"].endswith("monday/model")
+
+    log.unlink()
+    third = run_night(log, work, "wednesday")
+    assert third.returncode != 0
+    assert open_artifact(work / "registry").version == served
+
+
+_AIRFLOW = """
+import sys, types
+
+class DAG:
+    def __init__(self, **options): self.options, self.tasks = options, []
+    def __enter__(self): DAG.current = self; return self
+    def __exit__(self, *error): pass
+
+class PythonOperator:
+    def __init__(self, *, task_id, python_callable, op_kwargs):
+        self.task_id, self.after = task_id, []
+        DAG.current.tasks.append(self)
+        python_callable.__call__  # it can be called
+    def __rshift__(self, other): other.after.append(self.task_id); return other
+
+for name in ("airflow", "airflow.operators", "airflow.operators.python"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["airflow"].DAG = DAG
+sys.modules["airflow.operators.python"].PythonOperator = PythonOperator
+"""
+_SHOW = """
+import nightly_airflow
+tasks = nightly_airflow.dag.tasks if nightly_airflow.DAG else []
+print([(task.task_id, task.after) for task in tasks])
+"""
+
+
+@pytest.mark.parametrize("before", ["", _AIRFLOW], ids=["without Airflow", "with a stand-in"])
+def test_the_tasks_of_airflow_follow_each_other(before):
+    done = subprocess.run(
+        [sys.executable, "-c", before + _SHOW], cwd=EXAMPLES, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    steps = ["split", "convert", "fit", "evaluate", "export", "decide"]
+    expected = [(step, steps[:number][-1:]) for number, step in enumerate(steps)] if before else []
+    assert done.stdout.strip() == str(expected)
