@@ -14,6 +14,7 @@ from groupnoise.clicks.evidence_options import (
     member_encoders,
     portfolio,
 )
+from groupnoise.clicks.evidence_saves import EvidenceSaves
 from groupnoise.clicks.held_out import (
     GAIN_CUT,
     MAX_SCORES,
@@ -212,6 +213,7 @@ def decide_evidence(
     budget: float | None,
     validate: Any = None,
     on_epoch: ProgressCallback | None = None,
+    saves: EvidenceSaves | None = None,
 ) -> Decided:
     """Decide on held-out clicks what evidence to learn, and learn it on all clicks.
 
@@ -233,12 +235,14 @@ def decide_evidence(
         Called with the evidence after each epoch of the last training.
     on_epoch : callable, optional
         Called with a record after each epoch of the last training, and each trial.
+    saves : EvidenceSaves, optional
+        Where trainings are saved after each epoch, and resumed from.
 
     Returns
     -------
     Decided
     """
-    learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)))
+    learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)), saves)
     options = narrow(portfolio(histories, n_items), explicit)
     held = hold_out_last(_sampled(histories, generator), generator)
     facts = {

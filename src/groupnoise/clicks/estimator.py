@@ -13,6 +13,7 @@ from groupnoise.clicks.automatic import Linear, decide_evidence
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.evidence_options import DECIDED, ENCODERS, member_encoders
+from groupnoise.clicks.evidence_saves import EvidenceSaves
 from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
 from groupnoise.clicks.updates import UpdatableRecommender
@@ -29,7 +30,8 @@ from groupnoise.exceptions import ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.plan import History
-from groupnoise.training.workers import Workers
+from groupnoise.training.saver import training_alone
+from groupnoise.training.workers import OneWorker, Workers
 
 DECISION_SECONDS = 900.0
 """What a budget of "auto" allows; the portfolio of a usual log takes a fraction of it."""
@@ -51,8 +53,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
     ----------
     normalization : {"auto", "history", "click"}, default="auto"
         Whether evidence is added over a history and then normalised, or every click is normalised
-        and then mixed. "auto" is "history" unless a parameter, ready-made windows, workers or
-        checkpoints ask for "click". The values of "auto" below hold for "click"; for "history"
+        and then mixed. "auto" is "history" unless a parameter, ready-made windows or workers
+        ask for "click". The values of "auto" below hold for "click"; for "history"
         they are decided.
     dim : int or "auto", default="auto"
         Width of the vectors; "auto" is 128.
@@ -312,10 +314,10 @@ class MaxMatchingRecommender(UpdatableRecommender):
         for name in ("rule_", "decisions_", "feature_map_"):
             if hasattr(self, name):
                 delattr(self, name)  # of an earlier fit
-        apart = training.targets is not None or workers is not None or checkpoint is not None
+        apart = training.targets is not None or workers is not None
         if self._normalization(apart) == "history":
-            with training_on(self.device):
-                self._fit_histories(training, validate)
+            with training_on(self.device), training_alone(checkpoint, OneWorker()):
+                self._fit_histories(training, validate, checkpoint)
         else:
             self.decisions_ = self._explicit_decisions()
             self._fit_windows(training, validate, workers, checkpoint)
@@ -343,7 +345,9 @@ class MaxMatchingRecommender(UpdatableRecommender):
             )
         return chosen
 
-    def _fit_histories(self, histories: Groups, validate: Validate | None) -> None:
+    def _fit_histories(
+        self, histories: Groups, validate: Validate | None, checkpoint: Checkpoints | None
+    ) -> None:
         """Decide what evidence to add over whole histories, and learn it."""
         explicit = {
             name: getattr(self, name) for name in DECIDED if not is_auto(getattr(self, name))
@@ -355,11 +359,17 @@ class MaxMatchingRecommender(UpdatableRecommender):
             assert validate is not None
             return validate(self)
 
+        generator = self._generator()
+        saves = None
+        if checkpoint is not None:
+            parameters = {"n_items": self.n_items_, "linear": self.linear, **explicit}
+            saves = EvidenceSaves(checkpoint, histories, parameters, generator)
         decided = decide_evidence(
             histories,
             self.n_items_,
             explicit,
-            self._generator(),
+            generator,
+            saves=saves,
             linear=self.linear,
             budget=parse_budget(self.budget, default=DECISION_SECONDS),
             validate=None if validate is None else validated,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
+from groupnoise.clicks.evidence_saves import EvidenceSaves
 from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
 from groupnoise.clicks.history_windows import sliding_windows
 from groupnoise.clicks.linear_evidence import RANK, LinearEvidence, following, together
@@ -136,10 +137,13 @@ class EvidenceLearner:
         Size of the catalogue.
     seed : int
         Decides everything drawn, alike for all options.
+    saves : EvidenceSaves, optional
+        Where trainings are saved after each epoch, and resumed from.
     """
 
     n_items: int
     seed: int
+    saves: EvidenceSaves | None = None
     _known: dict[str, Evidence] = field(default_factory=dict, repr=False, compare=False)
     _starts: dict[int, tuple[Groups, SpectralStart]] = field(
         default_factory=dict, repr=False, compare=False
@@ -264,6 +268,10 @@ class EvidenceLearner:
             shared=_is_shared(parameters, encoder),
             encoder=reader,
         )
+        saves = None
+        if self.saves is not None:
+            settings = sorted(parameters.items())
+            saves = self.saves.training(histories, settings, encoder, again, share)
         records = train_evidence(
             model,
             histories,
@@ -271,6 +279,7 @@ class EvidenceLearner:
             generator,
             validate=None if validate is None else lambda: validate(model.evidence()),
             on_epoch=on_epoch,
+            saves=saves,
         )
         return model.evidence(), records
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.clicks.evidence import EvidenceModel
+from groupnoise.clicks.evidence_saves import EvidenceProgress, TrainingSaves
 from groupnoise.core.arrays import IntArray, ProgressCallback, torch_generator
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.chunked_softmax import log_normalizer
@@ -121,6 +122,7 @@ def train_evidence(
     anchors: Sequence[Tensor] | None = None,
     validate: Callable[[], float] | None = None,
     on_epoch: ProgressCallback | None = None,
+    saves: TrainingSaves | None = None,
 ) -> list[dict[str, Any]]:
     """Train a model in place on every next click of the histories.
 
@@ -140,6 +142,8 @@ def train_evidence(
         Called after each epoch; larger is better, and the best epoch's weights are kept.
     on_epoch : callable, optional
         Called with the record of each epoch.
+    saves : TrainingSaves, optional
+        Where the state is saved after each epoch, and resumed from.
 
     Returns
     -------
@@ -166,15 +170,22 @@ def train_evidence(
         if of_encoder
         else None
     )
-    records: list[dict[str, Any]] = []
-    best = -np.inf
-    kept: dict[str, Tensor] = {}
-    for epoch in range(plan.max_epochs):
+    progress = EvidenceProgress(
+        model,
+        [each for each in (optimizer, encoder_optimizer) if each is not None],
+        generator,
+        [noise] if model.encoder is None else [noise, model.encoder.generator],
+    )
+    if saves is not None:
+        saves.restore(progress)
+    for epoch in range(len(progress.records), plan.max_epochs):
         started = time.perf_counter()
         model.train()
         batches = list(_batches(sequences.sizes - 1, plan.batch_size, generator))
         loss_sum, rate = 0.0, plan.learning_rate
         for step, rows in enumerate(batches):
+            if saves is not None:
+                saves.heed_stop()
             left = 1 - (epoch + step / len(batches)) / plan.max_epochs
             rate = plan.learning_rate * left
             optimizer.param_groups[0]["lr"] = rate
@@ -210,16 +221,19 @@ def train_evidence(
         if validate is not None:
             with answering_on_cpu(model, device):
                 record["validation"] = float(validate())
-            if record["validation"] > best:
-                best = record["validation"]
-                kept = {name: value.clone() for name, value in model.state_dict().items()}
-        records.append(record)
+            if record["validation"] > progress.best:
+                progress.best = record["validation"]
+                progress.kept = {name: value.clone() for name, value in model.state_dict().items()}
+        progress.records.append(record)
+        if saves is not None:
+            saves.save(progress)
         if on_epoch is not None:
             on_epoch(record)
-    if kept:
-        model.load_state_dict(kept)
+    if progress.kept:
+        model.load_state_dict(progress.kept)
+    model.eval()
     model.to(CPU)
-    return records
+    return progress.records
 
 
 def batch_loss(

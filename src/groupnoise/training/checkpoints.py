@@ -54,7 +54,7 @@ class Checkpoints:
     >>> histories = [["tea", "milk", "jam"], ["nail", "saw", "nail"]] * 20
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     checkpoint = Checkpoints(folder, every_seconds=60, resume=True)
-    ...     model = MaxMatchingRecommender(dim=8, random_state=0)
+    ...     model = MaxMatchingRecommender(normalization="click", random_state=0)
     ...     model = model.fit(histories, checkpoint=checkpoint)
     ...     [path.name for path in checkpoint.saves()]
     ['checkpoint-000001']
