@@ -177,6 +177,23 @@ def fit(
         Path | None,
         typer.Option(help="rs: table of what is known of items; places those nobody clicked."),
     ] = None,
+    from_model: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="rs: go on from this model; DATA holds the clicks that are new."
+        ),
+    ] = None,
+    old: Annotated[
+        str | None,
+        typer.Option(help="With --from: the log that was learned before; worth giving."),
+    ] = None,
+    decay: Annotated[
+        float, typer.Option(help="With --from: multiplies the counts of earlier clicks.")
+    ] = 1.0,
+    forget_items: Annotated[
+        Path | None,
+        typer.Option(help="With --from: file of item ids to drop, one in each line."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides all randomness.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     checkpoint: Annotated[
@@ -209,6 +226,7 @@ def fit(
 
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
+    from groupnoise.cli.going_on import go_on
     from groupnoise.cli.method_parameters import AUTO_METHOD, chosen_method, make_estimator
     from groupnoise.cli.out_of_core import (
         cut_on_disk,
@@ -225,7 +243,28 @@ def fit(
     from groupnoise.training.saver import training_alone
 
     check_fraction("--validation", validation)
+    check_fraction("--decay", decay)
     check_not_own_input(output, data)
+    if from_model is not None:
+        if param or paper or protocol or budget or checkpoint or out_of_core or workers > 1:
+            raise ParameterError(
+                "--from goes on as the model was fitted, in one process; leave out --param, "
+                "--paper, --protocol, --budget, --checkpoint, --out-of-core and --workers."
+            )
+        check_writable_folder(output)
+        go_on(
+            data,
+            output,
+            options,
+            model=from_model,
+            old=old,
+            items=items,
+            decay=decay,
+            forget_items=forget_items,
+        )
+        return
+    if old is not None or forget_items is not None or decay != 1.0:
+        raise ParameterError("--old, --decay and --forget-items go with --from, a fitted model.")
     if not is_worker():  # workers would remove each other's trial files
         check_writable_folder(output)
     start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)

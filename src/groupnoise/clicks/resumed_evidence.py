@@ -1,31 +1,53 @@
-"""Going on from yesterday's evidence: a grown catalogue, and a few more passes over clicks.
+"""Going on from yesterday's evidence: a grown catalogue, and fewer passes over its clicks.
 
-Training resumes from the vectors, biases and encoders as they stand, all members together as the
-one model that answers, and decays towards yesterday's vectors instead of towards the initial ones.
-How clicks are weighed by position is kept. A new item begins at the mean of the items it was
-clicked with.
+Where the whole log is at hand, every member begins anew at the initial vectors of tonight's log,
+turned to where its vectors lie, with its biases, its encoder and its weights of positions as
+yesterday left them; then fewer passes than in a first training do. To go on from yesterday's
+vectors instead would be to pass over old clicks a fifth and a sixth time, which fits their noise.
+Where only new clicks are at hand, a few small steps are taken from yesterday's vectors. A new item
+begins at the mean of the items that it was clicked with.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor, nn
 
-from groupnoise.clicks.evidence import Evidence, EvidenceModel
-from groupnoise.clicks.evidence_options import ENCODER_DROPOUT, SPECTRAL_RATE, SPECTRAL_WINDOW
+from groupnoise.clicks.automatic import added_evidence, linear_length, linear_ranks
+from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
+from groupnoise.clicks.evidence_options import (
+    ENCODER_DROPOUT,
+    SPECTRAL_RATE,
+    SPECTRAL_WINDOW,
+    EvidenceLearner,
+    averaged,
+    member_encoders,
+)
+from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
 from groupnoise.clicks.history_windows import sliding_windows
+from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.recurrence import Recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
-from groupnoise.clicks.spectral import clicked_together
-from groupnoise.core.arrays import FloatArray, torch_generator
+from groupnoise.clicks.spectral import clicked_together, spectral_start
+from groupnoise.core.arrays import FloatArray, ProgressCallback, torch_generator
 from groupnoise.core.groups import Groups
 
 NEIGHBOUR_SMOOTHING = 1.0
 """Added to how often a new item was clicked with others; keeps rare ones near the origin."""
+EPOCHS_SHARE = 0.75
+"""Of the epochs of a first training, where the whole log is at hand."""
+CAREFUL_RATE = 0.04
+"""Step size of an update from new clicks alone, in units of that of a first training: Adam moves
+every row that a batch looks up by as much, be there ever so little to learn of it."""
+
+Anchors = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 class ResumedEvidence(EvidenceModel):
@@ -34,9 +56,9 @@ class ResumedEvidence(EvidenceModel):
     Parameters
     ----------
     evidence : Evidence
-        What was learned, of any number of members and regressions.
+        Of one member.
     generator : numpy Generator
-        Decides what its encoders drop.
+        Decides what its encoder drops.
     """
 
     def __init__(self, evidence: Evidence, generator: np.random.Generator) -> None:
@@ -51,7 +73,7 @@ class ResumedEvidence(EvidenceModel):
         exponents = torch.tensor(evidence.exponents, dtype=torch.float32)
         self.exponent_logits = nn.Parameter(exponents, requires_grad=False)
         if evidence.encoders:
-            self.encoder = _Encoders(evidence.encoders, generator)  # type: ignore[assignment]
+            self.encoder = _reader(evidence.encoders[0], generator)
         self._read = evidence
 
     @property
@@ -72,36 +94,14 @@ class ResumedEvidence(EvidenceModel):
         -------
         Evidence
         """
-        readers: list[RecurrentEncoder]
-        readers = self.encoder.readers if isinstance(self.encoder, _Encoders) else []
+        encoder = self.encoder
         return replace(
             self._read,
             objects=self.objects.numpy().copy(),
             targets=self.targets.numpy().copy(),
             bias=self.bias.numpy().copy(),
-            encoders=tuple(
-                replace(reader.as_arrays(torch.ones(reader.width)), begin=old.begin)
-                for reader, old in zip(readers, self._read.encoders, strict=True)
-            ),
+            encoders=() if encoder is None else (encoder.as_arrays(torch.ones(self.dim)),),
         )
-
-
-class _Encoders(nn.Module):
-    """Several encoders, each of its own dimensions."""
-
-    def __init__(self, encoders: tuple[Recurrence, ...], generator: np.random.Generator) -> None:
-        super().__init__()
-        self.begins = [encoder.begin for encoder in encoders]
-        self.readers = [_reader(each, generator) for each in encoders]
-        self.modules_ = nn.ModuleList(self.readers)  # torch looks for modules here
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return what every encoder adds, zero in the dimensions that none reads."""
-        added = torch.zeros_like(features)
-        for begin, reader in zip(self.begins, self.readers, strict=True):
-            own = slice(begin, begin + reader.width)
-            added[..., own] = reader(features[..., own])
-        return added
 
 
 def _reader(encoder: Recurrence, generator: np.random.Generator) -> RecurrentEncoder:
@@ -118,12 +118,156 @@ def _reader(encoder: Recurrence, generator: np.random.Generator) -> RecurrentEnc
     return reader
 
 
-def grown(evidence: Evidence, histories: Groups, popularity: FloatArray) -> Evidence:
-    """Return evidence of a grown catalogue, whose new items begin among their neighbours.
+def updated(
+    evidence: Evidence,
+    histories: Groups,
+    parameters: Mapping[str, Any],
+    generator: np.random.Generator,
+    *,
+    is_whole: bool,
+    on_epoch: ProgressCallback | None = None,
+) -> tuple[Evidence, list[dict[str, Any]]]:
+    """Return evidence that went on learning, and the record of its epochs.
 
     Parameters
     ----------
     evidence : Evidence
+        Of all items, new ones among them.
+    histories : Groups
+        Item indices in time order.
+    parameters : mapping of str to object
+        What was decided when the evidence was first learned.
+    generator : numpy Generator
+        Decides everything drawn.
+    is_whole : bool
+        Whether the histories are the whole log, and not what is new alone.
+    on_epoch : callable, optional
+        Called with a record after each epoch.
+
+    Returns
+    -------
+    evidence : Evidence
+    records : list of dict
+    """
+    linear = {name: values for name, values in (parameters["linear"] or {}).items() if values[0]}
+    n_members = len(member_encoders(parameters["encoder"]))
+    members, rest = members_of(evidence, n_members, len(linear))
+    n_items, dim = members[0].objects.shape
+    start = None
+    if is_whole and parameters["init"] == "spectral":
+        windows = sliding_windows(histories, SPECTRAL_WINDOW).groups
+        start = spectral_start(windows, n_items, dim, rate=SPECTRAL_RATE, generator=generator)
+    careful = 1.0 if start is not None else CAREFUL_RATE
+    share = EPOCHS_SHARE if start is not None else 0.0
+    plan = EvidencePlan(
+        max_epochs=max(1, round(share * parameters["max_epochs"])),
+        batch_size=parameters["batch_size"],
+        learning_rate=careful * parameters["learning_rate"],
+        weight_decay=parameters["weight_decay"],
+        n_negatives=None if parameters["candidates"] == "full" else parameters["n_negatives"],
+    )
+    learned, records = [], []
+    for member in members:
+        anchors = None
+        if start is not None:
+            f, g = turned(start.vectors, member)
+            anchors = (torch.from_numpy(f), torch.from_numpy(g))
+            member = replace(member, objects=f, targets=g)
+        model = ResumedEvidence(member, generator)
+        records += train_evidence(
+            model, histories, plan, generator, anchors=anchors, on_epoch=on_epoch
+        )
+        learned.append(model.evidence())
+    together = averaged(learned)
+    if not linear:
+        return together, records
+    if not is_whole:
+        return joined([together, *rest]), records
+    learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)))
+    regressions = learner.linear(histories, linear_ranks(linear))
+    return added_evidence(together, regressions, linear, linear_length(histories)), records
+
+
+def members_of(
+    evidence: Evidence, n_members: int, n_linear: int
+) -> tuple[list[Evidence], list[Evidence]]:
+    """Take apart what :func:`groupnoise.clicks.evidence.joined` put together.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The average of members, and linear evidence after it.
+    n_members, n_linear : int
+        How many of each.
+
+    Returns
+    -------
+    members : list of Evidence
+        Each with its own scores, and the bias that all have together.
+    linear : list of Evidence
+        One of a block each, without biases.
+    """
+    n_blocks = len(evidence.block_widths) - n_linear
+    sizes = [n_blocks // n_members] * n_members + [1] * n_linear
+    parts, block, begin = [], 0, 0
+    for size in sizes:
+        widths = evidence.block_widths[block : block + size]
+        end = begin + sum(widths)
+        weights = evidence.position_weights[block : block + size]
+        length = int(np.flatnonzero(weights.any(axis=0))[-1]) + 1
+        parts.append(
+            Evidence(
+                evidence.objects[:, begin:end],
+                evidence.targets[:, begin:end],
+                np.zeros_like(evidence.bias),
+                widths,
+                weights[:, :length],
+                evidence.exponents[block : block + size],
+                tuple(
+                    each.moved(-begin) for each in evidence.encoders if begin <= each.begin < end
+                ),
+            )
+        )
+        block, begin = block + size, end
+    members = [replace(part.scaled(n_members), bias=evidence.bias) for part in parts[:n_members]]
+    return members, parts[n_members:]
+
+
+def turned(start: NDArray[np.float32], member: Evidence) -> Anchors:
+    """Turn initial vectors to where those of a member lie, for its blocks and its encoder.
+
+    Parameters
+    ----------
+    start : float32 ndarray of shape (n_items, dim)
+        Initial vectors, whose axes are of no meaning.
+    member : Evidence
+        Trained from other initial vectors of much the same items.
+
+    Returns
+    -------
+    objects, targets : float32 ndarray of shape (n_items, dim)
+        The rotation that lies closest to g, and the same with the scale that f has in each block.
+    """
+    left, _, right = np.linalg.svd(start.T @ member.targets)
+    targets = (start @ (left @ right)).astype(np.float32)
+    objects, begin = targets.copy(), 0
+    for width in member.block_widths:
+        own = slice(begin, begin + width)
+        along_f = float((targets[:, own] * member.objects[:, own]).sum())
+        along_g = float((targets[:, own] * member.targets[:, own]).sum())
+        objects[:, own] *= along_f / along_g if along_f > 0 and along_g > 0 else 1.0
+        begin += width
+    return objects, targets
+
+
+def among_neighbours(
+    vectors: ItemVectors, histories: Groups, popularity: FloatArray
+) -> ItemVectors:
+    """Return vectors of a grown catalogue, whose new items begin among their neighbours.
+
+    Parameters
+    ----------
+    vectors : ItemVectors
         Of the first items of the catalogue.
     histories : Groups
         Item indices in time order, new items among them.
@@ -132,27 +276,26 @@ def grown(evidence: Evidence, histories: Groups, popularity: FloatArray) -> Evid
 
     Returns
     -------
-    Evidence
+    ItemVectors
         A new item has the mean vectors of the items it was clicked with, which is zero where
         there are none, and the bias that items of its popularity have.
     """
-    n_old, n_items = len(evidence.bias), len(popularity)
+    n_old, n_items = len(vectors.bias), len(popularity)
     if n_items == n_old:
-        return evidence
-    windows = sliding_windows(histories, SPECTRAL_WINDOW).groups
-    together = clicked_together(windows, n_items, SPECTRAL_RATE)[n_old:, :n_old]
+        return vectors
+    together = sparse.csr_array((n_items - n_old, n_old))
+    if histories.sizes.max() > 1:
+        windows = sliding_windows(histories, SPECTRAL_WINDOW).groups
+        together = clicked_together(windows, n_items, SPECTRAL_RATE)[n_old:, :n_old]
     weight = np.asarray(together.sum(axis=1)).ravel() + NEIGHBOUR_SMOOTHING
 
-    def with_new(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        new = (together @ vectors) / weight[:, None]
-        return np.concatenate([vectors, new.astype(np.float32)])
+    def with_new(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        new = (together @ rows) / weight[:, None]
+        return np.concatenate([rows, new.astype(np.float32)])
 
     clicks = np.log1p(popularity)
-    slope, level = np.polyfit(clicks[:n_old], evidence.bias, 1) if n_old > 1 else (0.0, 0.0)
+    slope, level = np.polyfit(clicks[:n_old], vectors.bias, 1) if n_old > 1 else (0.0, 0.0)
     bias = (level + slope * clicks[n_old:]).astype(np.float32)
-    return replace(
-        evidence,
-        objects=with_new(evidence.objects),
-        targets=with_new(evidence.targets),
-        bias=np.concatenate([evidence.bias, bias]),
+    return ItemVectors(
+        with_new(vectors.query), with_new(vectors.target), np.concatenate([vectors.bias, bias])
     )

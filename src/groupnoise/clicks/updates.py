@@ -1,22 +1,169 @@
-"""What a fitted recommender learns beside its training: items told by their features."""
+"""What a fitted recommender learns later: more clicks, and what is known of items."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.described_items import (
     catalogue_with,
     placed_by_features,
     read_item_features,
 )
+from groupnoise.clicks.evidence import Evidence
+from groupnoise.clicks.history_windows import large_enough, sliding_windows
 from groupnoise.clicks.item_table import ItemRows
+from groupnoise.clicks.mixture import ItemVectors
+from groupnoise.clicks.resumed_evidence import CAREFUL_RATE, among_neighbours, updated
 from groupnoise.clicks.window_training import WindowTraining
+from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, count_ids
+from groupnoise.core.checks import check_fraction
+from groupnoise.core.device import training_on
+from groupnoise.core.groups import Groups
+from groupnoise.core.pair_matching import PairMatching
+from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.training.plan import History, TrainingPlan
+
+WHOLE_SHARE = 0.9
+"""Of the clicks that were learned before: histories that hold so many of them are the whole log."""
+
+Self = TypeVar("Self", bound="UpdatableRecommender")
 
 
 class UpdatableRecommender(WindowTraining):
-    """Places items by their features."""
+    """Learns further from more clicks, and places items by their features."""
+
+    device: str
+    on_epoch: ProgressCallback | None
+    _is_updating = False
+
+    def partial_fit(
+        self: Self,
+        histories: ItemHistories,
+        y: object = None,
+        *,
+        known: ArrayLike | None = None,
+        item_features: Any = None,
+        decay: float = 1.0,
+        forget: Sequence[Any] = (),
+    ) -> Self:
+        """Go on from what was learned: more clicks, of old and new users, on old and new items.
+
+        Nothing is decided anew. With the whole log this is a shorter training than the first one;
+        with new clicks alone a few small steps, which keep new items and counts up to date.
+
+        Parameters
+        ----------
+        histories : sequence of sequences of item ids
+            Each user's clicks in time order. New items stand at the end of `items_`, and begin at
+            the mean of the items that they were clicked with.
+        y : ignored, optional
+            Present for scikit-learn.
+        known : array-like of shape (n_histories,), optional
+            How many of the first clicks of each history were learned before: they are read, but
+            not counted again. Where they are the whole log, all of it is learned from again. By
+            default none.
+        item_features : frame, path or array, optional
+            As in :meth:`fit`, and learned from anew.
+        decay : float, default=1.0
+            Multiplies the earlier counts in `popularity_`.
+        forget : sequence of item ids, optional
+            Items to drop, with their vectors and counts; clicks on them are left out.
+
+        Returns
+        -------
+        MaxMatchingRecommender
+            This estimator.
+
+        Raises
+        ------
+        DataError
+            If no click is on an item of the model, or ids are of another kind than its own.
+        """
+        check_is_fitted(self)
+        check_fraction("decay", decay)
+        rows, n_known = _left(list(histories), known, forget)
+        catalogue = _grown(self.catalogue_, rows)
+        indexed = catalogue.index(rows)
+        training = Groups(indexed.items, indexed.offsets)
+        is_new = _is_new(training, n_known)
+        is_whole = training.n_objects - is_new.sum() >= WHOLE_SHARE * self.popularity_.sum() > 0
+        earlier = np.pad(decay * self.popularity_, (0, len(catalogue) - self.n_items_))
+        popularity = earlier + count_ids(training.objects[is_new], len(catalogue))
+        vectors = among_neighbours(self.item_vectors(), training, popularity)
+        self.catalogue_, self.popularity_ = catalogue, popularity
+        self._hold_vectors(vectors)
+        self.history_ = History()
+        if training.sizes.max() < 2:
+            pass  # no click follows another: there is nothing to learn but counts
+        elif hasattr(self, "rule_"):
+            with training_on(self.device):
+                self._update_histories(training, vectors, bool(is_whole))
+        else:
+            self._update_windows(training, n_known)
+        if forget:
+            self._drop(forget)
+        self._place_by_features(self._read_features(item_features))
+        return self
+
+    def _update_histories(self, training: Groups, vectors: ItemVectors, is_whole: bool) -> None:
+        rule = self.rule_
+        evidence = Evidence(
+            vectors.query,
+            vectors.target,
+            vectors.bias,
+            rule.block_widths,
+            np.array(rule.position_weights, dtype=np.float32),
+            rule.exponents,
+            rule.encoders,
+        )
+        taken = {option.name: option for option in self.decisions_.options}
+        parameters = taken[self.decisions_.taken[0][0]].parameters
+        found, records = updated(
+            evidence,
+            training,
+            parameters,
+            self._generator(),
+            is_whole=is_whole,
+            on_epoch=self.on_epoch,
+        )
+        self._hold(found)
+        for record in records:
+            self.history_.append(record)
+
+    def _update_windows(self, training: Groups, n_known: IntArray) -> None:
+        windows = sliding_windows(training, self._in_use("window_size"), self.min_window)
+        new = np.flatnonzero(windows.positions >= n_known[windows.histories])
+        groups = large_enough(windows.groups.subset(new), self.min_window)
+        self._is_updating = True
+        try:
+            self._train(self.model_, groups, PairMatching(self._source()), self._generator())
+        finally:
+            self._is_updating = False
+        self.model_.eval()
+
+    def _plan(self) -> TrainingPlan:
+        plan = super()._plan()
+        if not self._is_updating:
+            return plan
+        return replace(plan, max_epochs=1, learning_rate=CAREFUL_RATE * plan.learning_rate)
+
+    def _drop(self, forget: Sequence[Any]) -> None:
+        """Take items out of the catalogue, with all that is known of them."""
+        gone = {str(each) for each in forget}
+        kept = np.array([str(each) not in gone for each in self.items_.tolist()])
+        if hasattr(self, "rule_") and self.rule_.negatives:
+            raise ParameterError("a model that holds clicks against some items forgets none.")
+        vectors = ItemVectors(*(part[kept] for part in self.item_vectors()))
+        self.catalogue_ = Catalogue(self.items_[kept])
+        self.popularity_ = self.popularity_[kept]
+        self._hold_vectors(vectors)
 
     def _read_features(self, item_features: Any) -> ItemRows | None:
         """Return features of items, refused before long work if they are of other items."""
@@ -38,3 +185,51 @@ class UpdatableRecommender(WindowTraining):
         )
         self.catalogue_, self.popularity_ = grown, clicks
         self._hold_vectors(placed)
+
+
+def _left(
+    histories: list[Any], known: ArrayLike | None, forget: Sequence[Any]
+) -> tuple[list[Any], IntArray]:
+    """Return histories without forgotten items, and how many clicks of each are not new."""
+    n_known = np.zeros(len(histories), dtype=np.int64) if known is None else np.asarray(known)
+    if n_known.shape != (len(histories),) or n_known.dtype.kind not in "iu" or (n_known < 0).any():
+        raise DataError(
+            f"known must say of each of the {len(histories)} histories how many clicks were "
+            f"learned before; got shape {n_known.shape}."
+        )
+    if not forget:
+        return histories, n_known
+    gone = {str(each) for each in forget}
+    stays = [[str(item) not in gone for item in history] for history in histories]
+    rows = [np.asarray(row)[own] for row, own in zip(histories, stays, strict=True)]
+    counts = [sum(own[:n]) for own, n in zip(stays, n_known.tolist(), strict=True)]
+    kept = [number for number, row in enumerate(rows) if len(row)]
+    if not kept:
+        raise DataError(
+            "every click is on an item to be forgotten; there is nothing to go on with."
+        )
+    return [rows[number] for number in kept], np.array(counts, dtype=np.int64)[kept]
+
+
+def _grown(catalogue: Catalogue, rows: list[Any]) -> Catalogue:
+    """Return a catalogue with all items of some histories, the new ones at its end."""
+    found: NDArray[Any] = Catalogue.of_histories(rows).ids
+    if found.dtype.kind != catalogue.ids.dtype.kind:
+        kinds = {"i": "whole numbers", "U": "text"}
+        raise DataError(
+            f"the ids of these clicks are {kinds[found.dtype.kind]}, such as {found[0].item()!r}; "
+            f"those of the model are {kinds[catalogue.ids.dtype.kind]}."
+        )
+    new = found[catalogue.indices_of(found) < 0]
+    if len(new) == len(found):
+        raise DataError(
+            f"none of the {len(new)} items of these clicks is known to the model, such as "
+            f"{new[0].item()!r}; are they of the same shop?"
+        )
+    return Catalogue([*catalogue.ids.tolist(), *new.tolist()])
+
+
+def _is_new(training: Groups, n_known: IntArray) -> BoolArray:
+    """Tell of every click whether it comes after those that were learned before."""
+    position = np.arange(training.n_objects) - np.repeat(training.offsets[:-1], training.sizes)
+    return np.asarray(position >= np.repeat(n_known, training.sizes))

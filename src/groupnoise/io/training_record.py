@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 KEY = "training_data"
 MAX_FINGERPRINTS = 20_000
 """Groups that a model remembers one by one; of more, every second or third and so on."""
+
+MAX_EARLIER = 400
+"""Data of earlier trainings that a model remembers by name."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class TrainingRecord:
         Fingerprints of groups that were trained on, of 8 bytes each, in base 64.
     protocol : str
         The protocol that held clicks out; empty where only last clicks of some were.
+    earlier : list of str
+        Fingerprints of the data that earlier trainings of this model saw, the first of them first.
     """
 
     name: str
@@ -55,6 +60,7 @@ class TrainingRecord:
     options: dict[str, Any] = field(default_factory=dict)
     trained: str = ""
     protocol: str = ""
+    earlier: list[str] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -99,6 +105,30 @@ class TrainingRecord:
             protocol=protocol,
         )
 
+    def after(self, before: TrainingRecord | None) -> TrainingRecord:
+        """Return this record of a model that went on from another.
+
+        Parameters
+        ----------
+        before : TrainingRecord, optional
+            What the model remembered until then.
+
+        Returns
+        -------
+        TrainingRecord
+            That also remembers the groups and the data of before.
+        """
+        if before is None:
+            return self
+        both = base64.b64decode(before.trained) + base64.b64decode(self.trained)
+        groups = np.unique(np.frombuffer(both, dtype="<u8"))
+        groups = groups[:: max(1, -(-len(groups) // MAX_FINGERPRINTS))]
+        return replace(
+            self,
+            trained=base64.b64encode(groups.tobytes()).decode("ascii"),
+            earlier=[*before.earlier, before.fingerprint][-MAX_EARLIER:],
+        )
+
     def n_trained_among(self, setting: Setting[Any], dataset: Any) -> int:
         """Return how many groups of other data the model was trained on.
 
@@ -119,7 +149,7 @@ class TrainingRecord:
             return 0
         rows = np.arange(setting.n_groups(dataset))
         n_found = int(np.isin(setting.group_fingerprints(dataset, rows), trained).sum())
-        share = len(trained) / max(1, self.n_groups - len(self.held_out))
+        share = min(1.0, len(trained) / max(1, self.n_groups - len(self.held_out)))
         return min(len(rows), round(n_found / share))
 
     @property
@@ -202,6 +232,9 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     options = found["options"]
     name, setting, fingerprint = (found[key] for key in ("name", "setting", "fingerprint"))
     trained, protocol = found.get("trained", ""), found.get("protocol", "")
+    earlier = found.get("earlier", [])
+    if not isinstance(earlier, list) or not all(isinstance(each, str) for each in earlier):
+        raise TypeError
     is_text = all(isinstance(text, str) for text in (name, setting, fingerprint, trained, protocol))
     if not is_text or not isinstance(options, dict):
         raise TypeError
@@ -212,5 +245,5 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     if len(base64.b64decode(trained, validate=True)) % 8:
         raise ValueError
     return TrainingRecord(
-        name, setting, fingerprint, n_groups, held_out, options, trained, protocol
+        name, setting, fingerprint, n_groups, held_out, options, trained, protocol, earlier
     )

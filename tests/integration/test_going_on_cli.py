@@ -1,0 +1,120 @@
+"""`groupnoise fit --from` over real files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from groupnoise.cli.app import app
+from groupnoise.exceptions import GroupNoiseError
+from groupnoise.io.models import load_model
+from groupnoise.io.training_record import read_training_record
+
+QUICK = ("-p", "dim=6", "-p", "max_epochs=2", "-p", "encoder=null", "-p", "linear=null", "-q")
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if isinstance(result.exception, GroupNoiseError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def write_log(path: Path, clicks: list[tuple[str, str, int]]) -> Path:
+    rows = [f"{user},{item},{time}" for user, item, time in clicks]
+    path.write_text("user,item,time\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with yesterday's log and model, and today's log with a new item and user."""
+    folder = tmp_path_factory.mktemp("shop")
+    generator = np.random.default_rng(0)
+    clicks = []
+    for user in range(60):
+        own = generator.choice(np.arange(user % 2, 20, 2), size=5, replace=False)
+        clicks += [(f"u{user}", f"i{item}", time) for time, item in enumerate(own.tolist())]
+    log = write_log(folder / "yesterday.csv", clicks)
+    write_log(
+        folder / "today.csv",
+        [
+            ("u0", "i2", 10),
+            ("u0", "new", 11),
+            ("u2", "i4", 10),
+            ("u2", "new", 12),
+            ("u99", "i6", 9),
+        ],
+    )
+    run("fit", log, "--setting", "rs", "-o", folder / "model", "--validation", 0, *QUICK)
+    return folder
+
+
+@pytest.mark.parametrize("old", [(), ("--old", "yesterday.csv")])
+def test_a_night_is_learned(
+    shop: Path, old: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop)
+    before = load_model(shop / "model")
+    said = run("fit", "today.csv", "--from", "model", *old, "-o", tmp_path / "model")
+    assert "5 new clicks" in said
+    assert f"{before.n_items_} items became {before.n_items_ + 1}" in said
+    after = load_model(tmp_path / "model")
+    assert after.popularity_.sum() == before.popularity_.sum() + 5
+    assert after.items_[-1] == "new"
+    record, first = read_training_record(tmp_path / "model"), read_training_record("model")
+    assert record is not None
+    assert first is not None
+    assert record.earlier == [first.fingerprint]
+    assert record.fingerprint != first.fingerprint
+
+
+def test_a_model_may_be_replaced_and_items_forgotten(shop: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    run("fit", shop / "today.csv", "--from", shop / "model", "-o", model)
+    gone = tmp_path / "gone.txt"
+    gone.write_text("i3\ni5\n")
+    words = ("--decay", 0.9, "--forget-items", gone, "-o", model)
+    run("fit", shop / "today.csv", "--from", model, *words)
+    left = load_model(model).items_.tolist()
+    assert "i3" not in left
+    assert "new" in left
+
+
+def test_items_told_by_features_come_with_a_night(shop: Path, tmp_path: Path) -> None:
+    table = tmp_path / "items.csv"
+    rows = [f"i{n},{'even' if n % 2 == 0 else 'odd'}" for n in range(20)]
+    table.write_text("\n".join(["item,category", *rows, "new,even", "cold,odd"]) + "\n")
+    words = ("--from", shop / "model", "--items", table, "-o", tmp_path / "model")
+    run("fit", shop / "today.csv", *words)
+    assert "cold" in load_model(tmp_path / "model").items_.tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--from", "model", "-p", "dim=3"), "--from goes on as the model was fitted"),
+        (("--decay", "0.5"), "go with --from, a fitted model"),
+        (("--from", "model", "--forget-items", "none.txt"), "none.txt cannot be read as lines"),
+        (("--from", "counted"), "--from goes with max-matching on clicks"),
+    ],
+)
+def test_what_cannot_go_on_is_said(
+    shop: Path, words: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop)
+    if "counted" in words:
+        run("fit", "yesterday.csv", "--setting", "rs", "--method", "popularity", "-o", "counted")
+    with pytest.raises(GroupNoiseError, match=message):
+        run("fit", "today.csv", "--setting", "rs", *words, "-o", "after")
+
+
+def test_a_log_of_another_shop_is_refused(shop: Path, tmp_path: Path) -> None:
+    other = write_log(tmp_path / "other.csv", [("u", "x1", 1), ("u", "x2", 2)])
+    with pytest.raises(GroupNoiseError, match="none of the 2 items of these clicks is known"):
+        run("fit", other, "--from", shop / "model", "-o", tmp_path / "after")
+    assert not (tmp_path / "after").exists()
