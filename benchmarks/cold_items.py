@@ -1,14 +1,14 @@
-"""New items: how well are those placed that nobody has clicked, by what is known of them?
+"""New items: how well those are placed by their features that nobody has clicked.
 
-    python benchmarks/cold_items.py --data beauty toys movietweetings
+    python benchmarks/cold_items.py --data movietweetings beauty toys
 
 A tenth of the items is held out with all clicks on them. Every click on such an item, after at
 least one other click of its user, is a question: is it among the best ten of the new items, or of
-all items? "features" is a plain fit with `item_features`. Beside it: random order, popularity (which
-new items have none of), the most similar item of the history by the same features (content kNN), and
-a hybrid in the manner of LightFM: users and features have vectors, an item is the sum of those of
-its features and one of its own, trained by BPR. Known items: HIT@10 of the last click of users, with
-and without features.
+all items? "features" is a plain fit with `item_features`. Beside it: random order, popularity,
+which new items have none of, the most similar item of the history by the same features (content
+kNN), and a hybrid in the manner of LightFM: users and features have vectors, an item is the sum of
+those of its features and one of its own, trained by BPR. Known items: HIT@10 of the last click of
+users, with and without features.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def hybrid(
 ) -> np.ndarray:
     """Return scores of all items for some users, by sums of the vectors of features and BPR."""
     generator = torch.Generator().manual_seed(seed)
-    n_items, n_features = features.shape
+    n_items = features.shape[0]
     both = sparse.csr_array(sparse.hstack([features, sparse.eye_array(n_items)]))
     table = torch.sparse_csr_tensor(
         torch.from_numpy(both.indptr.astype(np.int64)),
@@ -169,7 +169,7 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     }
     return {
         "new_items": len(new),
-        "items": int(len(items)),
+        "items": len(items),
         "questions": len(asked),
         "hit@10": figures,
         "known_items_hit@10": {

@@ -73,7 +73,7 @@ class UpdatableRecommender(WindowTraining):
             As in :meth:`fit`, and learned from anew.
         decay : float, default=1.0
             Multiplies the earlier counts in `popularity_`.
-        forget : sequence of item ids, optional
+        forget : sequence of item ids, default=()
             Items to drop, with their vectors and counts; clicks on them are left out.
 
         Returns
