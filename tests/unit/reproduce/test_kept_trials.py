@@ -1,10 +1,13 @@
 """A trial that was kept on a line of a result file is read as it was written."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from groupnoise.reproduce.recipe_files import read_recipe
 from groupnoise.reproduce.run import TrialResult
+from groupnoise.reproduce.running import plan_reproduction
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
@@ -52,3 +55,53 @@ def test_lines_of_before_epochs_and_code_were_kept_are_read_too(keeping):
     assert read.metrics == {"accuracy": 0.75, "chosen right": 0.9}
     assert (read.n_fits, read.n_epochs, read.processor_seconds) == (16, 0, 39.1)
     assert read.provenance == {}
+
+
+RECIPE = """
+setting = "mil"
+datasets = ["digit-bags"]
+
+[protocol]
+fractions = [0.8, 0.1, 0.1]
+trials = 2
+
+[ours]
+learning_rate = 0.1
+
+[baseline.milr]
+regularization = 1e-3
+
+[baseline.mi-net]
+learning_rate = 0.1
+"""
+
+
+def bag_trial(method, seed, learned):
+    return trial(setting="mil", dataset="digit-bags", method=method, seed=seed, metrics=learned)
+
+
+def test_methods_that_were_not_run_again_stay_and_changed_settings_are_told(
+    keeping, monkeypatch, tmp_path
+):
+    path = tmp_path / "small.toml"
+    path.write_text(RECIPE, encoding="utf-8")
+    before = [
+        bag_trial(method, seed, {"accuracy": 0.5})
+        for seed in (0, 1)
+        for method in ("ours", "milr", "mi-net")
+    ]
+    kept = {"recipe": RECIPE.splitlines(), "trials": [keeping._line(each) for each in before]}
+    (tmp_path / "reproduce_small.json").write_text(json.dumps(kept), encoding="utf-8")
+    monkeypatch.setattr(keeping, "RESULTS", tmp_path)
+    changed = RECIPE.replace("1e-3", "[1e-3, 1e-2]").replace(
+        "[baseline.mi-net]\nlearning_rate = 0.1", "[baseline.mi-net]\nlearning_rate = 0.2"
+    )
+    path.write_text(changed, encoding="utf-8")
+    plan = plan_reproduction(read_recipe(path), [0, 1])
+    fresh = [bag_trial("ours", 0, {"accuracy": 0.9}), bag_trial("mi-net", 0, {"accuracy": 0.7})]
+    earlier, outdated = keeping.earlier_trials(plan, fresh)
+    # Of ours the other seed stays; of milr both, marked; of mi-net nothing: its settings changed.
+    assert [(each.method, each.seed) for each in earlier] == [("milr", 0), ("ours", 1), ("milr", 1)]
+    assert outdated == ["digit-bags | milr"]
+    merged = keeping.in_order(plan, [*earlier, *fresh])
+    assert [each.method for each in merged] == ["ours", "milr", "mi-net", "ours", "milr"]

@@ -101,3 +101,40 @@ def test_a_split_may_be_asked_for_by_its_parts(recipe):
 def test_what_is_misspelt_is_named(recipe, change, words):
     with pytest.raises(ValueError, match=words):
         recipe(change)
+
+
+def test_a_baseline_may_be_shown_the_truth_and_read_otherwise_on_one_data_set(tmp_path):
+    path = tmp_path / "ages.toml"
+    path.write_text(
+        """
+setting = "pll"
+datasets = ["lost", "fg-net"]
+
+[protocol]
+fractions = [0.8, 0.1, 0.1]
+trials = 1
+
+[baseline.lr-truth]
+method = "soft-lr"
+supervised = true
+
+[dataset.fg-net.lr-truth]
+ordinal_smoothing = 4.0
+
+[reading.lr-truth-unsmoothed]
+of = "lr-truth"
+ordinal_smoothing = 0.0
+datasets = ["fg-net"]
+""",
+        encoding="utf-8",
+    )
+    recipe = read_recipe(path)
+    assert recipe.upper_bounds == ("lr-truth",)
+    assert recipe.method("lr-truth", "lost").readings == {}
+    ages = recipe.method("lr-truth", "fg-net")
+    assert ages.readings == {"lr-truth-unsmoothed": {"ordinal_smoothing": 0.0}}
+    (settings,) = ages.settings()
+    assert ages.make(**settings, random_state=0).ordinal_smoothing == 4.0
+    path.write_text(path.read_text(encoding="utf-8").replace('["fg-net"]', '["fg"]'), "utf-8")
+    with pytest.raises(ConfigError, match=r"reading.lr-truth-unsmoothed\] datasets.*'fg'"):
+        read_recipe(path)
