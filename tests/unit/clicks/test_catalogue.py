@@ -126,6 +126,20 @@ def test_top_k_agrees_with_a_stable_sort(scores, k):
         assert best[row, : len(expected)].tolist() == [values[item] for item in expected]
 
 
+@pytest.mark.parametrize("n_values", [2, 30, 10**9], ids=["mostly tied", "tied", "distinct"])
+@pytest.mark.parametrize("n_items", [640, 1001])
+def test_top_k_of_long_rows_agrees_with_a_stable_sort(n_items, n_values):
+    rng = np.random.default_rng(0)
+    scores = rng.integers(n_values, size=(20, n_items)).astype(np.float32)
+    scores[3, 5:] = -np.inf
+    for rows in (scores, np.delete(scores, 3, axis=0)):
+        indices, best = top_k(rows, 7)
+        order = np.argsort(-rows, axis=1, kind="stable")[:, :7]
+        values = np.take_along_axis(rows, order, axis=1)
+        np.testing.assert_array_equal(best, values)
+        np.testing.assert_array_equal(indices, np.where(np.isneginf(values), -1, order))
+
+
 def test_top_k_never_returns_what_is_excluded_and_leaves_scores_alone():
     scores = np.array([[3.0, 2.0, 1.0]])
     indices, _ = top_k(scores, 2, exclude=(np.array([0]), np.array([0])))
