@@ -20,6 +20,7 @@ from groupnoise.candidates.parameters import DETAILS, PAPER
 from groupnoise.candidates.search import (
     DECIDED,
     TRADE_OFF,
+    explicit_values,
     given_values,
     plain_values,
     settings_to_train,
@@ -104,6 +105,9 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
     ordinal_smoothing : "auto" or float, default="auto"
         For labels in an order, such as ages: over how many neighbours in `classes_` answers are
         averaged, as the standard deviation of a Gaussian. 0 takes labels as names.
+    answer_temperature : "auto" or float, default="auto"
+        What logits are divided by in answers, found for each setting on held-out rows, so that
+        none drowns the others in the average because it sounds surer.
     n_members : "auto" or int, default="auto"
         Number of models of each setting that is taken. All their probabilities are averaged.
     mixed_precision : bool, default=False
@@ -171,6 +175,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
     learning_rate: Any = AUTO
     weight_decay: Any = AUTO
     ordinal_smoothing: Any = AUTO
+    answer_temperature: Any = AUTO
     n_members: Any = AUTO
     ensemble: Sequence[tuple[float, Mapping[str, Any]]] | None = None
     budget: str | float | None = AUTO
@@ -266,7 +271,9 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         seed = self._seed()
         with training_alone(checkpoint, workers or OneWorker()):
             given = given_values(self)
-            trials = HeldOut(rows, indicator, classes, candidate_weights, given, seed)
+            trials = HeldOut(
+                rows, indicator, classes, candidate_weights, given, seed, explicit_values(self)
+            )
             self.decisions_ = settings_to_train(self, trials, workers, checkpoint)
             for sentence in self.decisions_.warnings:
                 warnings.warn(sentence, UserWarning, stacklevel=2)

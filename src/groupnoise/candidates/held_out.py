@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -70,9 +70,50 @@ def best_information(probabilities: FloatArray, candidates: BoolArray) -> FloatA
     ndarray of shape (n_rows,)
         As :func:`information` gives it.
     """
-    log_proba = np.log(np.maximum(probabilities, 1e-9))
-    scores = [information(softmax(log_proba / t, axis=1), candidates) for t in TEMPERATURES]
+    scores = [information(tempered(probabilities, t), candidates) for t in TEMPERATURES]
     return max(scores, key=lambda each: float(each.mean()))
+
+
+def tempered(probabilities: FloatArray, temperature: float) -> FloatArray:
+    """Return probabilities whose logarithms are divided by a temperature.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_rows, n_classes)
+        Of rows.
+    temperature : float
+        Above 1 they become more even.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_classes)
+        Rows sum to one.
+    """
+    if temperature == 1.0:
+        return probabilities
+    result: FloatArray = softmax(np.log(np.maximum(probabilities, 1e-9)) / temperature, axis=1)
+    return result
+
+
+def best_temperature(probabilities: FloatArray, candidates: BoolArray) -> float:
+    """Return the temperature under which answers tell most of held-out candidates.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_rows, n_classes)
+        Of held-out rows.
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        Their candidate labels.
+
+    Returns
+    -------
+    float
+        One of `TEMPERATURES`.
+    """
+    return max(
+        TEMPERATURES,
+        key=lambda t: float(information(tempered(probabilities, t), candidates).mean()),
+    )
 
 
 @dataclass
@@ -93,6 +134,8 @@ class HeldOut:
         Parameters that are not decided.
     seed : int
         Decides the folds and the trials.
+    asked : mapping, default={}
+        Decided parameters that the user gave a value.
     """
 
     rows: NDArray[Any]
@@ -101,6 +144,7 @@ class HeldOut:
     weights: ArrayLike | None
     given: Mapping[str, Any]
     seed: int
+    asked: Mapping[str, Any] = field(default_factory=dict)
     predictions: dict[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -127,6 +171,30 @@ class HeldOut:
         self.predictions[option.name] = np.concatenate(parts)
         return best_information(self.predictions[option.name], self.candidates[self.held])
 
+    def predicted(self, option: Option, share: float) -> FloatArray:
+        """Return what an option said of held-out rows at the temperature it was decided on.
+
+        A trial that was read from a checkpoint is made again.
+
+        Parameters
+        ----------
+        option : Option
+            As it was taken.
+        share : float
+            The share of the epochs that its trial had.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Probabilities.
+        """
+        if option.name not in self.predictions:
+            plain = {**option.parameters, "answer_temperature": 1.0, "ordinal_smoothing": 0.0}
+            self(replace(option, parameters={**plain, **self.asked}), share)
+        if "answer_temperature" in self.asked:
+            return self.predictions[option.name]
+        return tempered(self.predictions[option.name], option.parameters["answer_temperature"])
+
     def average(self, decisions: Decisions) -> tuple[FloatArray, BoolArray] | None:
         """Return what the settings taken say together of held-out rows, and their candidates.
 
@@ -148,12 +216,11 @@ class HeldOut:
         options = {option.name: option for option in decisions.options}
         total = np.zeros((len(self.held), self.candidates.shape[1]))
         for name, weight in decisions.taken:
-            if name not in self.predictions:
-                trial = next(each for each in decisions.trials if each.option == name)
-                self(options[name], trial.resource)
+            trial = next(each for each in decisions.trials if each.option == name)
+            predicted = self.predicted(options[name], trial.resource)
             # What the user gave was part of the trial; what was decided later was not.
-            given = self.given.get("ordinal_smoothing")
+            given = "ordinal_smoothing" in self.asked
             width = 0.0 if given else float(options[name].parameters["ordinal_smoothing"])
-            log_proba = torch.from_numpy(np.log(self.predictions[name] + 1e-12))
+            log_proba = torch.from_numpy(np.log(predicted + 1e-12))
             total += weight * spread_over_neighbours(log_proba, width).exp().numpy()
         return total, self.candidates[self.held]

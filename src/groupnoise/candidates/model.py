@@ -174,6 +174,7 @@ class CandidateModel(CandidateAnswers):
         check_dropout(self._in_use("dropout"))
         check_count("dim", self.dim)
         check_positive("ordinal_smoothing", self.ordinal_smoothing, allow_zero=True)
+        check_positive("answer_temperature", self._in_use("answer_temperature"))
         self.classes_, self.n_features_in_ = classes, rows.shape[1]
         trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
         self._settle_trade_off(trials)
@@ -316,6 +317,7 @@ class CandidateModel(CandidateAnswers):
         `normalize="targets"` rows do not sum to one over labels, and no temperature makes them.
         """
         cooling = self.calibration_temperature_ if temperature is None else temperature
+        cooling = cooling * self._in_use("answer_temperature")
         check_is_fitted(self, "model_")
         rows = self.scaler_(rows_to_predict(self, X))
         blocks = torch.from_numpy(rows).split(EVALUATION_BATCH)

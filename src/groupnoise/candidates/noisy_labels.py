@@ -107,6 +107,8 @@ class NoisyLabelClassifier(CandidateModel):
     ordinal_smoothing : float, default=0.0
         For labels in an order, such as ages: over how many neighbours in `classes_` answers are
         averaged, as the standard deviation of a Gaussian. 0 takes labels as names.
+    answer_temperature : float, default=1.0
+        What logits are divided by in answers: above 1 a model sounds less sure beside others.
     n_members : int, default=1
         Number of models in the ensemble. Their probabilities are averaged. An encoder of your
         own has one set of initial weights, so it takes one member.

@@ -28,7 +28,7 @@ PAPER: dict[str, Any] = {
 }
 """The paper's settings: linear g, Eq. 5 over instances, max selection, lambda 1."""
 
-DETAILS = {"dropout": 0.5, "kernel_scale": 1.0, "kernel_ridge": 0.05}
+DETAILS = {"dropout": 0.5, "kernel_scale": 1.0, "kernel_ridge": 0.05, "answer_temperature": 1.0}
 """Parameters that are decided beside others; alone they are worth no search."""
 
 
@@ -94,6 +94,8 @@ class CandidateParameters:
     ordinal_smoothing : float, default=0.0
         For labels in an order, such as ages: over how many neighbours in `classes_` answers are
         averaged, as the standard deviation of a Gaussian. 0 takes labels as names.
+    answer_temperature : float, default=1.0
+        What logits are divided by in answers: above 1 a model sounds less sure beside others.
     n_members : int, default=1
         Number of models in the ensemble. Their probabilities are averaged. An encoder of your
         own has one set of initial weights, so it takes one member.
@@ -134,6 +136,7 @@ class CandidateParameters:
     patience: int | None = None
     keep: str = "last"
     ordinal_smoothing: float = 0.0
+    answer_temperature: float = 1.0
     n_members: int = 1
     mixed_precision: bool = False
     device: str = "auto"

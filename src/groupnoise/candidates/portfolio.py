@@ -43,6 +43,12 @@ KERNELS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ),
     ("power", {"scaling": "power"}, "few rows of counts"),
     ("l2", {"scaling": "l2"}, "few texts, features of one unit"),
+    ("l2, wide", {"scaling": "l2", "kernel_scale": 2.0}, "texts of many words"),
+    (
+        "l2, linear",
+        {"scaling": "l2", "kernel_scale": 4.0, "kernel_ridge": 0.01},
+        "texts of many words and a nearly linear truth",
+    ),
 )
 """Name, parameters and occasion of the kernels, which are solved and cost next to nothing."""
 OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
@@ -206,6 +212,7 @@ def portfolio(facts: Mapping[str, Any]) -> list[Option]:
         "weight_decay": 0.0,
         "n_members": n_members,
         "ordinal_smoothing": 0.0,
+        "answer_temperature": 1.0,
         "kernel_scale": 1.0,
         "kernel_ridge": 0.05,
     }

@@ -36,6 +36,7 @@ DECIDED = (
     "learning_rate",
     "weight_decay",
     "ordinal_smoothing",
+    "answer_temperature",
     "n_members",
 )
 """Parameters that depend on the data and are "auto" by default."""

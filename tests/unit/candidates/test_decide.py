@@ -15,11 +15,20 @@ from groupnoise.candidates import (
     add_candidates,
 )
 from groupnoise.candidates.baselines import CCClassifier, PRODENClassifier
-from groupnoise.candidates.held_out import HeldOut, best_information, information
+from groupnoise.candidates.decide import averaged_options
+from groupnoise.candidates.held_out import (
+    TEMPERATURES,
+    HeldOut,
+    best_information,
+    information,
+)
+from groupnoise.candidates.model import CandidateModel
 from groupnoise.candidates.portfolio import facts_of, portfolio
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions import Decisions
+from groupnoise.decisions.halving import Search
 from groupnoise.decisions.portfolio import narrow
+from groupnoise.decisions.record import Trial
 from groupnoise.exceptions import ParameterError, TrainingStopped
 from groupnoise.io import load_model
 from groupnoise.training import Checkpoints
@@ -274,6 +283,71 @@ def test_how_sure_answers_sound_does_not_count():
         best_information(proba, candidates).mean(), rel=0.01
     )
     assert information(timid, candidates).mean() < 0.9 * information(proba, candidates).mean()
+
+
+def test_settings_sound_as_sure_as_held_out_rows_say_they_may(decided, tmp_path):
+    model, rows, _, _ = decided
+    found = [parameters["answer_temperature"] for _, parameters in model.decisions_.members]
+    assert all(each in TEMPERATURES for each in found)
+    weighted = [
+        weight * tempered_by_loops(one, rows, parameters["answer_temperature"])
+        for (weight, parameters), (_, one) in zip(
+            model.decisions_.members, model.settings_, strict=True
+        )
+    ]
+    np.testing.assert_allclose(model.predict_proba(rows), np.sum(weighted, axis=0), rtol=1e-4)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
+
+
+def tempered_by_loops(one, rows, temperature):
+    """Return the mean over members of probabilities whose logits are divided."""
+    plain = CandidateModel._log_pair(one, rows, 1.0 / temperature)
+    members = []
+    for member in plain:
+        logits = member.double().numpy() / temperature
+        members.append([np.exp(row) / np.exp(row).sum() for row in logits])
+    return np.mean(members, axis=0)
+
+
+def test_a_temperature_that_was_given_is_kept():
+    rows, candidates, _ = wine()
+    model = MaxMatchingPartialLabelClassifier(answer_temperature=2.0, **QUICK).fit(rows, candidates)
+    assert {each["answer_temperature"] for _, each in model.decisions_.members} == {2.0}
+
+
+def test_a_setting_far_behind_is_not_averaged():
+    generator = np.random.default_rng(0)
+    best = generator.normal(1.0, 0.1, size=200)
+    options = narrow(portfolio({"rows": 200, "zeros among the features": 0.0}), {})[:4]
+    scores = {
+        options[0].name: best,
+        options[1].name: best - 0.01 + 0.1 * generator.normal(size=200),
+    }
+    scores |= {each.name: best - 0.9 for each in options[2:]}
+    trials = [
+        Trial(
+            each.name,
+            0,
+            0.5,
+            float(scores[each.name].mean()),
+            0.1,
+            0.0,
+            None,
+            tuple(scores[each.name]),
+        )
+        for each in options
+    ]
+    taken = averaged_options(Search(options, trials, False, 0.0))
+    assert taken == options[:2]
+
+
+def test_texts_of_many_words_have_kernels_of_their_own():
+    facts = {"rows": 1500, "zeros among the features": 0.99}
+    names = {option.name for option in portfolio(facts)}
+    assert {"kernel, l2, wide", "kernel, l2, linear"} <= names
+    assert not any("power" in name for name in names)
 
 
 def test_folds_hold_out_every_row_once_at_most_and_never_train_on_it():
