@@ -18,6 +18,7 @@ from groupnoise.clicks.recurrence import (
     packed,
     weight_shapes,
 )
+from groupnoise.core.encoders import dropout_factors
 
 MEMORIES = (1.3, 60.0)
 """Clicks that the shortest and the longest memory of an untrained recurrence last."""
@@ -25,7 +26,6 @@ GATE_SCALE = 0.3
 """How far the initial weights let a click move the memories, in units of the usual start."""
 ANSWER_STD = 0.02
 """Small: an untrained encoder hardly changes the query that it is added to."""
-BYTE_VALUES = 256
 
 
 def linear_recurrence(kept: Tensor, added: Tensor) -> Tensor:
@@ -43,33 +43,6 @@ def linear_recurrence(kept: Tensor, added: Tensor) -> Tensor:
     """
     result: Tensor = _LinearRecurrence.apply(kept, added)  # type: ignore[no-untyped-call]
     return result
-
-
-def dropout_factors(like: Tensor, dropout: float, generator: torch.Generator) -> Tensor:
-    """Return 0 for entries that are dropped and one over the chance to be kept for the others.
-
-    One byte is drawn for each entry, eight with one number, which takes a fifth of the time of a
-    Bernoulli draw; the chance is rounded to 1/256, and the factor is that of the rounded chance.
-
-    Parameters
-    ----------
-    like : Tensor
-        Gives shape, type and device.
-    dropout : float
-        Chance of an entry to be dropped, in [0, 1).
-    generator : torch.Generator
-        Of the CPU.
-
-    Returns
-    -------
-    Tensor
-    """
-    kept = max(1, round(BYTE_VALUES * (1 - dropout)))
-    drawn = torch.empty(-(-like.numel() // 8), dtype=torch.int64)
-    drawn.random_(-(1 << 63), None, generator=generator)
-    entries = drawn.view(torch.uint8)[: like.numel()].view(like.shape)
-    factors = (entries < kept).to(like.dtype) if kept < BYTE_VALUES else torch.ones(like.shape)
-    return factors.mul_(BYTE_VALUES / kept).to(like.device, like.dtype)
 
 
 class _LinearRecurrence(torch.autograd.Function):

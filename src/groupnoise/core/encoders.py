@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+BYTE_VALUES = 256
+
 
 def look_up(table: Tensor, ids: Tensor) -> Tensor:
     """Return the rows of a table; its gradient is sparse and holds each row once, in order.
@@ -195,34 +197,34 @@ class MLPEncoder(nn.Module):
         # nn.Dropout draws from torch's global generator; ours keeps `random_state` in charge.
         if not self.training or self.dropout == 0.0:
             return values
-        keep = 1.0 - self.dropout
-        drawn = draw_mask(values.numel(), keep, self.generator).view(values.shape)
-        return values * drawn.to(values)
+        return values * dropout_factors(values, self.dropout, self.generator)
 
 
-def draw_mask(size: int, keep: float, generator: torch.Generator | None) -> Tensor:
-    """Return a dropout mask: 0, or one over the share that is kept.
+def dropout_factors(like: Tensor, dropout: float, generator: torch.Generator) -> Tensor:
+    """Return 0 for entries that are dropped and one over the chance to be kept for the others.
+
+    One byte is drawn for each entry, eight with one number, which takes a fifth of the time of a
+    Bernoulli draw; the chance is rounded to 1/256, and the factor is that of the rounded chance.
 
     Parameters
     ----------
-    size : int
-        Length of the mask.
-    keep : float
-        Share that is kept, to the nearest of 65536 steps.
-    generator : torch.Generator or None
-        Decides which.
+    like : Tensor
+        Gives shape, type and device.
+    dropout : float
+        Chance of an entry to be dropped, in [0, 1).
+    generator : torch.Generator
+        Of the CPU.
 
     Returns
     -------
-    Tensor of shape (size,)
+    Tensor
     """
-    # One draw of 64 bits serves four places; `bernoulli_` takes one draw for each.
-    bits = torch.empty(-(-size // 4), dtype=torch.int64).random_(
-        -(2**63), None, generator=generator
-    )
-    threshold = min(max(round(keep * 65536), 1), 65535) - 32768
-    mask = (bits.view(torch.int16)[:size] < threshold).to(torch.float32)
-    return mask.mul_(65536 / (threshold + 32768))
+    kept = max(1, round(BYTE_VALUES * (1 - dropout)))
+    drawn = torch.empty(-(-like.numel() // 8), dtype=torch.int64)
+    drawn.random_(-(1 << 63), None, generator=generator)
+    entries = drawn.view(torch.uint8)[: like.numel()].view(like.shape)
+    factors = (entries < kept).to(like.dtype) if kept < BYTE_VALUES else torch.ones(like.shape)
+    return factors.mul_(BYTE_VALUES / kept).to(like.device, like.dtype)
 
 
 class EmbeddingEncoder(nn.Module):

@@ -38,16 +38,16 @@ def test_pairs_are_counted_both_ways_and_less_with_each_click_between(windows: G
             weight = np.exp(-0.5 * (len(group) - 1 - place))
             expected[item, target] += weight
             expected[target, item] += weight
-    counted = _spectral._clicked_together(windows, N_ITEMS, rate=0.5).toarray()
+    counted = _spectral.clicked_together(windows, N_ITEMS, rate=0.5).toarray()
     np.testing.assert_allclose(counted, expected)
 
 
 def test_counting_in_blocks_changes_nothing(
     windows: Groups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = _spectral._clicked_together(windows, N_ITEMS, rate=0.5).toarray()
+    whole = _spectral.clicked_together(windows, N_ITEMS, rate=0.5).toarray()
     monkeypatch.setattr(_spectral, "BLOCK_PAIRS", 7)
-    in_blocks = _spectral._clicked_together(windows, N_ITEMS, rate=0.5).toarray()
+    in_blocks = _spectral.clicked_together(windows, N_ITEMS, rate=0.5).toarray()
     np.testing.assert_allclose(in_blocks, whole)
 
 
