@@ -255,15 +255,36 @@ def _best_above_bound(table: FloatArray, width: int) -> IntArray | None:
     stacks = table[:, : STACKED_ITEMS * n_stacks].reshape(n_rows, STACKED_ITEMS, n_stacks)
     maxima = stacks.max(axis=1)
     bound = np.partition(maxima, n_stacks - width, axis=1)[:, n_stacks - width]
-    if not np.isfinite(bound).all():  # too few items are left in some row, or one is not a number
-        return None
-    rows, items = np.nonzero(table >= bound[:, None])
-    if len(rows) > MAX_CONTENDERS * n_rows * width:  # ties
-        return None
+    reaches = table >= bound[:, None]
+    most = MAX_CONTENDERS * n_rows * width
+    if np.count_nonzero(reaches) <= most:
+        rows, items = np.nonzero(reaches)
+    else:
+        rows, items = _above_or_first_at(table, bound, width)
+        if len(rows) > most:
+            return None
     best_first = np.lexsort((items, -table[rows, items], rows))
     starts = np.searchsorted(rows, np.arange(n_rows))
+    if (np.diff(np.append(starts, len(rows))) < width).any():  # a score is not a number
+        return None
     picked: IntArray = items[best_first[starts[:, None] + np.arange(width)]]
     return picked
+
+
+def _above_or_first_at(
+    table: FloatArray, bound: FloatArray, width: int
+) -> tuple[IntArray, IntArray]:
+    """Return rows and items above the bound, and of those level with it as many as are wanted."""
+    rows, items = np.nonzero(table > bound[:, None])
+    missing = width - np.bincount(rows, minlength=len(table))
+    level = {
+        row: np.flatnonzero(table[row] == bound[row])[: missing[row]]
+        for row in np.flatnonzero(missing > 0).tolist()
+    }
+    rows = np.concatenate([rows, *(np.full(len(own), row) for row, own in level.items())])
+    items = np.concatenate([items, *level.values()])
+    in_order = np.argsort(rows, kind="stable")
+    return rows[in_order], items[in_order]
 
 
 def _best_by_partition(table: FloatArray, width: int) -> IntArray:
