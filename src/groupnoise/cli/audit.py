@@ -83,6 +83,7 @@ def audit(
         check_not_own_input,
         check_writable_file,
         check_writable_folder,
+        filling_folder,
     )
     from groupnoise.reproduce.facts import spell_command
 
@@ -112,15 +113,16 @@ def audit(
             estimator, dataset, n_folds=n_folds, random_state=seed, on_progress=show
         )
     how = _how(n_folds, model)
-    _write_tables(output, issues, table_format)
-    write_audit_page(
-        output / "report.html",
-        issues,
-        dataset,
-        attachments=attachments,
-        how=how,
-        command=spell_command(sys.argv[1:]),
-    )
+    with filling_folder(output) as staged:
+        _write_tables(staged, issues, table_format)
+        write_audit_page(
+            staged / "report.html",
+            issues,
+            dataset,
+            attachments=attachments,
+            how=how,
+            command=spell_command(sys.argv[1:]),
+        )
     if clean is not None:
         _write_clean(clean, found, issues, overwrite)
     _show(issues, how, output, clean)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from groupnoise.exceptions import ModelFileError
 from groupnoise.io.files import (
     atomic_path,
-    explaining_writes,
     file_in,
+    new_folder,
     read_json,
     sha256_of,
     write_json,
@@ -62,19 +62,14 @@ def write_folder(
 @contextmanager
 def _nothing_left_on_failure(folder: Path) -> Iterator[None]:
     """Make a folder; where the block fails, take away what it added, which no manifest names."""
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
-    with explaining_writes(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    before = set(folder.glob("*.npy"))
-    try:
-        yield
-    except BaseException:
-        for path in set(folder.glob("*.npy")) - before:
-            path.unlink(missing_ok=True)
-        for place in made:
-            with suppress(OSError):
-                place.rmdir()
-        raise
+    with new_folder(folder):
+        before = set(folder.glob("*.npy"))
+        try:
+            yield
+        except BaseException:
+            for path in set(folder.glob("*.npy")) - before:
+                path.unlink(missing_ok=True)
+            raise
 
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from groupnoise.exceptions import GroupNoiseError, OutputError, ParameterError
+
+OS_ERROR = re.compile(r"os error (\d+)")
+"""Errors of libraries written in Rust carry the number in their text alone."""
 
 
 @contextmanager
@@ -51,6 +55,44 @@ def explaining_writes(path: Path) -> Iterator[None]:
         refused = OutputError(why_not_written(path, error))
         refused.errno, refused.strerror = error.errno, error.strerror
         raise refused from error
+    except Exception as error:
+        if OS_ERROR.search(str(error)) is None:
+            raise
+        raise OutputError(why_not_written(path, error)) from error
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and those above it; where the block fails, remove what is then empty."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        with explaining_writes(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for place in made:
+            with suppress(OSError):
+                place.rmdir()
+        raise
+
+
+@contextmanager
+def filling_folder(folder: Path) -> Iterator[Path]:
+    """Yield a folder whose files go to `folder`, beside what is there, if the block succeeds."""
+    staged = folder / f".tmp-{secrets.token_hex(4)}"
+    with new_folder(folder):
+        try:
+            with explaining_writes(folder):
+                staged.mkdir()
+                yield staged
+                for path in sorted(staged.rglob("*")):
+                    place = folder / path.relative_to(staged)
+                    if path.is_dir():
+                        place.mkdir(exist_ok=True)
+                    else:
+                        path.replace(place)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
 
 
 def check_writable_folder(folder: Path) -> None:
@@ -126,8 +168,7 @@ def sha256_of(path: Path) -> str:
 
 def why_not_written(path: Path, error: Exception) -> str:
     """Return one sentence on a failed write, which names a full disk as such."""
-    # Errors of libraries written in Rust carry the number in their text alone.
-    in_text = re.search(r"os error (\d+)", str(error))
+    in_text = OS_ERROR.search(str(error))
     number = getattr(error, "errno", None) or (int(in_text[1]) if in_text else None)
     if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return (

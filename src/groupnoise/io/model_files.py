@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from groupnoise.exceptions import ModelFileError, OutputError
 from groupnoise.io.files import (
     atomic_path,
-    explaining_writes,
+    new_folder,
     read_json,
     sha256_of,
     why_not_written,
@@ -54,21 +54,20 @@ def write_model(
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file; give a folder to save the model in.")
-    with explaining_writes(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    before = set(folder.glob(WEIGHTS_PATTERN))
-    try:
-        weights, checksum = _write_weights(folder, arrays)
-        header = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "kind": kind,
-            "weights": {"file": weights.name, "sha256": checksum},
-        }
-        write_json(folder / MANIFEST, {**header, **manifest})
-    except BaseException:
-        _remove(set(folder.glob(WEIGHTS_PATTERN)) - before)
-        raise
+    with new_folder(folder):
+        before = set(folder.glob(WEIGHTS_PATTERN))
+        try:
+            weights, checksum = _write_weights(folder, arrays)
+            header = {
+                "format": FORMAT,
+                "format_version": FORMAT_VERSION,
+                "kind": kind,
+                "weights": {"file": weights.name, "sha256": checksum},
+            }
+            write_json(folder / MANIFEST, {**header, **manifest})
+        except BaseException:
+            _remove(set(folder.glob(WEIGHTS_PATTERN)) - before)
+            raise
     abandoned = [*folder.glob(f"{STAGED}.tmp-*"), *folder.glob(f"{MANIFEST}.tmp-*")]
     _remove({*before, *abandoned} - {weights})  # the old model, and what a killed save left
 

@@ -23,7 +23,13 @@ from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import find_click_columns
 from groupnoise.io.data_folder import is_data_folder
-from groupnoise.io.files import atomic_path, check_not_own_input, check_writable_file, write_json
+from groupnoise.io.files import (
+    atomic_path,
+    check_not_own_input,
+    check_writable_file,
+    new_folder,
+    write_json,
+)
 from groupnoise.io.sources import Report, Source, find_source, say_nothing
 from groupnoise.recall.items import ItemTable
 from groupnoise.recall.model import Recalled, RecallModel
@@ -313,8 +319,8 @@ class _Parts:
                 f"{self.folder} was begun with another artifact, input or options; delete it to "
                 "start anew."
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(plan_file, plan)
+        with new_folder(self.folder):
+            write_json(plan_file, plan)
 
     def finished(self) -> dict[int, dict[str, int]]:
         """Return the counts of every finished part by number."""

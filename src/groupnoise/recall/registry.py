@@ -16,7 +16,13 @@ from typing import Any
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import GroupNoiseError, ModelFileError, ParameterError
 from groupnoise.io.array_folder import MANIFEST, read_manifest
-from groupnoise.io.files import explaining_writes, read_json, sync_folder, write_json
+from groupnoise.io.files import (
+    explaining_writes,
+    new_folder,
+    read_json,
+    sync_folder,
+    write_json,
+)
 
 try:
     import fcntl
@@ -106,11 +112,12 @@ class Registry:
         """
         path = Path(path)
         if not is_registry(path):
-            if path.is_file() or (path.is_dir() and any(path.iterdir())):
+            if path.is_file() or (path.is_dir() and os.listdir(path)):
                 raise ParameterError(
                     f"{path} holds something else; give a registry or an empty folder."
                 )
-            _write_pointer(path, [])
+            with new_folder(path):
+                _write_pointer(path, [])
         return cls(path)
 
     def versions(self, *, every_byte: bool = False) -> list[Version]:

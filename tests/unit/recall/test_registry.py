@@ -155,7 +155,7 @@ for scale in (5.0, 6.0, 1.0):
     before.promote()
 number, is_killed = 0, True
 while is_killed:
-    number += 1
+    number += 2
     copy = source.with_name(f"copy{number}")
     shutil.copytree(source, copy)
     registry = Registry(copy)
