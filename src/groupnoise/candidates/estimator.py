@@ -26,6 +26,7 @@ from groupnoise.candidates.search import (
     settings_to_train,
 )
 from groupnoise.core.feature_names import remember_columns
+from groupnoise.core.scaling import Scaler
 from groupnoise.decisions.budget import AUTO, is_auto
 from groupnoise.decisions.halving import SAVED_AS
 from groupnoise.training.checkpoints import Checkpoints
@@ -282,6 +283,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
             held = trials.average(self.decisions_)
             self.set_calibration_ = held and calibrated_by(*held)
             fitted: list[tuple[float, CandidateModel]] = []
+            scalers: dict[str, Scaler] = {}
             for number, (weight, parameters) in enumerate(self.decisions_.members):
                 settings = {**given, **parameters, "random_state": seed + number}
                 model = CandidateModel(**settings)
@@ -294,7 +296,9 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
                     validate=validate,
                     workers=workers,
                     checkpoint=checkpoint and checkpoint.member(number + 1),
+                    scaler=scalers.get(model.scaling),
                 )
+                scalers[model.scaling] = model.scaler_
             if checkpoint is not None:
                 (checkpoint.folder / SAVED_AS).unlink(missing_ok=True)
         self.settings_ = WeightedSettings(tuple(fitted))

@@ -157,6 +157,7 @@ class CandidateModel(CandidateAnswers):
         validate: Validate | None = None,
         workers: Workers | None = None,
         checkpoint: Checkpoints | None = None,
+        scaler: Scaler | None = None,
     ) -> None:
         """Learn from rows and candidates that are read and checked already.
 
@@ -170,6 +171,8 @@ class CandidateModel(CandidateAnswers):
             The label of each column.
         candidate_weights, validate, workers, checkpoint
             As in :meth:`fit`.
+        scaler : Scaler, optional
+            What another setting learned of the same rows under the same scaling.
         """
         check_dropout(self._in_use("dropout"))
         check_count("dim", self.dim)
@@ -179,7 +182,7 @@ class CandidateModel(CandidateAnswers):
         trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
         self._settle_trade_off(trials)
         self.calibration_temperature_, self.set_calibration_ = 1.0, None
-        self.scaler_ = Scaler(self.scaling).fit(rows)
+        self.scaler_ = scaler or Scaler(self.scaling).fit(rows)
         inputs = torch.from_numpy(self.scaler_(rows))
         generator = self._generator()
         groups = Groups.from_indicator(indicator, targets=np.arange(len(rows)))

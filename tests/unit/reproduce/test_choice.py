@@ -1,11 +1,16 @@
 """Which method a fit takes when held-out groups decide."""
 
+from functools import partial
+
 import pytest
 
-from groupnoise.bags.digits import load_digit_bags
+from groupnoise.bags import load_digit_bags
+from groupnoise.candidates import load_digit_candidates
+from groupnoise.clicks.shop import make_shop
 from groupnoise.io.setting import setting_of
-from groupnoise.reproduce.choice import choose_method, method_taken
+from groupnoise.reproduce.choice import BASELINES, choose_method, method_taken
 from groupnoise.reproduce.compare import ComparedMethod, ComparisonOfMethods
+from groupnoise.reproduce.methods import find_method
 
 
 def comparison(**values):
@@ -36,10 +41,27 @@ def test_a_baseline_is_taken_only_where_it_is_ahead_beyond_chance(ours, milr, ta
     assert method_taken(comparison(**{"max-matching": ours, "milr": milr})) == taken
 
 
-def test_the_sentence_names_what_was_measured_and_who_was_behind():
-    data = load_digit_bags(40, size=(3, 5), random_state=0)
+DATA = {
+    "mil": partial(load_digit_bags, 40, size=(3, 5)),
+    "pll": partial(load_digit_candidates, part="validation"),
+    "rs": partial(make_shop, n_users=60),
+}
+MEASURED = {
+    "mil": ("instance AUROC", "by true labels of the training part"),
+    "pll": ("accuracy", "by true labels of the training part"),
+    "rs": ("full NDCG@10", "without true labels"),
+}
+
+
+@pytest.mark.parametrize("setting", DATA)
+def test_the_sentence_names_what_was_measured(setting):
+    data = DATA[setting](random_state=0)
     choice = choose_method(setting_of(data), data, budget=1e-3, seed=0)
     assert choice.method.name == "max-matching"
-    assert "instance AUROC" in choice.sentence
-    assert "by true labels of the training part" in choice.sentence
+    assert all(words in choice.sentence for words in MEASURED[setting])
     assert choice.comparison.n_splits == 1
+
+
+def test_every_baseline_that_is_asked_exists():
+    for setting, names in BASELINES.items():
+        assert all(find_method(name, setting).setting == setting for name in names)
