@@ -9,6 +9,7 @@ import numpy as np
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.class_metrics import class_metrics, majority_metrics
 from groupnoise.core.groups import Groups
+from groupnoise.core.selective import risk_coverage
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.setting import (
     Evaluation,
@@ -20,6 +21,9 @@ from groupnoise.io.setting import (
 
 def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
     """Measure a model on bags, and on their instances where the truth of some is known.
+
+    The area below the risk-coverage curve is the mean share of wrong answers when only the surest
+    bags, or instances, are answered, over all numbers of them.
 
     Parameters
     ----------
@@ -43,6 +47,7 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
         counts["instances with known truth"] = int(labels.any(axis=1).sum())
     metrics: dict[str, float] = {}
     majority: dict[str, float] = {}
+    curves: dict[str, dict[str, list[float]]] = {}
     per_class: dict[str, dict[str, float]] = {name: {} for name in dataset.class_names}
     for level, (labels, scores, rated) in levels.items():
         aligned = with_columns_of(np.asarray(scores), columns)
@@ -50,12 +55,18 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
         metrics |= {f"{level} {name}": value for name, value in figures.items()}
         constant = majority_metrics(labels, rated)
         majority |= {f"{level} {name}": value for name, value in constant.items()}
+        known, best = labels.any(axis=1), answers[level]
+        right = labels[np.arange(len(labels)), np.maximum(best, 0)] & (best >= 0)
+        curve = risk_coverage(aligned[known].max(axis=1), right[known])
+        metrics[f"{level} risk-coverage area"] = curve.area
+        majority[f"{level} risk-coverage area"] = 1.0 - majority[f"{level} accuracy"]
+        curves[f"{level}s"] = curve.points()
         for column, name in enumerate(dataset.class_names):
             per_class[name][f"{level}s"] = int(labels[:, column].sum())
             for figure, found in by_class.items():
                 if column in found:
                     per_class[name][f"{level} {figure}"] = found[column]
-    return Evaluation(metrics, counts, majority, per_class)
+    return Evaluation(metrics, counts, majority, per_class, curves=curves)
 
 
 def bag_scores(fitted: Any, bags: Groups) -> FloatArray:

@@ -48,6 +48,7 @@ def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation
     majority = {"covering rate": float(dataset.candidates[:, frequent].mean())}
     counts = {"groups": len(predicted)}
     per_class: dict[str, dict[str, float]] = {}
+    curves: dict[str, dict[str, list[float]]] = {}
     if dataset.truth is not None and (dataset.truth >= 0).any():
         known = dataset.truth >= 0
         truth = dataset.truth[known]
@@ -64,10 +65,13 @@ def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation
             majority[f"top-{n_top} accuracy"] = float(np.isin(truth, most).mean())
         metrics["calibration error"] = expected_calibration_error(truth, aligned[known])
         sure, right = aligned[known].max(axis=1), predicted[known] == truth
-        metrics["risk-coverage area"] = risk_coverage(sure, right).area
+        curve = risk_coverage(sure, right)
+        metrics["risk-coverage area"] = curve.area
+        majority["risk-coverage area"] = 1.0 - majority["accuracy"]
+        curves["rows"] = curve.points()
         for column, name in enumerate(dataset.class_names):
             per_class[name] = {"rows": int(labels[:, column].sum())}
             for figure, found in by_class.items():
                 if column in found:
                     per_class[name][figure] = found[column]
-    return Evaluation(metrics, counts, majority, per_class)
+    return Evaluation(metrics, counts, majority, per_class, curves=curves)

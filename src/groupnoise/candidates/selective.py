@@ -25,8 +25,9 @@ class SelectiveAnswers(CalibratedSets):
     def calibrate_sets(self, X: ArrayLike, candidates: Any, *, truth: Any = None) -> Self:
         """Calibrate :meth:`predict_set` and :meth:`abstain` with rows held out from training.
 
-        Without true labels the assumption is that wrong candidates do not depend on which of the
-        candidates is true, given the features; with them only that rows are drawn alike.
+        Without true labels the assumption is that a wrong answer is a candidate as often as the
+        runner-up of a doubtful row is, and that the other candidates do not depend on which one is
+        true, given the features; with them only that rows are drawn alike.
 
         Parameters
         ----------

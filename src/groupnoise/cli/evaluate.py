@@ -54,6 +54,10 @@ def evaluate(
         Optional[Path],  # noqa: UP045
         typer.Option(help="rs: write a row per target to this .parquet, .csv or .jsonl file."),
     ] = None,
+    page: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Also write an HTML page: figures, and risk-coverage curves (mil, pll)."),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Decides the sampled negatives and the intervals (rs).")
     ] = 0,
@@ -76,6 +80,8 @@ def evaluate(
     if per_user is not None:
         check_format(per_user, "--per-user")
         check_writable_file(per_user)
+    if page is not None:
+        check_writable_file(page)
     fitted, found, record = find_model_and_data(model, data, options)
     is_same = record is not None and record.fingerprint == found.setting.fingerprint(found.dataset)
     part = on or ("held-out" if is_same else "all")
@@ -102,6 +108,14 @@ def evaluate(
         trained_on = record.n_trained_among(found.setting, found.dataset)
     if per_user is not None:
         write_columns(per_user, {name: cells.tolist() for name, cells in result.rows.items()})
+    told = f", {wishes['protocol']}" if protocol is not None else ""
+    about_groups = _about_groups(found, result, part, trained_on, record) + told
+    if page is not None:
+        from groupnoise.io.files import write_text
+        from groupnoise.pages.evaluation import evaluation_page
+
+        title = f"{model.name} on {found.dataset.name}"
+        write_text(page, evaluation_page(result, title=title, about=about_groups))
     if as_json:
         about: dict[str, Any] = {"model": str(model), "weights": weights_of(model)}
         about |= {"data": found.dataset.name, "on": part}
@@ -112,14 +126,15 @@ def evaluate(
         answer = {**about, "trained_on": trained_on, **as_record(result)}
         typer.echo(json.dumps(answer, indent=2))
         return
-    told = f", {wishes['protocol']}" if protocol is not None else ""
-    typer.echo(_about_groups(found, result, part, trained_on, record) + told)
+    typer.echo(about_groups)
     for note in result.notes:
         typer.echo(note)
     _show(result)
     _show_ahead(ahead, against)
     if per_user is not None:
         typer.echo(f"rows: {per_user}")
+    if page is not None:
+        typer.echo(f"page: {page}")
 
 
 def _wishes(

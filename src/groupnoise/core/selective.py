@@ -36,6 +36,24 @@ class RiskCoverage(NamedTuple):
     risk: FloatArray
     area: float
 
+    def points(self, n: int = 50) -> dict[str, list[float]]:
+        """Return at most n points of the curve, for files and pictures.
+
+        Parameters
+        ----------
+        n : int, default=50
+            Points at even coverages; the last is all rows.
+
+        Returns
+        -------
+        dict of str to list of float
+            "coverage" and "risk".
+        """
+        count = len(self.coverage)
+        last = np.unique(np.ceil(np.arange(1, n + 1) * count / n).astype(np.int64)) - 1
+        parts = {"coverage": self.coverage[last], "risk": self.risk[last]}
+        return {name: np.round(values, 6).tolist() for name, values in parts.items()}
+
 
 def risk_coverage(confidence: ArrayLike, right: ArrayLike) -> RiskCoverage:
     """Return the share of wrong answers among the surest rows, for every number of them.
@@ -232,6 +250,71 @@ def belief_in_candidates(
         known = truth >= 0
         belief[known] = truth[known, None] == np.arange(belief.shape[1])
     return belief
+
+
+def hidden_errors(probabilities: FloatArray, belief: FloatArray, candidates: BoolArray) -> float:
+    """Return how many rows are answered wrong by a label that is a candidate all the same.
+
+    An answer outside the candidates is wrong, and can be counted. A wrong answer is taken to be a
+    candidate as often as the runner-up is where the answer is one and the runner-up is wrong,
+    doubtful rows counting more: with this chance q, errors that cannot be seen are to those that
+    can as q to 1 - q.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_rows, n_classes)
+        Of held-out rows.
+    belief : ndarray of shape (n_rows, n_classes)
+        How likely each candidate is the true label.
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        Their candidate labels; the true one alone where it is known.
+
+    Returns
+    -------
+    float
+        An expected number of rows.
+    """
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    rows = np.arange(len(order))
+    covered, next_covered = candidates[rows, order[:, 0]], candidates[rows, order[:, 1]]
+    doubt = (1.0 - probabilities[rows, order[:, 0]]) * covered
+    wrong = doubt * (1.0 - belief[rows, order[:, 1]])  # weight of a runner-up that is not true
+    chance = float((wrong * next_covered).sum() / max(wrong.sum(), 1e-12))
+    hideable = float((covered & (candidates.sum(axis=1) > 1)).sum())
+    seen = float((~covered).sum())
+    return min(hideable, seen * chance / max(1.0 - chance, 1e-12))
+
+
+def belief_with_errors(
+    belief: FloatArray, probabilities: FloatArray, candidates: BoolArray, errors: float
+) -> FloatArray:
+    """Return a belief that expects at least so many wrong answers among the candidates.
+
+    Parameters
+    ----------
+    belief : ndarray of shape (n_rows, n_classes)
+        How likely each candidate is the true label.
+    probabilities : ndarray of shape (n_rows, n_classes)
+        What decides the answers.
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        The candidate labels.
+    errors : float
+        What `hidden_errors` returned.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_classes)
+        The belief, mixed with equal chances of all candidates as far as that takes.
+    """
+    even = candidates / candidates.sum(axis=1, keepdims=True)
+    rows, best = np.arange(len(belief)), probabilities.argmax(axis=1)
+    covered = candidates[rows, best]
+    believed, most = (float((1.0 - each[rows, best])[covered].sum()) for each in (belief, even))
+    if errors <= believed or most <= believed:
+        return belief
+    share = min(1.0, (errors - believed) / (most - believed))
+    mixed: FloatArray = (1.0 - share) * belief + share * even
+    return mixed
 
 
 def _quantile(values: FloatArray, weights: FloatArray, alpha: float) -> float:

@@ -59,6 +59,9 @@ class Evaluation:
         Ends of the intervals of some metrics.
     rows : dict of str to ndarray
         The figures of every group, as columns of a table; empty where there are none.
+    curves : dict of str to dict
+        Risk-coverage curves by what is answered about ("rows", "bags", "instances"): "coverage",
+        the share of the surest that are answered, and "risk", the share of wrong answers.
     """
 
     metrics: dict[str, float]
@@ -70,6 +73,7 @@ class Evaluation:
     parts: str = "class"
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     rows: dict[str, NDArray[Any]] = field(default_factory=dict)
+    curves: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -459,6 +463,8 @@ def as_record(evaluation: Evaluation) -> Mapping[str, Any]:
         record["intervals"] = {name: list(ends) for name, ends in evaluation.intervals.items()}
     if evaluation.per_class:
         record[f"per_{evaluation.parts}"] = evaluation.per_class
+    if evaluation.curves:
+        record["risk_coverage"] = evaluation.curves
     if evaluation.notes:
         record["notes"] = list(evaluation.notes)
     return record

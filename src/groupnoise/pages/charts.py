@@ -72,6 +72,7 @@ def curve_chart(
     values: Mapping[str, Sequence[Sequence[float]]],
     *,
     positions: Sequence[float] | None = None,
+    ticks: Sequence[float] | None = None,
     x_title: str = "epoch",
 ) -> CurveChart | None:
     """Lay out curves of several methods; None if there is none.
@@ -83,6 +84,8 @@ def curve_chart(
         early shorten the curve of their method.
     positions : sequence of float, optional
         Where the values stand on the x axis, each with a tick; the number of the epoch by default.
+    ticks : sequence of float, optional
+        Where the x axis is marked instead.
     x_title : str
         What the x axis shows.
     """
@@ -114,6 +117,7 @@ def curve_chart(
         for method, mean in means.items()
     ]
     ticked = at if positions is not None else _some_epochs(most_epochs)
+    ticked = ticked if ticks is None else list(ticks)
     return CurveChart(
         curves,
         [Tick(x(position), f"{position:g}") for position in ticked],

@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated
+from groupnoise.core.selective import (
+    SetCalibration,
+    belief_in_candidates,
+    belief_with_errors,
+    check_calibrated,
+    hidden_errors,
+)
 from groupnoise.exceptions import DataError
 from groupnoise.training.calibration import candidate_likelihood, fit_temperature
 
@@ -103,8 +109,9 @@ def calibrated_by(
     -------
     SetCalibration
         The belief is at the temperature under which the candidates are likeliest, so that a
-        model that sounds too sure is not believed. With enough true labels only rows that have
-        one are kept, and nothing is assumed of the candidates.
+        model that sounds too sure is not believed, and expects as many wrong answers among the
+        candidates as those outside of them let suppose (`hidden_errors`). With enough true labels
+        only rows that have one are kept, and nothing is assumed of the candidates.
     """
     known = np.zeros(len(probabilities), dtype=bool) if truth is None else truth >= 0
     if known.sum() >= MIN_KNOWN and truth is not None:
@@ -113,7 +120,13 @@ def calibrated_by(
     log_proba = np.log(np.maximum(probabilities, 1e-12))
     temperature = fit_temperature([torch.from_numpy(log_proba)], candidate_likelihood(candidates))
     cooled = softmax(log_proba / temperature, axis=1)
-    belief = belief_in_candidates(cooled, candidates, truth)
+    possible = candidates.copy()
+    if truth is not None:
+        possible[known] = truth[known, None] == np.arange(probabilities.shape[1])
+    belief = belief_in_candidates(cooled, possible)
+    if probabilities.shape[1] > 1:
+        errors = hidden_errors(cooled, belief, possible)
+        belief = belief_with_errors(belief, probabilities, possible, errors)
     return SetCalibration(probabilities, belief)
 
 

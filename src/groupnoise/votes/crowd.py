@@ -5,7 +5,7 @@ Every probability of the classifier about a row comes from a model that did not 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,8 @@ MIN_ROWS = 20
 
 Fit = Callable[[FloatArray, Any, FloatArray], Any]
 """Trains on rows, candidates (0/1) and their weights, and returns what has `predict_proba`."""
+SCALINGS = ("standard", "l2")
+"""Scalings under which candidate sets are learned from; held-out sets say which, or both."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def believe(
     truth: IntArray | None = None,
     n_folds: int = 5,
     n_rounds: int = 2,
-    fit: Fit | None = None,
+    fit: Fit | Sequence[Fit] | None = None,
     seed: int = 0,
 ) -> Belief:
     """Weigh votes and features against each other.
@@ -89,8 +91,9 @@ def believe(
         Parts of the rows; each is answered by a model trained on the others.
     n_rounds : int, default=2
         How often annotators and classifier are learned from each other.
-    fit : callable, optional
-        Trains the classifier; by default Max-Matching.
+    fit : callable or sequence of callables, optional
+        Trains the classifier; of several, the one under which held-out votes are likeliest is
+        taken, or all of them averaged. By default Max-Matching, for candidates under two scalings.
     seed : int, default=0
         Decides folds and initial weights.
 
@@ -107,18 +110,23 @@ def believe(
         is_taught |= truth >= 0
     if features is not None and is_taught.sum() >= MIN_ROWS and votes.n_classes > 1:
         neighbours = nearest_voted(features, is_taught, N_NEIGHBOURS)
+        fits = trainings(fit, seed, is_candidates=is_candidates)
         for round_number in range(n_rounds):
             named = votes.candidates() | (with_truth(np.zeros_like(belief), truth) > 0)
-            raw = out_of_fold(
-                named, features, belief, n_folds, fit or max_matching(seed), seed + round_number
-            )
+            raw = [
+                out_of_fold(named, features, belief, n_folds, each, seed + round_number)
+                for each in fits
+            ]
             frequency = belief[is_taught].mean(axis=0)
             likelihood = log_vote_likelihood(votes, model)
             # A true label rules all others out, for the classifier as for the annotators.
             known = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
             likelihood = np.log(np.maximum(with_truth(known, truth), MIN_PROBABILITY**2))
-            predicted, share = tempered(raw, likelihood, frequency, is_taught)
+            predicted, share = likeliest(raw, likelihood, frequency, is_taught)
             predicted = heed_neighbours(predicted, likelihood, neighbours, is_taught)
+            if model is None:
+                # No second vote could tell that neighbours make an answer too sure of itself.
+                predicted, _ = tempered(predicted, likelihood, frequency, is_taught)
             if model is not None:
                 model = DawidSkene().fit(votes, prior=predicted, truth=truth)
                 belief = model.probabilities_
@@ -190,6 +198,49 @@ def max_matching(seed: int, **parameters: Any) -> Fit:
         return model.fit(rows, named, candidate_weights=weights)
 
     return fit
+
+
+def trainings(
+    fit: Fit | Sequence[Fit] | None, seed: int, *, is_candidates: bool, **parameters: Any
+) -> Sequence[Fit]:
+    """Return what trains classifiers: what was given, or Max-Matching with some parameters."""
+    if fit is not None:
+        return [fit] if callable(fit) else fit
+    if not is_candidates:
+        return [max_matching(seed, **parameters)]
+    return [max_matching(seed, **parameters, scaling=scaling) for scaling in SCALINGS]
+
+
+def likeliest(
+    predicted: Sequence[FloatArray],
+    log_likelihood: FloatArray,
+    frequency: FloatArray,
+    is_voted: BoolArray,
+) -> tuple[FloatArray, float]:
+    """Return the tempered predictions of that classifier, or of all, which votes are likeliest by.
+
+    Parameters
+    ----------
+    predicted : sequence of ndarray of shape (n_rows, n_classes)
+        P(label | row) out of fold, by each classifier.
+    log_likelihood, frequency, is_voted
+        As in `tempered`.
+
+    Returns
+    -------
+    tempered : ndarray of shape (n_rows, n_classes)
+        The probabilities.
+    share : float
+        How much of them comes from the features.
+    """
+    offered = [*predicted, np.mean(predicted, axis=0)] if len(predicted) > 1 else predicted
+    scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
+    found, scores = [], []
+    for each in offered:
+        found.append(tempered(each, log_likelihood, frequency, is_voted))
+        foretold = (found[-1][0] * scaled).sum(axis=1)[is_voted]
+        scores.append(float(np.log(np.maximum(foretold, MIN_PROBABILITY)).mean()))
+    return found[int(np.argmax(scores))]
 
 
 def log_vote_likelihood(votes: Votes, model: DawidSkene | None) -> FloatArray:

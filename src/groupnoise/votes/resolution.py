@@ -16,7 +16,7 @@ from groupnoise.io.columns import match_columns
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.votes.agreement import krippendorff_alpha
 from groupnoise.votes.ballots import Votes, as_label
-from groupnoise.votes.crowd import Belief, Fit, believe, max_matching
+from groupnoise.votes.crowd import Belief, Fit, believe, trainings
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, read_votes
@@ -234,7 +234,7 @@ def resolve(
         truth=_truth(sure, voted.votes),
         n_folds=n_folds,
         n_rounds=n_rounds,
-        fit=fit or max_matching(random_state, n_members=n_members),
+        fit=trainings(fit, random_state, is_candidates=voted.is_candidates, n_members=n_members),
         seed=random_state,
     )
     return resolution_of(voted, belief, notes.sentences, known=sure)

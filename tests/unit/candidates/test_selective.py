@@ -7,7 +7,13 @@ import pytest
 from sklearn.datasets import load_digits
 
 from groupnoise.candidates import MaxMatchingPartialLabelClassifier, add_candidates
-from groupnoise.core.selective import SetCalibration, belief_in_candidates, risk_coverage
+from groupnoise.core.selective import (
+    SetCalibration,
+    belief_in_candidates,
+    belief_with_errors,
+    hidden_errors,
+    risk_coverage,
+)
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import load_model
 from groupnoise.training.questions import choose_questions
@@ -164,3 +170,58 @@ def test_copies_of_a_row_are_asked_about_once():
 def test_nothing_is_asked_where_all_is_known():
     belief = np.eye(3)
     assert len(choose_questions(belief, np.eye(3), 2)) == 0
+
+
+def test_few_points_of_a_curve_end_at_all_rows():
+    curve = risk_coverage(np.arange(7)[::-1], [True] * 5 + [False] * 2)
+    points = curve.points(3)
+    assert points["coverage"] == [round(3 / 7, 6), round(5 / 7, 6), 1.0]
+    assert points["risk"] == [0.0, 0.0, round(2 / 7, 6)]
+    assert curve.points()["risk"] == np.round(curve.risk, 6).tolist()
+
+
+def test_errors_among_the_candidates_are_counted_from_those_outside():
+    generator = np.random.default_rng(0)
+    proba = generator.dirichlet(np.ones(4), size=60)
+    candidates = generator.random((60, 4)) < 0.5
+    candidates[np.arange(60), generator.integers(4, size=60)] = True
+    seen = both = doubts = hideable = 0.0
+    belief = belief_in_candidates(proba**4, candidates)
+    for row, named, believed in zip(proba, candidates, belief, strict=True):
+        first, second = sorted(range(4), key=lambda label: -row[label])[:2]
+        if not named[first]:
+            seen += 1
+            continue
+        weight = (1 - row[first]) * (1 - believed[second])
+        doubts += weight
+        both += weight * named[second]
+        hideable += named.sum() > 1
+    expected = min(hideable, seen * (both / doubts) / (1 - both / doubts))
+    found = hidden_errors(proba, belief, candidates)
+    assert found == pytest.approx(expected)
+    found = 12.0  # more than is believed, less than equal chances give
+    doubted = belief_with_errors(belief, proba, candidates, found)
+    best = proba.argmax(axis=1)
+    covered = candidates[np.arange(60), best]
+    wrong = (1 - doubted[np.arange(60), best])[covered].sum()
+    assert wrong == pytest.approx(max(found, (1 - belief[np.arange(60), best])[covered].sum()))
+    assert np.allclose(doubted.sum(axis=1), 1.0)
+    assert not doubted[~candidates].any()
+
+
+def test_sets_hold_the_truth_where_wrong_labels_that_are_likely_are_candidates():
+    generator = np.random.default_rng(1)
+    n_rows = 4000
+    truth = generator.integers(10, size=n_rows)
+    twin = truth ^ 1  # what the model takes it for in three of ten rows
+    said = np.where(generator.random(n_rows) < 0.3, twin, truth)
+    proba = np.full((n_rows, 10), 0.005)
+    proba[np.arange(n_rows), said ^ 1] = 0.04 + 0.05 * generator.random(n_rows)
+    proba[np.arange(n_rows), said] = 0.96 - proba[np.arange(n_rows), said ^ 1]
+    candidates = generator.random((n_rows, 10)) < 0.1
+    candidates[np.arange(n_rows), truth] = True
+    candidates[np.arange(n_rows), twin] |= generator.random(n_rows) < 0.5
+    inside = calibrated_by(proba, candidates).sets(proba, 0.1)
+    assert inside[np.arange(n_rows), truth].mean() > 0.88
+    plain = SetCalibration(proba, belief_in_candidates(proba, candidates)).sets(proba, 0.1)
+    assert plain[np.arange(n_rows), truth].mean() < 0.85

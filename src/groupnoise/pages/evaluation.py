@@ -1,0 +1,54 @@
+"""What a model is worth as one page: figures, classes, and the risk-coverage curve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from groupnoise.pages.charts import curve_chart
+from groupnoise.pages.render import HERE, render_page
+
+if TYPE_CHECKING:
+    from groupnoise.io.setting import Evaluation
+
+TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Coverages that are marked on the axis."""
+
+
+def evaluation_page(evaluation: Evaluation, *, title: str, about: str) -> str:
+    """Return an evaluation as the text of an HTML page that loads nothing from elsewhere.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        What `Setting.evaluate` returned.
+    title : str
+        What was measured.
+    about : str
+        On what: a sentence.
+
+    Returns
+    -------
+    str
+        The page.
+    """
+    charts = []
+    for name, curve in evaluation.curves.items():
+        coverage = curve["coverage"]
+        chart = curve_chart(
+            {"max_matching": [curve["risk"]]},
+            positions=coverage,
+            ticks=[each for each in TICKS if coverage[0] <= each <= coverage[-1]],
+            x_title=f"share of {name} answered, the surest first",
+        )
+        if chart is not None:
+            charts.append((name, chart))
+    figures = dict.fromkeys(name for found in evaluation.per_class.values() for name in found)
+    return render_page(
+        "evaluation.html",
+        package=HERE,
+        evaluation=evaluation,
+        title=title,
+        about=about,
+        charts=charts,
+        figures=list(figures),
+    )
