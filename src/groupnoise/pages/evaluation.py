@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
 from groupnoise.pages.charts import curve_chart
 from groupnoise.pages.render import HERE, render_page
-
-if TYPE_CHECKING:
-    from groupnoise.io.setting import Evaluation
 
 TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Coverages that are marked on the axis."""
 
 
-def evaluation_page(evaluation: Evaluation, *, title: str, about: str) -> str:
+class Figures(Protocol):
+    """What is shown of an evaluation beside its other attributes."""
+
+    @property
+    def per_class(self) -> Mapping[str, Mapping[str, float]]:
+        """Figures of single classes."""
+        ...
+
+    @property
+    def curves(self) -> Mapping[str, Mapping[str, list[float]]]:
+        """Risk-coverage curves."""
+        ...
+
+
+def evaluation_page(evaluation: Figures, *, title: str, about: str) -> str:
     """Return an evaluation as the text of an HTML page that loads nothing from elsewhere.
 
     Parameters
     ----------
-    evaluation : Evaluation
+    evaluation : Figures
         What `Setting.evaluate` returned.
     title : str
         What was measured.
