@@ -29,6 +29,7 @@ from torch.distributed.run import parse_args, run
 from groupnoise.core.checks import require
 from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import GroupNoiseError, TrainingError
+from groupnoise.training.distributed.environment import n_restarts
 
 REFUSED = 2
 """Exit code after an error that is explained in one sentence."""
@@ -56,8 +57,10 @@ def process_group() -> Iterator[None]:
     """
     try:
         store, rank, count = next(iter(rendezvous("env://", timeout=TIMEOUT)))
-        # Elastic attempts share one store; keys that a killed attempt left there must not be met.
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        # Where attempts share the store of an agent, keys that a killed attempt left there must not
+        # be met. A store of their own has none, and a machine that came back counts from nought.
+        is_shared = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        attempt = n_restarts() if is_shared else 0
         own_store = dist.PrefixStore(f"attempt-{attempt}", store)  # type: ignore[attr-defined]
         dist.init_process_group(
             "gloo", store=own_store, rank=rank, world_size=count, timeout=TIMEOUT
