@@ -72,7 +72,8 @@ def test_what_was_decided_is_told_and_can_be_repeated():
 
 def test_explicit_values_are_respected_and_the_rest_is_decided():
     training, _ = shop_log(shuffled=False)
-    model = MaxMatchingRecommender(dim=12, shared=True, linear=None, random_state=0).fit(training)
+    model = MaxMatchingRecommender(dim=12, shared=True, linear=None, random_state=0)
+    model.fit(training[:60])
     ((_, parameters),) = model.decisions_.members
     assert (parameters["dim"], parameters["shared"]) == (12, True)
     assert model.item_vectors().query.shape[1] == 12
