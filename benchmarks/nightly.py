@@ -1,7 +1,7 @@
 """Ten nights of a shop: yesterday's model that goes on, beside retraining every night.
 
-    python benchmarks/nightly.py --data shop --plain-nights 10
-    python benchmarks/nightly.py --data movietweetings --plain-nights 1
+    python benchmarks/nightly.py --data shop --days 6 --arms stale update plain decided today
+    python benchmarks/nightly.py --data movietweetings --arms stale decided update
 
 A log is cut by day. Every night the model learns the day's clicks; the next day each click is asked
 for after all clicks of its user before it. Seconds are those of the processor. "plain" is a fit
@@ -37,10 +37,10 @@ FIELDS = ("dim", "window_size", "init", "candidates", "n_negatives", "max_epochs
           "learning_rate", "weight_decay", "shared", "encoder", "linear")  # fmt: skip
 
 
-def read(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def read(name: str, days: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return user, item and day of every click, in time order."""
     if name == "shop":
-        shop = make_shop(3000, 1500, random_state=SEED)
+        shop = make_shop(1500, 700, random_state=SEED)
         users = shop.histories.group_of_object
         items = shop.item_ids[shop.histories.objects]
         times = SECONDS * np.asarray(shop.timestamps, dtype=float)
@@ -53,14 +53,14 @@ def read(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     users, items, times = users[order], items[order], times[order]
     day = ((times - times[0]) // SECONDS).astype(np.int64)
     is_in = day < (ARRIVAL_DAYS if name == "shop" else day.max())
-    return users[is_in], items[is_in], day[is_in]
+    return users[is_in], items[is_in], day[is_in] // days
 
 
 class Log:
     """Clicks in time order, cut by day."""
 
-    def __init__(self, name: str) -> None:
-        self.users, self.items, self.day = read(name)
+    def __init__(self, name: str, days: int) -> None:
+        self.users, self.items, self.day = read(name, days)
         self.first = int(self.day.max()) - NIGHTS - 1
         """The day on which the first model is fitted."""
 
@@ -114,10 +114,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", choices=("shop", "movietweetings"), default="shop")
     parser.add_argument("--plain-nights", type=int, default=NIGHTS)
+    parser.add_argument("--days", type=int, default=1, help="Days that pass between two nights.")
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=ARMS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    log = Log(options.data)
+    log = Log(options.data, options.days)
     started = time.process_time()
     first = MaxMatchingRecommender(random_state=SEED).fit(log.until(log.first))
     first_seconds = time.process_time() - started
@@ -147,7 +148,12 @@ def main() -> None:
         write_result(
             f"nightly_{options.data}",
             {
-                "config": {"nights": NIGHTS, "seed": SEED, "taken": {**taken, "option": name}},
+                "config": {
+                    "nights": NIGHTS,
+                    "days": options.days,
+                    "seed": SEED,
+                    "taken": {**taken, "option": name},
+                },
                 "first_fit_seconds": round(first_seconds, 1),
                 "clicks": len(log.items),
                 "arms": rows,

@@ -19,6 +19,7 @@ from groupnoise.clicks.held_out import (
     GAIN_CUT,
     MAX_SCORES,
     MIN_HELD_OUT,
+    HeldOut,
     evidence_gains,
     evidence_scores,
     gains,
@@ -64,11 +65,17 @@ class Decided(NamedTuple):
         What was tried and taken.
     records : list of dict
         One per epoch of the last training.
+    trial : Evidence, optional
+        Of the option that was taken, learned without the held-out clicks.
+    held : HeldOut, optional
+        These clicks.
     """
 
     evidence: Evidence
     decisions: Decisions
     records: list[dict[str, Any]]
+    trial: Evidence | None = None
+    held: HeldOut | None = None
 
 
 def linear_length(histories: Groups) -> int:
@@ -256,7 +263,7 @@ def decide_evidence(
     reasons: list[str] = []
     baselines: dict[str, float] = {}
     trials: tuple[Any, ...] = ()
-    seconds, reached = 0.0, None
+    seconds, reached, trial = 0.0, None, None
     chosen = options[0]
     settled: Linear = {} if linear is None or isinstance(linear, str) else linear
     is_open = len(options) > 1 or linear == "auto"
@@ -292,7 +299,8 @@ def decide_evidence(
         counts = np.bincount(held.training.objects, minlength=n_items).astype(np.float32)
         popular = gains_by_block(lambda part: np.tile(counts, (len(part), 1)), held.asked, n_items)
         baselines["popularity"] = float(popular.mean())
-        gain = evidence_gains(models[chosen.name], held.asked)
+        trial = models[chosen.name]
+        gain = evidence_gains(trial, held.asked)
         if linear == "auto":
             regressions = learner.linear(held.training)
             settled, gain, alone = choose_linear(
@@ -335,7 +343,7 @@ def decide_evidence(
         seconds=seconds,
         budget=budget,
     )
-    return Decided(on_all, decisions, records)
+    return Decided(on_all, decisions, records, trial, held)
 
 
 def _sampled(histories: Groups, generator: np.random.Generator) -> Groups:

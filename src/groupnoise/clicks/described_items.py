@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from groupnoise.clicks.automatic import MIN_LEAD
 from groupnoise.clicks.catalogue import Catalogue
+from groupnoise.clicks.evidence import Evidence
+from groupnoise.clicks.held_out import HeldOut, evidence_gains
 from groupnoise.clicks.item_features import FeatureMap, borrowed, learn_feature_map
 from groupnoise.clicks.item_table import ItemRows, read_item_rows
 from groupnoise.clicks.mixture import ItemVectors
-from groupnoise.core.arrays import FloatArray
+from groupnoise.core.arrays import FloatArray, IntArray, count_ids
 from groupnoise.exceptions import DataError
+
+STRENGTHS = (0.5, 1.0, 2.0, 5.0)
+"""Clicks that features may count for beside an item's own."""
 
 
 def read_item_features(source: Any, item_ids: NDArray[Any]) -> ItemRows:
@@ -85,6 +92,64 @@ def catalogue_with(catalogue: Catalogue, rows: ItemRows) -> Catalogue:
     return Catalogue([*catalogue.ids.tolist(), *map(int, new)])
 
 
+def chosen_strength(
+    catalogue: Catalogue,
+    rows: ItemRows,
+    trial: Evidence,
+    held: HeldOut,
+    generator: np.random.Generator,
+) -> float:
+    """Return for how many clicks features are to count, by held-out clicks.
+
+    Parameters
+    ----------
+    catalogue : Catalogue
+        Of the log.
+    rows : ItemRows
+        Described items.
+    trial : Evidence
+        Learned without the held-out clicks.
+    held : HeldOut
+        These clicks.
+    generator : numpy Generator
+        Decides which items choose the ridge.
+
+    Returns
+    -------
+    float
+        0 where borrowing is not ahead beyond chance: then no item that was clicked is moved.
+    """
+    clicks = count_ids(held.training.objects, len(catalogue)).astype(np.float64)
+    positions = _positions(catalogue, rows)
+    known = np.flatnonzero(positions >= 0)
+    positions = positions[known]
+    table = rows.columns[known.tolist()]
+    own = ItemVectors(trial.objects[positions], trial.targets[positions], trial.bias[positions])
+    told = learn_feature_map(table, own, clicks[positions], generator).vectors(table)
+
+    def gains_with(strength: float) -> FloatArray:
+        mixed = borrowed(own, told, clicks[positions], strength)
+        parts = [part.copy() for part in (trial.objects, trial.targets, trial.bias)]
+        for part, moved in zip(parts, mixed, strict=True):
+            part[positions] = moved
+        objects, targets, bias = parts
+        evidence = replace(trial, objects=objects, targets=targets, bias=bias)
+        return evidence_gains(evidence, held.asked)
+
+    plain = gains_with(0.0)
+    tried = {strength: gains_with(strength) for strength in STRENGTHS}
+    best = max(tried, key=lambda strength: float(tried[strength].mean()))
+    lead = tried[best] - plain
+    is_ahead = lead.mean() > MIN_LEAD * lead.std() / np.sqrt(len(lead))
+    return best if is_ahead else 0.0
+
+
+def _positions(catalogue: Catalogue, rows: ItemRows) -> IntArray:
+    """Return where described items stand in a catalogue, -1 where they are new."""
+    place = {str(each): number for number, each in enumerate(catalogue.ids.tolist())}
+    return np.array([place.get(each, -1) for each in rows.ids], dtype=np.int64)
+
+
 def placed_by_features(
     catalogue: Catalogue,
     rows: ItemRows,
@@ -117,8 +182,7 @@ def placed_by_features(
     vectors : ItemVectors
         Of all items.
     """
-    ids = np.array(rows.ids) if catalogue.ids.dtype.kind == "U" else np.array([*map(int, rows.ids)])
-    positions = catalogue.indices_of(ids)
+    positions = _positions(catalogue, rows)
     n_new = len(catalogue) - len(vectors.bias)
     everything = ItemVectors(
         *(np.concatenate([part, np.zeros((n_new, *part.shape[1:]), "f4")]) for part in vectors)

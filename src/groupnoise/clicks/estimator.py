@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from groupnoise.clicks.automatic import Linear, decide_evidence
+from groupnoise.clicks.automatic import Decided, Linear, decide_evidence
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.evidence_options import DECIDED, ENCODERS, member_encoders
@@ -315,14 +315,15 @@ class MaxMatchingRecommender(UpdatableRecommender):
             if hasattr(self, name):
                 delattr(self, name)  # of an earlier fit
         apart = training.targets is not None or workers is not None
+        decided = None
         if self._normalization(apart) == "history":
             with training_on(self.device), training_alone(checkpoint, OneWorker()):
-                self._fit_histories(training, validate, checkpoint)
+                decided = self._fit_histories(training, validate, checkpoint)
         else:
             self.decisions_ = self._explicit_decisions()
             self._fit_windows(training, validate, workers, checkpoint)
         if workers is None or workers.rank == 0:  # others hold a part of the tables
-            self._place_by_features(described)
+            self._place_by_features(described, decided)
         return self
 
     def _normalization(self, apart: bool) -> str:
@@ -347,7 +348,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
 
     def _fit_histories(
         self, histories: Groups, validate: Validate | None, checkpoint: Checkpoints | None
-    ) -> None:
+    ) -> Decided:
         """Decide what evidence to add over whole histories, and learn it."""
         explicit = {
             name: getattr(self, name) for name in DECIDED if not is_auto(getattr(self, name))
@@ -384,6 +385,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
             self.history_.best_epoch = best["epoch"]
         for sentence in decided.decisions.warnings:
             warnings.warn(sentence, UserWarning, stacklevel=3)
+        return decided
 
     def _check_parameters(self) -> None:
         check_choice("normalization", self.normalization, ("auto", *NORMALIZATIONS))

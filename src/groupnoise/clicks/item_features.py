@@ -7,8 +7,8 @@ clicks, then says where any described item belongs:
 
     v(x) = mean + W x,   W = argmin sum_i n_i / (n_i + 1) |v_i - v(x_i)|^2 + ridge |W|^2,
 
-whatever trained the vectors. The ridge is chosen on held-out items, and on these is measured how
-far a regression draws vectors towards their mean, which is undone.
+whatever trained the vectors. The ridge is chosen on held-out items. A regression draws vectors
+towards their mean, which is undone as far as held-out items then get their share of answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
-from groupnoise.core.arrays import FloatArray
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.untrusted_arrays import check_numbers, stored_array
 
@@ -41,8 +41,9 @@ CATEGORY_SHARE = 0.2
 SEPARATED_SHARE = 0.1
 """So many cells must hold a | for it to join categories, and not to stand in a title."""
 RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-MAX_SPREAD = 3.0
-"""Features that say hardly anything are not made louder than this."""
+SPREADS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
+FAIR_QUERIES, FAIR_TOP = 500, 10
+"""Single clicks, and places of their answers, by which new items are given their share."""
 HELD_OUT_SHARE = 0.2
 MIN_TAUGHT = 10
 """Clicked items that a regression needs."""
@@ -277,7 +278,14 @@ def learn_feature_map(
     agreement = [_agreement(features[held], outputs[held], each, trust[held]) for each in paths]
     best = int(np.argmax(agreement))
     (weights,) = _ridge_path(features, outputs, trust, (RIDGES[best],))
-    weights[:-1] *= _lost_spread(features[held], outputs[held], paths[best])
+    said = (features[held] @ paths[best][:-1] + paths[best][-1]).astype(np.float32)
+    spread = _fair_spread(
+        split_columns(outputs.astype(np.float32)),
+        split_columns(said),
+        split_columns(paths[best][-1:].astype(np.float32)),
+        held,
+    )
+    weights[:-1, :-1] *= spread
     return FeatureMap(columns, weights.astype(np.float32))
 
 
@@ -326,22 +334,35 @@ def _agreement(
     return float((trust @ (said * true)).sum() / max(norm, 1e-12))
 
 
-def _lost_spread(
-    features: sparse.csr_array, outputs: FloatArray, weights: FloatArray
-) -> FloatArray:
-    """Return how much further vectors f and g lie from their means than features say.
+def _fair_spread(
+    vectors: ItemVectors, told: ItemVectors, mean: ItemVectors, held: IntArray
+) -> float:
+    """Return how much further from their mean vectors must lie than features say.
 
-    A regression draws vectors together, and an item near the mean is never among the best of all;
-    spread as the others are, new items have their share of the answers. Biases stay as said.
+    A regression draws vectors together, and an item near the mean is never among the best. Spread
+    further, held-out items are answered as often as where their own vectors stand in their place,
+    after single clicks; not more often, for then they would push out better ones.
     """
-    said, true = features @ weights[:-1], outputs - weights[-1]
-    dim = (outputs.shape[1] - 1) // 2
-    factors = np.ones(outputs.shape[1])
-    for part in (slice(0, dim), slice(dim, 2 * dim)):
-        squares = (said[:, part] ** 2).sum()
-        if squares > 0:
-            factors[part] = min(MAX_SPREAD, np.sqrt((true[:, part] ** 2).sum() / squares))
-    return factors
+    asked = vectors.query[:: max(1, len(vectors.query) // FAIR_QUERIES)]
+    is_held = np.zeros(len(vectors.bias), dtype=bool)
+    is_held[held] = True
+    top = min(FAIR_TOP, len(is_held))
+
+    def share(target: Float32Array, bias: Float32Array) -> float:
+        scores = asked @ target.T + bias
+        best = np.argpartition(-scores, top - 1, axis=1)[:, :top]
+        return float(is_held[best].mean())
+
+    fair = share(vectors.target, vectors.bias)
+    target, bias = vectors.target.copy(), vectors.bias.copy()
+    bias[held] = told.bias
+    taken = SPREADS[0]
+    for spread in SPREADS:
+        target[held] = mean.target + spread * (told.target - mean.target)
+        if spread > SPREADS[0] and share(target, bias) > fair:
+            break
+        taken = spread
+    return taken
 
 
 def _ridge_path(

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from groupnoise.clicks.automatic import Decided
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.described_items import (
     catalogue_with,
+    chosen_strength,
     placed_by_features,
     read_item_features,
 )
@@ -173,15 +175,21 @@ class UpdatableRecommender(WindowTraining):
         catalogue_with(self.catalogue_, rows)
         return rows
 
-    def _place_by_features(self, rows: ItemRows | None) -> None:
-        """Add the described items that nobody clicked, and place them by their features."""
+    def _place_by_features(self, rows: ItemRows | None, decided: Decided | None = None) -> None:
+        """Place items by their features: new ones, and rare ones if held-out clicks say so."""
         if rows is None:
             return
+        generator = self._generator()
+        strength = 0.0
+        if decided is not None and decided.trial is not None and decided.held is not None:
+            strength = chosen_strength(
+                self.catalogue_, rows, decided.trial, decided.held, generator
+            )
         vectors = self.item_vectors()
         grown = catalogue_with(self.catalogue_, rows)
         clicks = np.pad(self.popularity_, (0, len(grown) - len(self.catalogue_)))
         self.feature_map_, placed = placed_by_features(
-            grown, rows, vectors, clicks, self._generator()
+            grown, rows, vectors, clicks, generator, strength=strength
         )
         self.catalogue_, self.popularity_ = grown, clicks
         self._hold_vectors(placed)
