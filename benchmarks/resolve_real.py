@@ -61,7 +61,7 @@ def measure(name: str, n_folds: int, n_rounds: int, n_members: int) -> dict[str,
         is_candidates=True,
         n_folds=n_folds,
         n_rounds=n_rounds,
-        fit=trainings(None, 0, is_candidates=True, n_members=n_members),
+        fit=trainings(None, None, 0, is_candidates=True, n_members=n_members),
     )
     is_known = data.truth >= 0
     right = belief.probabilities.argmax(axis=1) == data.truth

@@ -117,7 +117,9 @@ class RowQuestions:
         """
         found, names = self.found, self.found.votes.class_names
         weights = np.nan_to_num(found.probabilities[number], nan=0.0)
-        named = self._named[number]
+        named = self._named[number].copy()
+        if weights.any():
+            named[weights.argmax()] = True  # what is proposed is a button, named or not
         n_pictures = len(self.pictures[number]) if self.pictures is not None else 0
         return {
             "row": number,

@@ -21,7 +21,12 @@ from groupnoise.votes.dawid_skene import (
     vote_likelihoods,
     with_truth,
 )
-from groupnoise.votes.neighbours import N_NEIGHBOURS, heed_neighbours, nearest_voted
+from groupnoise.votes.neighbours import (
+    N_NEIGHBOURS,
+    has_unit_rows,
+    heed_neighbours,
+    nearest_voted,
+)
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 16)
 SHARES = np.linspace(0.0, 1.0, 11)
@@ -33,7 +38,7 @@ MIN_ROWS = 20
 Fit = Callable[[FloatArray, Any, FloatArray], Any]
 """Trains on rows, candidates (0/1) and their weights, and returns what has `predict_proba`."""
 SCALINGS = ("standard", "l2")
-"""Scalings under which candidate sets are learned from; held-out sets say which, or both."""
+"""Scalings to learn under where one is not enough; held-out votes say which, or both."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ def believe(
         How often annotators and classifier are learned from each other.
     fit : callable or sequence of callables, optional
         Trains the classifier; of several, the one under which held-out votes are likeliest is
-        taken, or all of them averaged. By default Max-Matching, for candidates under two scalings.
+        taken, or all of them averaged. By default Max-Matching, as `trainings` says.
     seed : int, default=0
         Decides folds and initial weights.
 
@@ -110,7 +115,7 @@ def believe(
         is_taught |= truth >= 0
     if features is not None and is_taught.sum() >= MIN_ROWS and votes.n_classes > 1:
         neighbours = nearest_voted(features, is_taught, N_NEIGHBOURS)
-        fits = trainings(fit, seed, is_candidates=is_candidates)
+        fits = trainings(fit, features, seed, is_candidates=is_candidates)
         for round_number in range(n_rounds):
             named = votes.candidates() | (with_truth(np.zeros_like(belief), truth) > 0)
             raw = [
@@ -201,12 +206,21 @@ def max_matching(seed: int, **parameters: Any) -> Fit:
 
 
 def trainings(
-    fit: Fit | Sequence[Fit] | None, seed: int, *, is_candidates: bool, **parameters: Any
+    fit: Fit | Sequence[Fit] | None,
+    features: FloatArray | None,
+    seed: int,
+    *,
+    is_candidates: bool,
+    **parameters: Any,
 ) -> Sequence[Fit]:
-    """Return what trains classifiers: what was given, or Max-Matching with some parameters."""
+    """Return what trains classifiers: what was given, or Max-Matching with some parameters.
+
+    Candidate sets, and rows of unit length such as words and embeddings, are learned from under
+    two scalings.
+    """
     if fit is not None:
         return [fit] if callable(fit) else fit
-    if not is_candidates:
+    if not is_candidates and (features is None or not has_unit_rows(features)):
         return [max_matching(seed, **parameters)]
     return [max_matching(seed, **parameters, scaling=scaling) for scaling in SCALINGS]
 

@@ -35,10 +35,10 @@ def nearest_voted(features: FloatArray, has_votes: BoolArray, n_neighbours: int)
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import normalize
 
-    lengths = np.linalg.norm(features, axis=1)
-    is_even = bool(np.allclose(lengths[lengths > 0], 1.0, atol=1e-3))
     # Rows of unit length: their distances are ordered like their angles.
-    unit = normalize(features if is_even else Scaler("standard").fit(features)(features))
+    unit = normalize(
+        features if has_unit_rows(features) else Scaler("standard").fit(features)(features)
+    )
     rows = np.flatnonzero(has_votes)
     n_asked = min(n_neighbours + 1, len(rows))
     found = rows[NearestNeighbors(n_neighbors=n_asked).fit(unit[rows]).kneighbors(unit)[1]]
@@ -46,6 +46,23 @@ def nearest_voted(features: FloatArray, has_votes: BoolArray, n_neighbours: int)
     # A row may be missing among its own neighbours where others are alike to the last digit.
     order = np.argsort(~is_other, axis=1, kind="stable")[:, : n_asked - 1]
     return np.asarray(np.take_along_axis(found, order, axis=1))
+
+
+def has_unit_rows(features: FloatArray) -> bool:
+    """Tell whether all rows have length one, as words and embeddings do.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_rows, n_features)
+        The rows; those without any word are left out of account.
+
+    Returns
+    -------
+    bool
+        Then columns are comparable as they are, and scaling each would magnify noise.
+    """
+    lengths = np.linalg.norm(features, axis=1)
+    return bool(np.allclose(lengths[lengths > 0], 1.0, atol=1e-3))
 
 
 def heed_neighbours(

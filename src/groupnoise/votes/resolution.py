@@ -234,7 +234,9 @@ def resolve(
         truth=_truth(sure, voted.votes),
         n_folds=n_folds,
         n_rounds=n_rounds,
-        fit=trainings(fit, random_state, is_candidates=voted.is_candidates, n_members=n_members),
+        fit=trainings(
+            fit, matrix, random_state, is_candidates=voted.is_candidates, n_members=n_members
+        ),
         seed=random_state,
     )
     return resolution_of(voted, belief, notes.sentences, known=sure)
