@@ -151,3 +151,11 @@ def test_a_desk_that_cannot_learn_says_so_and_stays_open(found, tmp_path):
     assert desk.progress()["failure"] == "could not learn from the answers: no memory left"
     assert desk.next_row("ann") is not None
     desk.close()
+
+
+def test_what_is_proposed_is_a_button_though_nobody_named_it(tmp_path):
+    rows = pd.DataFrame({"text": list("abc"), "ann_1": ["x", "x", "y"], "ann_2": ["x", "x", "y"]})
+    opened = Desk(resolve(rows, known={0: "y"}), tmp_path / "answers.jsonl")
+    assert {each["label"]: each["named"] for each in opened.show(0)["labels"]}["y"]
+    assert {each["label"]: each["named"] for each in opened.show(2)["labels"]}["y"]
+    opened.close()

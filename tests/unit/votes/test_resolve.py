@@ -10,6 +10,7 @@ import pytest
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.votes import read_votes, resolve
 from groupnoise.votes.cells import parse_vote
+from groupnoise.votes.crowd import likeliest, trainings
 
 ANSWERS = ["label", "probability", "second", "margin", "agreement", "why", "look"]
 
@@ -384,3 +385,25 @@ def test_one_label_alone_is_nothing_to_resolve_and_has_no_empty_interval(groupno
     assert code == 0
     assert "'x' is the only label: nothing to resolve" in err
     assert "nan" not in said
+
+
+def test_classifiers_that_cannot_tell_rows_apart_give_way_to_one_that_can():
+    truth = np.arange(40) % 4
+    said = np.eye(4)[truth]
+    log_likelihood = np.log(0.9 * said + 0.025)
+    blind, seeing = np.full((40, 4), 0.25), 0.8 * said + 0.05
+    everybody = np.ones(40, dtype=bool)
+    found, share = likeliest([blind, seeing], log_likelihood, np.full(4, 0.25), everybody)
+    alone, its_share = likeliest([seeing], log_likelihood, np.full(4, 0.25), everybody)
+    assert np.allclose(found, alone)
+    assert share == its_share == 1.0
+
+
+def test_text_is_learned_from_under_two_scalings_and_numbers_under_one():
+    numbers = np.random.default_rng(0).normal(size=(30, 3))
+    words = numbers / np.linalg.norm(numbers, axis=1, keepdims=True)
+    counts = [
+        len(trainings(None, features, 0, is_candidates=is_candidates))
+        for features, is_candidates in ((numbers, False), (words, False), (numbers, True))
+    ]
+    assert counts == [1, 2, 2]
