@@ -120,6 +120,7 @@ given = json.loads(sys.argv[1])
 given["limits"] = Limits(**given["limits"])
 given["artifact"] = Path(given["artifact"])
 given["compare"] = given["compare"] and Path(given["compare"])
+given["lists"] = given["lists"] and Path(given["lists"])
 serve(ServiceSettings(**given), on_ready=lambda address: print(address, flush=True))
 """
 

@@ -236,3 +236,40 @@ def test_nothing_is_loaded_from_elsewhere(page, service):
     open_with(page, service, ["tea"])
     foreign = [url for url in asked if not url.startswith((service.address, "data:"))]
     assert foreign == []
+
+
+def test_filters_variety_interests_and_lists_are_asked_from_the_page(page, tmp_path):
+    labels = [["kitchen", "brand=Acme"], ["kitchen", "brand=Bolt"], ["kitchen"]]
+    labels += [["tools", "brand=Acme"], ["tools", "brand=Bolt"], ["tools"]]
+    lists = tmp_path / "lists"
+    lists.mkdir()
+    (lists / "stock.txt").write_text("cup\nnail\n")
+    artifact = write_shop(tmp_path / "artifact", categories=labels)
+    with running_service(tmp_path, artifact, lists=lists) as service:
+        open_with(page, service, ["tea", "hammer"])
+        page.select_option("#interests", "2")
+        expect(page.locator("#list-main .led-by").first).to_have_text(re.compile("^for "))
+        assert set(page.locator("#list-main .led-by").all_inner_texts()) == {
+            "for Green Tea",
+            "for Steel Hammer",
+        }
+        page.select_option("#interests", "")
+        page.select_option("#list", "stock")
+        expect(page.locator("#list-main .item")).to_have_count(2)
+        page.select_option("#deny", "stock")
+        expect(page.locator("#list-main .empty")).to_be_visible()
+        page.select_option("#list", "")
+        page.select_option("#deny", "")
+        page.fill("#filter", '{"brand": "Bolt"}')
+        page.keyboard.press("Tab")
+        expect(page.locator("#list-main .item")).to_have_count(2)
+        assert set(titles(page)) == {"Tea Cup", "Long Nail"}
+        page.fill("#filter", "brand")
+        page.keyboard.press("Tab")
+        expect(page.locator("#banner")).to_contain_text("A filter is written as JSON")
+        page.fill("#filter", "")
+        page.select_option("#diversity", "0.7")
+        page.fill("#min-score", "1000")
+        page.keyboard.press("Tab")
+        expect(page.locator("#list-main .empty")).to_be_visible()
+        assert page.messages == []

@@ -19,12 +19,22 @@ OPERATIONS = [
     ("POST", "/v1/feedback"),
     ("GET", "/v1/similar/{item}"),
     ("GET", "/v1/items"),
+    ("GET", "/v1/lists"),
+    ("PUT", "/v1/lists/{name}"),
+    ("DELETE", "/v1/lists/{name}"),
     ("GET", "/v1/model"),
     ("POST", "/v1/model/reload"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),
 ]
+WITH_INPUT = {
+    "/v1/recall",
+    "/v1/feedback",
+    "/v1/similar/{item}",
+    "/v1/items",
+    "/v1/lists/{name}",
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +53,7 @@ def test_no_request_makes_the_service_fail(schema, method, path):
     modes = schemathesis.GenerationMode
     valid = operation.as_strategy(generation_mode=modes.POSITIVE)
     invalid = operation.as_strategy(generation_mode=modes.NEGATIVE)
-    has_input = path in {"/v1/recall", "/v1/feedback", "/v1/similar/{item}", "/v1/items"}
+    has_input = path in WITH_INPUT
 
     @given(case=st.one_of(valid, invalid) if has_input else valid)
     @settings(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from groupnoise.cli.options import DataOptions, reads_clicks
+from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.recall.batch import BatchProgress
@@ -43,6 +46,35 @@ def recall(
     per_category: Annotated[
         int | None, typer.Option(help="At most this many items of one category.")
     ] = None,
+    filter: Annotated[
+        str | None,
+        typer.Option(
+            help="Attributes an item must have, as JSON: "
+            '{"brand": ["Acme", "Bolt"], "not": {"category": "tools"}}.'
+        ),
+    ] = None,
+    allow: Annotated[
+        list[Path] | None,
+        typer.Option(help="Recall only ids of this text file, one per line; may be repeated."),
+    ] = None,
+    deny: Annotated[
+        list[Path] | None,
+        typer.Option(help="Recall no id of this text file, one per line; may be repeated."),
+    ] = None,
+    max_per: Annotated[
+        list[str] | None,
+        typer.Option(help="Cap for an attribute, such as brand=2; may be repeated."),
+    ] = None,
+    diversity: Annotated[
+        float, typer.Option(help="From 0 to 1: how much unlikeness counts beside the score.")
+    ] = 0.0,
+    min_score: Annotated[
+        float | None, typer.Option(help="Leave out matching scores below this.")
+    ] = None,
+    interests: Annotated[
+        int | None,
+        typer.Option(help="Answer for so many interests of each history, and say whose each is."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
     threads: Annotated[
         int | None, typer.Option(help="Blocks answered at a time; one per core by default.")
@@ -55,6 +87,7 @@ def recall(
 
     from groupnoise.recall.artifact import open_artifact
     from groupnoise.recall.batch import recall_file
+    from groupnoise.recall.lists import read_item_list
     from groupnoise.recall.options import RecallOptions
 
     requested = RecallOptions(
@@ -63,6 +96,13 @@ def recall(
         exclude_seen=exclude_seen,
         categories=tuple(category or ()),
         per_category=per_category,
+        filter=_parsed(filter),
+        allow_lists=tuple(map(read_item_list, allow or ())),
+        deny_lists=tuple(map(read_item_list, deny or ())),
+        max_per=_caps(max_per or ()),
+        diversity=diversity,
+        min_score=min_score,
+        interests=interests,
     )
     model = open_artifact(artifact)
     columns = ("histories", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -90,3 +130,20 @@ def recall(
         f"{done.n_unknown} of {done.n_clicks} clicks unknown, "
         f"{done.n_by_popularity} histories answered by popularity; written to {output}"
     )
+
+
+def _parsed(filter: str | None) -> Any:
+    try:
+        return None if filter is None else json.loads(filter)
+    except ValueError as error:
+        raise ParameterError(f"--filter is not JSON: {error}.") from None
+
+
+def _caps(given: Iterable[str]) -> dict[str, int]:
+    caps = {}
+    for cap in given:
+        attribute, _, most = cap.rpartition("=")
+        if not attribute or not most.isdecimal():
+            raise ParameterError(f"--max-per is written ATTRIBUTE=COUNT; got {cap!r}.")
+        caps[attribute] = int(most)
+    return caps

@@ -125,6 +125,10 @@ def serve(
     least_recall: Annotated[
         float, typer.Option(help="Refuse an artifact whose faiss index finds less than this.")
     ] = 0.0,
+    lists: Annotated[
+        Path | None,
+        typer.Option(help="Folder of named lists, NAME.txt with one id per line each."),
+    ] = None,
     max_seconds: Annotated[float, typer.Option(help="Longest a request may take.")] = 10.0,
     max_concurrency: Annotated[int, typer.Option(help="Most requests at a time.")] = 1024,
     max_histories: Annotated[int, typer.Option(help="Most histories in a request.")] = 256,
@@ -178,6 +182,7 @@ def serve(
             port=port,
             token=token,
             least_recall=least_recall,
+            lists=lists,
             limits=limits,
         )
         run(settings, on_ready=lambda address: typer.echo(f"listening on {address}"))

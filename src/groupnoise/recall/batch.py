@@ -54,7 +54,7 @@ def write_part(path: Path, users: Sequence[Any], recalled: Recalled, items: Item
         writer(temporary, users, recalled, items)
 
 
-def join_parts(parts: Sequence[Path], output: Path) -> None:
+def join_parts(parts: Sequence[Path], output: Path, header: Sequence[str] = CSV_HEADER) -> None:
     """Write all parts as one file, atomically."""
     with atomic_path(output) as temporary:
         if output.suffix == ".parquet":
@@ -62,7 +62,7 @@ def join_parts(parts: Sequence[Path], output: Path) -> None:
             return
         with temporary.open("wb") as target:
             if output.suffix == ".csv":
-                target.write((",".join(CSV_HEADER) + "\r\n").encode())
+                target.write((",".join(header) + "\r\n").encode())
             for part in parts:
                 with part.open("rb") as source:
                     shutil.copyfileobj(source, target, 1 << 20)
@@ -70,25 +70,36 @@ def join_parts(parts: Sequence[Path], output: Path) -> None:
 
 def _rows(
     users: Sequence[Any], recalled: Recalled, items: ItemTable
-) -> Iterator[tuple[Any, list[Any], list[float], str]]:
+) -> Iterator[tuple[Any, list[Any], list[float], str, list[Any] | None]]:
+    """Yield user, items, scores, source and, with interests, the click that led to each item."""
     for number, user in enumerate(users):
         positions, scores = recalled.row(number)
         source = "popularity" if recalled.from_popularity[number] else "history"
-        yield user, items.ids_of(positions), scores.tolist(), source
+        clicks = None
+        if recalled.led_by is not None:
+            clicks = _ids_or_none(recalled.led_by[number][recalled.positions[number] >= 0], items)
+        yield user, items.ids_of(positions), scores.tolist(), source, clicks
+
+
+def _ids_or_none(positions: IntArray, items: ItemTable) -> list[Any]:
+    return [None if position < 0 else items.id_of(position) for position in positions.tolist()]
 
 
 def _write_csv(path: Path, users: Sequence[Any], recalled: Recalled, items: ItemTable) -> None:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
-        for user, ids, scores, source in _rows(users, recalled, items):
+        for user, ids, scores, source, clicks in _rows(users, recalled, items):
             for rank, (item, score) in enumerate(zip(ids, scores, strict=True), start=1):
-                writer.writerow((user, rank, item, f"{score:.6g}", source))
+                led_by = () if clicks is None else (clicks[rank - 1],)
+                writer.writerow((user, rank, item, f"{score:.6g}", source, *led_by))
 
 
 def _write_json(path: Path, users: Sequence[Any], recalled: Recalled, items: ItemTable) -> None:
     with path.open("w", encoding="utf-8") as stream:
-        for user, ids, scores, source in _rows(users, recalled, items):
+        for user, ids, scores, source, clicks in _rows(users, recalled, items):
             row = {"user": user, "items": ids, "scores": scores, "source": source}
+            if clicks is not None:
+                row["clicks"] = clicks
             stream.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
@@ -101,15 +112,16 @@ def _write_parquet(path: Path, users: Sequence[Any], recalled: Recalled, items: 
     ids = pyarrow.array(items.ids_of(recalled.positions[is_item]), id_type)
     scores = pyarrow.array(recalled.scores[is_item], pyarrow.float32())
     sources = ["popularity" if popular else "history" for popular in recalled.from_popularity]
-    table = pyarrow.table(
-        {
-            "user": pyarrow.array(users),
-            "items": pyarrow.ListArray.from_arrays(offsets, ids),
-            "scores": pyarrow.ListArray.from_arrays(offsets, scores),
-            "source": pyarrow.array(sources, pyarrow.string()),
-        }
-    )
-    require("pyarrow.parquet", extra="data").write_table(table, path)
+    columns = {
+        "user": pyarrow.array(users),
+        "items": pyarrow.ListArray.from_arrays(offsets, ids),
+        "scores": pyarrow.ListArray.from_arrays(offsets, scores),
+        "source": pyarrow.array(sources, pyarrow.string()),
+    }
+    if recalled.led_by is not None:
+        clicks = pyarrow.array(_ids_or_none(recalled.led_by[is_item], items), id_type)
+        columns["clicks"] = pyarrow.ListArray.from_arrays(offsets, clicks)
+    require("pyarrow.parquet", extra="data").write_table(pyarrow.table(columns), path)
 
 
 def _join_parquet(parts: Sequence[Path], path: Path) -> None:
@@ -308,6 +320,7 @@ class _Parts:
 
     def __init__(self, output: Path, plan: dict[str, Any], *, resume: bool) -> None:
         self._output = output
+        self._has_clicks = plan["options"]["interests"] is not None
         self.folder = output.with_name(output.name + ".parts")
         plan_file = self.folder / "plan.json"
         if plan_file.exists() and not resume:
@@ -363,7 +376,8 @@ class _Parts:
 
     def join(self) -> None:
         """Make one output of all parts and remove them."""
-        join_parts([self._part(number) for number in sorted(self.finished())], self._output)
+        parts = [self._part(number) for number in sorted(self.finished())]
+        join_parts(parts, self._output, (*CSV_HEADER, "click") if self._has_clicks else CSV_HEADER)
         shutil.rmtree(self.folder)
 
     def _part(self, number: int) -> Path:
@@ -376,7 +390,7 @@ def _plan(
     """Return what must be equal for a run to resume with the parts of another."""
     plan = {
         "artifact": model.version,
-        "options": asdict(options),
+        "options": options.as_record(),
         "histories": {"name": Path(histories).name, "columns": columns},
         "block": BLOCK_HISTORIES,
     }

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.mixture import Float32Array, Mixture, log_sum_exp
-from groupnoise.core.arrays import IntArray
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_fraction, require
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.untrusted_arrays import check_positions, stored_array
@@ -158,6 +158,14 @@ class ApproximateRanker:
     ) -> Explanation:
         """Return the exact explanation."""
         return self.exact.explain(history, positions, scope=scope)
+
+    def likeness(self, positions: IntArray) -> FloatArray:
+        """Return the cosine of what leads to each two items, shape (n, n)."""
+        return self.exact.likeness(positions)
+
+    def interests(self, history: IntArray, n: int) -> IntArray:
+        """Return the clicks that stand for up to `n` interests of a history."""
+        return self.exact.interests(history, n)
 
     def clicks_used(self, scope: str | None = None) -> str:
         """Return what an answer is made from, in words."""

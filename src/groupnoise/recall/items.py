@@ -93,6 +93,9 @@ def fold(text: str) -> str:
 
 ItemId = int | str
 CATEGORY_SEPARATOR = "|"
+CATEGORY = "category"
+ATTRIBUTE_SIGN = "="
+"""A category written `brand=Acme` is the value Acme of the attribute brand."""
 MAX_WORDS = 8
 
 
@@ -187,6 +190,40 @@ class ItemTable:
         """Return the categories at a position, joined by |; None where there are none."""
         names = [self.category_names[code] for code in self.codes_of(position)]
         return CATEGORY_SEPARATOR.join(names) or None
+
+    @cached_property
+    def attributes(self) -> dict[str, dict[str, int]]:
+        """For every attribute its values and their codes; `category` holds what has no other."""
+        found: dict[str, dict[str, int]] = {}
+        for code, name in enumerate(self.category_names):
+            attribute, sign, value = name.partition(ATTRIBUTE_SIGN)
+            own = found.setdefault(attribute if sign else CATEGORY, {})
+            own[value if sign else name] = code
+        return found
+
+    def codes_under(self, attribute: str) -> dict[str, int]:
+        """Return the values of an attribute and their codes; refuse one that no item has."""
+        if not self.attributes:
+            raise DataError("this artifact has no categories, so no category filter can be used.")
+        if attribute not in self.attributes:
+            raise DataError(
+                f"no attribute is called {attribute[:40]!r}; this artifact has "
+                f"{', '.join(sorted(self.attributes))}."
+            )
+        return self.attributes[attribute]
+
+    def having(self, attribute: str, values: Iterable[str]) -> BoolArray:
+        """Return which items have any of the values of an attribute, shape (n_items,)."""
+        codes = self.codes_under(attribute)
+        unknown = next((value for value in values if value not in codes), None)
+        if unknown is not None:
+            raise DataError(f"no {attribute} is called {unknown[:40]!r}.")
+        assert self._category_codes is not None
+        assert self._category_offsets is not None
+        places = np.flatnonzero(np.isin(self._category_codes, [codes[value] for value in values]))
+        has = np.zeros(len(self), dtype=bool)
+        has[np.searchsorted(self._category_offsets, places, side="right") - 1] = True
+        return has
 
     def in_categories(self, names: Iterable[str]) -> IntArray:
         """Return the positions of every item in any of the named categories, ascending."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import ModelFileError, UnknownTargetError
 from groupnoise.recall.items import ItemId, ItemTable
-from groupnoise.recall.options import ItemFilter, RecallOptions
+from groupnoise.recall.options import POOL, ItemFilter, RecallOptions
 from groupnoise.recall.rankers import Ranker
 from groupnoise.recall.search import Eligible, Ranking
+from groupnoise.recall.variety import strongest_interest
 
 MAX_FILTERS = 32
 """Ways of asking whose filters are kept resolved; one may hold 10 000 ids."""
@@ -36,12 +37,15 @@ class Recalled:
         True where a history held no known item.
     unknown : list of list
         The ids of each history that the model does not know.
+    led_by : int64 ndarray of shape (n_histories, top), optional
+        Where interests were asked for, the click that stands for each item's interest.
     """
 
     positions: IntArray
     scores: Float32Array
     from_popularity: BoolArray
     unknown: list[list[Any]]
+    led_by: IntArray | None = None
 
     def rows(self, begin: int, end: int) -> Recalled:
         """Return the answer to the histories from `begin` up to `end`.
@@ -63,6 +67,7 @@ class Recalled:
             scores=self.scores[begin:end],
             from_popularity=self.from_popularity[begin:end],
             unknown=self.unknown[begin:end],
+            led_by=None if self.led_by is None else self.led_by[begin:end],
         )
 
     def row(self, number: int) -> tuple[IntArray, Float32Array]:
@@ -203,19 +208,57 @@ class RecallModel:
             One row per history.
         """
         chosen = self._filter(options)
-        eligible = chosen.eligible(known)
-        n_most = len(self.items) if chosen.candidates is None else len(chosen.candidates)
-        if options.per_category is None:
-            reach = min(options.top, n_most)
-            positions, scores = self._rank(known, reach, options.scope, eligible)
+        led_by = None
+        if options.interests is None:
+            positions, scores = self._answer(known, known, options, chosen)
         else:
-            positions, scores = self._capped(known, n_most, options, chosen)
-        return Recalled(
-            positions=_widened(positions, options.top, -1),
-            scores=_widened(scores, options.top, -np.inf),
-            from_popularity=np.array([len(history) == 0 for history in known], dtype=bool),
-            unknown=unknown,
-        )
+            positions, scores, led_by = self._interests(known, options, chosen)
+        from_popularity = np.array([len(history) == 0 for history in known], dtype=bool)
+        if options.min_score is not None:
+            is_low = (scores < options.min_score) & ~from_popularity[:, None]
+            positions, scores = np.where(is_low, -1, positions), np.where(is_low, -np.inf, scores)
+        return Recalled(positions, scores, from_popularity, unknown, led_by)
+
+    def _answer(
+        self,
+        known: Sequence[IntArray],
+        seen: Sequence[IntArray],
+        options: RecallOptions,
+        chosen: ItemFilter,
+    ) -> Ranking:
+        """Return the `top` items for histories that have seen what may be more than them."""
+        n_most = len(self.items) if chosen.candidates is None else len(chosen.candidates)
+        eligible = chosen.eligible(seen)
+        if chosen.is_varied:
+            return self._varied(known, n_most, options, chosen, eligible)
+        positions, scores = self._rank(known, min(options.top, n_most), options.scope, eligible)
+        return _widened(positions, options.top, -1), _widened(scores, options.top, -np.inf)
+
+    def _interests(
+        self, known: Sequence[IntArray], options: RecallOptions, chosen: ItemFilter
+    ) -> tuple[IntArray, Float32Array, IntArray]:
+        """Return the best items for each interest of each history, and the clicks behind them."""
+        assert options.interests is not None
+        width = options.interests * options.top
+        positions = np.full((len(known), width), -1, dtype=np.int64)
+        scores = np.full((len(known), width), -np.inf, dtype=np.float32)
+        led_by = np.full((len(known), width), -1, dtype=np.int64)
+        for row, history in enumerate(known):
+            clicks = self.ranker.interests(history, options.interests)
+            alone = [clicks[place : place + 1] for place in range(len(clicks))] or [history]
+            deep = replace(options, top=width, scope="last") if len(alone) > 1 else options
+            found, values = self._answer(alone, [history] * len(alone), deep, self._filter(deep))
+            owner = strongest_interest(found, values)
+            begin = 0
+            for number in range(len(alone)):
+                own = owner[number]
+                own &= np.cumsum(own) <= options.top
+                end = begin + int(own.sum())
+                positions[row, begin:end] = found[number][own]
+                scores[row, begin:end] = values[number][own]
+                led_by[row, begin:end] = clicks[number] if len(clicks) else -1
+                begin = end
+        return positions, scores, led_by
 
     def _filter(self, options: RecallOptions) -> ItemFilter:
         """Return the options resolved against the items; most requests ask alike."""
@@ -227,18 +270,22 @@ class RecallModel:
             self._filters[options] = chosen
         return chosen
 
-    def _capped(
-        self, known: Sequence[IntArray], n_most: int, options: RecallOptions, chosen: ItemFilter
+    def _varied(
+        self,
+        known: Sequence[IntArray],
+        n_most: int,
+        options: RecallOptions,
+        chosen: ItemFilter,
+        eligible: Eligible,
     ) -> Ranking:
-        """Rank under a cap per category, deeper for those histories whose answer is short."""
-        eligible = chosen.eligible(known)
+        """Rank under caps and diversity, deeper for those histories whose answer is short."""
         positions = np.full((len(known), options.top), -1, dtype=np.int64)
         scores = np.full((len(known), options.top), -np.inf, dtype=np.float32)
-        rows, reach = np.arange(len(known)), min(4 * options.top, n_most)
+        rows, reach = np.arange(len(known)), min(POOL * options.top, n_most)
         while len(rows):
             asked = [known[row] for row in rows.tolist()]
             ranking = self._rank(asked, reach, options.scope, eligible.take(rows))
-            positions[rows], scores[rows] = chosen.capped(ranking)
+            positions[rows], scores[rows] = chosen.varied(ranking, self.ranker.likeness)
             if reach == n_most:
                 break
             rows, reach = rows[positions[rows, -1] < 0], min(4 * reach, n_most)

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 
 from groupnoise.clicks.scoring import SCOPES
-from groupnoise.core.arrays import IntArray
-from groupnoise.core.checks import check_choice, check_count
-from groupnoise.recall.items import ItemId, ItemTable
+from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.checks import check_choice, check_count, check_fraction
+from groupnoise.exceptions import ParameterError
+from groupnoise.recall.filters import checked_filter, items_passing
+from groupnoise.recall.items import CATEGORY, ItemId, ItemTable
+from groupnoise.recall.lists import ItemList
 from groupnoise.recall.search import Eligible, Ranking
+from groupnoise.recall.variety import varied
+
+POOL = 5
+"""Times `top`: how many of the best diversity chooses from."""
+MAX_INTERESTS = 20
+MAX_LISTED = 1 << 20
+MAX_DENIED = 1000
+"""Denied items from which on the others are named instead."""
+
+LikenessOf = Callable[[IntArray], FloatArray]
+"""Maps positions of items, (n,), to how alike each two are, (n, n)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +48,24 @@ class RecallOptions:
         every item.
     categories : tuple of str, default=()
         Recall only from these categories; empty means all.
+    filter : mapping, optional
+        What attributes an item must have, such as `{"brand": ["Acme", "Bolt"], "not": {"category":
+        "tools"}}`: of several values one is enough, several names must all hold; `and` and `or`
+        hold lists of filters.
+    allow_lists, deny_lists : tuple of ItemList, default=()
+        Recall only what is on all of the first, and nothing that is on any of the second.
     per_category : int, optional
         At most this many items of one category.
+    max_per : mapping of str to int, default=()
+        For attributes, how many items may share a value.
+    diversity : float, default=0.0
+        From 0, the order of the scores, to 1: how much unlikeness to what is ranked before counts
+        (maximal marginal relevance among the best `POOL` times `top` items).
+    min_score : float, optional
+        Leave out matching scores below this; popularity is none.
+    interests : int, optional
+        Answer with the best `top` items for each of up to so many interests of a history, and say
+        which click stands for each.
     """
 
     top: int = 10
@@ -43,7 +74,14 @@ class RecallOptions:
     allow: tuple[ItemId, ...] = ()
     deny: tuple[ItemId, ...] = ()
     categories: tuple[str, ...] = ()
+    filter: Any = None
+    allow_lists: tuple[ItemList, ...] = ()
+    deny_lists: tuple[ItemList, ...] = ()
     per_category: int | None = None
+    max_per: Any = ()
+    diversity: float = 0.0
+    min_score: float | None = None
+    interests: int | None = None
 
     def __post_init__(self) -> None:
         check_count("top", self.top)
@@ -51,11 +89,49 @@ class RecallOptions:
             check_choice("scope", self.scope, SCOPES)
         if self.per_category is not None:
             check_count("per_category", self.per_category)
+        if self.filter is not None:
+            object.__setattr__(self, "filter", checked_filter(self.filter))
+        if self.max_per != ():
+            caps = tuple(sorted(dict(self.max_per).items()))
+            for attribute, most in caps:
+                check_count(f"max_per {attribute}", most)
+            object.__setattr__(self, "max_per", caps)
+        if self.diversity:
+            check_fraction("diversity", self.diversity)
+        if self.min_score is not None and not np.isfinite(self.min_score):
+            raise ParameterError(f"min_score must be a number; got {self.min_score}.")
+        if self.interests is not None:
+            check_count("interests", self.interests)
+            if self.interests > MAX_INTERESTS:
+                raise ParameterError(
+                    f"interests must be at most {MAX_INTERESTS}; got {self.interests}."
+                )
+
+    @property
+    def caps(self) -> dict[str, int]:
+        """How many items may share a value, for each attribute that has a cap."""
+        own = {} if self.per_category is None else {CATEGORY: self.per_category}
+        return {**own, **dict(self.max_per)}
 
     @property
     def n_ids(self) -> int:
-        """Ids and names in all lists, and items in an answer: how much there is to look up."""
-        return self.top + len(self.allow) + len(self.deny) + len(self.categories)
+        """Ids, names and items: how much there is to look up beside the scoring."""
+        is_plain = not (self.filter or self.allow_lists or self.deny_lists or self.diversity)
+        n_listed = len(self.allow) + len(self.deny) + len(self.categories)
+        return self.top + n_listed if is_plain and not self.interests else MAX_LISTED
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the options as JSON can hold them, lists by their digests.
+
+        Returns
+        -------
+        dict
+            One entry per option.
+        """
+        record = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name in ("allow_lists", "deny_lists"):
+            record[name] = [(each.name, each.digest) for each in record[name]]
+        return record
 
 
 class ItemFilter:
@@ -80,48 +156,62 @@ class ItemFilter:
         self._options = options
         self._items = items
         denied = items.positions_of(options.deny)
-        self.denied = np.unique(denied[denied >= 0])
+        denied = np.unique(denied[denied >= 0])
+        for each in options.deny_lists:
+            denied = np.union1d(denied, each.positions(items))
+        self.denied = denied
         self.candidates = self._candidates()
+        if self.candidates is None and len(denied) > MAX_DENIED:
+            self.candidates = np.arange(len(items))
         if self.candidates is not None:
             self.candidates = np.setdiff1d(self.candidates, self.denied, assume_unique=True)
             self.denied = self.denied[:0]
-        if options.per_category is not None:
-            items.in_categories([])  # refuses where the artifact has none
+        self._codes = {name: set(items.codes_under(name).values()) for name in options.caps}
 
     def _candidates(self) -> IntArray | None:
-        options, candidates = self._options, None
+        options, items = self._options, self._items
+        parts = [each.positions(items) for each in options.allow_lists]
         if options.allow:
-            allowed = np.unique(self._items.positions_of(options.allow))
-            candidates = allowed[allowed >= 0]
+            allowed = np.unique(items.positions_of(options.allow))
+            parts.append(allowed[allowed >= 0])
         if options.categories:
-            members = self._items.in_categories(options.categories)
-            candidates = members if candidates is None else np.intersect1d(candidates, members)
-        return candidates
+            parts.append(items.in_categories(options.categories))
+        if options.filter is not None:
+            parts.append(np.flatnonzero(items_passing(options.filter, items)))
+        return reduce(partial(np.intersect1d, assume_unique=True), parts) if parts else None
 
     def eligible(self, histories: Sequence[IntArray]) -> Eligible:
         """Return which items may answer each history of positions."""
         seen = histories if self._options.exclude_seen else None
         return Eligible(self.candidates, self.denied, seen)
 
-    def capped(self, ranking: Ranking) -> Ranking:
-        """Return the best `top` of a ranking of which no category holds more than its share.
+    @property
+    def is_varied(self) -> bool:
+        """Whether the best scores alone do not make the answer."""
+        return bool(self._codes) or self._options.diversity > 0
+
+    def varied(self, ranking: Ranking, likeness_of: LikenessOf) -> Ranking:
+        """Return the `top` of a ranking that caps and diversity leave.
 
         An item of several categories counts in each of them.
         """
         options = self._options
-        assert options.per_category is not None
-        positions, scores = (
-            np.full((len(ranking[0]), options.top), fill) for fill in (-1, -np.inf)
-        )
+        positions = np.full((len(ranking[0]), options.top), -1, dtype=np.int64)
+        scores = np.full((len(ranking[0]), options.top), -np.inf, dtype=np.float32)
         for row, (found, values) in enumerate(zip(*ranking, strict=True)):
-            n_taken: Counter[int] = Counter()
-            column = 0
-            for position, value in zip(found.tolist(), values.tolist(), strict=True):
-                if position < 0 or column == options.top:
-                    break
-                codes = self._items.codes_of(position)
-                if all(n_taken[code] < options.per_category for code in codes):
-                    n_taken.update(codes)
-                    positions[row, column], scores[row, column] = position, value
-                    column += 1
-        return positions.astype(np.int64), scores.astype(np.float32)
+            found = found[found >= 0]
+            codes = [self._items.codes_of(position) for position in found.tolist()]
+            caps = [
+                ([[code for code in own if code in known] for own in codes], options.caps[name])
+                for name, known in self._codes.items()
+            ]
+            chosen = varied(
+                values[: len(found)].astype(np.float64),
+                likeness_of(found) if options.diversity else None,
+                caps,
+                diversity=options.diversity,
+                n=options.top,
+            )
+            positions[row, : len(chosen)] = found[chosen]
+            scores[row, : len(chosen)] = values[chosen]
+        return positions, scores

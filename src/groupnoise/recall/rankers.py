@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count
-from groupnoise.exceptions import ModelFileError
+from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.recall.search import Eligible, ExactSearch, MatchingVectors, Ranking
+from groupnoise.recall.variety import interests_of
 
 _BLOCK_SCORES = 1 << 22
+MAX_INTEREST_CLICKS = 50
+"""Of a longer history the latest clicks are looked at."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,12 @@ class Ranker(Protocol):
         self, history: IntArray, positions: IntArray, *, scope: str | None = None
     ) -> Explanation:
         """Return which clicks of one history speak for the items at `positions`."""
+
+    def likeness(self, positions: IntArray) -> FloatArray:
+        """Return how alike each two items are, shape (n, n)."""
+
+    def interests(self, history: IntArray, n: int) -> IntArray:
+        """Return the clicks that stand for up to `n` interests of a history."""
 
     def clicks_used(self, scope: str | None = None) -> str:
         """Return what an answer is made from, in words."""
@@ -104,6 +113,20 @@ class VectorRanker:
     def clicks_used(self, scope: str | None = None) -> str:
         """Return what an answer is made from, in words."""
         return self.vectors.rule.with_scope(scope).clicks_used
+
+    def likeness(self, positions: IntArray) -> FloatArray:
+        """Return the cosine of what leads to each two items, shape (n, n)."""
+        return _cosines(self.vectors.targets[positions, : self.vectors.dimension])
+
+    def interests(self, history: IntArray, n: int) -> IntArray:
+        """Return the clicks that stand for up to `n` interests, by weight in the group."""
+        clicks = _last_of_each(history)
+        weights = None
+        if len(clicks) > 1 and self.vectors.rule.normalization == "click":
+            weights = np.full(len(clicks), np.nan)
+            of_group = self.vectors.group_weights(clicks)
+            weights[-len(of_group) :] = of_group
+        return interests_of(clicks, weights, _cosines(self.vectors.features(clicks)), n)
 
 
 class NeighbourRanker:
@@ -178,6 +201,14 @@ class NeighbourRanker:
         """Return what an answer is made from, in words."""
         return "the last click" if self._is_last(scope) else "all clicks"
 
+    def likeness(self, positions: IntArray) -> FloatArray:
+        """Refuse: neighbours say what follows an item, not what is like it."""
+        raise DataError("diversity needs a model of vectors; this artifact holds neighbours.")
+
+    def interests(self, history: IntArray, n: int) -> IntArray:
+        """Return the last `n` distinct clicks."""
+        return interests_of(_last_of_each(history), None, None, n)
+
     def _is_last(self, scope: str | None) -> bool:
         return (self._scope if scope is None else scope) == "last"
 
@@ -191,6 +222,18 @@ class NeighbourRanker:
             raise ModelFileError("the artifact names neighbours it has no item for.")
         sums = np.bincount(where, weights=scores, minlength=len(found)).astype(np.float64)
         return found.astype(np.int64), sums
+
+
+def _last_of_each(history: IntArray) -> IntArray:
+    """Return the last `MAX_INTEREST_CLICKS` distinct clicks, each where it came last."""
+    _, backwards = np.unique(history[::-1], return_index=True)
+    return history[np.sort(len(history) - 1 - backwards)][-MAX_INTEREST_CLICKS:]
+
+
+def _cosines(vectors: Float32Array) -> FloatArray:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.maximum(length, np.finfo(np.float32).tiny)
+    return np.asarray(unit @ unit.T, dtype=np.float64)
 
 
 def neighbours_from_scores(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from groupnoise.recall.items import CATEGORY
 from groupnoise.recall.model import Reasons, Recalled, RecallModel
 
 
@@ -14,6 +15,8 @@ def as_json(value: Any) -> bytes:
 
 
 _in_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+MAX_SHOWN = 1000
+"""Values of an attribute that a description lists."""
 MAX_WRITTEN = 50_000
 """Items kept as text: about ten megabytes."""
 
@@ -28,16 +31,28 @@ def plain_answer(model: RecallModel, name: str, recalled: Recalled) -> bytes:
     for number, positions in enumerate(recalled.positions.tolist()):
         parts = []
         for position, score in zip(positions, recalled.scores[number].tolist(), strict=True):
-            if position < 0:
-                break
-            begin, end = written.get(position) or _write_item(model, position)
-            parts.append(f"{begin}{score!r}{end}")
+            if position >= 0:
+                begin, end = written.get(position) or _write_item(model, position)
+                parts.append(f"{begin}{score!r}{end}")
+        if recalled.led_by is not None:
+            clicks = _clicks_behind(model, recalled, number)
+            parts = [
+                f'{part[:-1]},"click":{_in_json(click)}}}'
+                for part, click in zip(parts, clicks, strict=True)
+            ]
         source = "popularity" if recalled.from_popularity[number] else "history"
         unknown = recalled.unknown[number]
         rest = _in_json(unknown) if unknown else "[]"
         results.append(f'{{"items":[{",".join(parts)}],"source":"{source}","unknown":{rest}}}')
     head = f'{{"model":"{name}","version":{_in_json(model.version)},"results":['
     return f"{head}{','.join(results)}]}}".encode()
+
+
+def _clicks_behind(model: RecallModel, recalled: Recalled, number: int) -> list[Any]:
+    """Return the click that led to each item of one history, None where none did."""
+    assert recalled.led_by is not None
+    clicks = recalled.led_by[number][recalled.positions[number] >= 0].tolist()
+    return [None if click < 0 else model.items.id_of(click) for click in clicks]
 
 
 def _write_item(model: RecallModel, position: int) -> tuple[str, str]:
@@ -84,12 +99,15 @@ def recall_result(
 def ranked_items(model: RecallModel, recalled: Recalled, number: int) -> list[dict[str, Any]]:
     """Return the recalled items of one history; see `RankedItem`."""
     positions, scores = recalled.row(number)
+    is_led = recalled.led_by is not None
+    clicks = iter(_clicks_behind(model, recalled, number) if is_led else ())
     return [
         {
             "item": item,
             "score": score,
             "title": model.items.title_of(position),
             "category": model.items.category_of(position),
+            **({"click": next(clicks)} if is_led else {}),
         }
         for item, score, position in zip(
             model.items.ids_of(positions), scores.tolist(), positions.tolist(), strict=True
@@ -121,7 +139,10 @@ def describe(model: RecallModel) -> dict[str, Any]:
         "dimension": model.manifest.get("dimension"),
         "clicks_used": model.clicks_used(),
         "created": model.manifest.get("created"),
-        "categories": model.items.category_names,
+        "categories": sorted(model.items.attributes.get(CATEGORY, {})),
+        "attributes": {
+            name: sorted(values)[:MAX_SHOWN] for name, values in model.items.attributes.items()
+        },
         "index": model.manifest.get("index"),
         "card": model.card,
     }

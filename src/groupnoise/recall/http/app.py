@@ -21,6 +21,7 @@ from groupnoise.recall.http.answers import found_items
 from groupnoise.recall.http.errors import Refusal, install_error_handlers
 from groupnoise.recall.http.feedback import FeedbackAnswer, FeedbackRequest
 from groupnoise.recall.http.guard import Guard
+from groupnoise.recall.http.lists import add_list_routes
 from groupnoise.recall.http.requests import (
     ErrorAnswer,
     ItemsAnswer,
@@ -77,6 +78,7 @@ def guarded_app(service: RecallService) -> ASGIApp:
     _add_feedback_route(app, service)
     _add_model_routes(app, service)
     _add_operation_routes(app, service)
+    add_list_routes(app, service, _REFUSALS)
     _add_page(app)
     direct = {("POST", "/v1/recall"): service.recall}
     return Guard(app, settings=service.settings, metrics=service.metrics, direct=direct)

@@ -22,6 +22,8 @@ from groupnoise.recall.http.settings import ServiceSettings, is_loopback
 
 OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/search.js", "/healthz", "/readyz"})
 """Served without a token: they say nothing about the model."""
+LISTS_PATH = "/v1/lists/"
+"""Where a body may be as large as a list."""
 UNTIMED_PATHS = frozenset({"/v1/model/reload"})
 """Reading and checking a large artifact takes as long as it takes; reading a body does not."""
 FOREIGN_SITES = frozenset({b"cross-site", b"same-site"})
@@ -107,10 +109,10 @@ class Guard:
         deadline = _Deadline(seconds)
         try:
             self._admit(scope, headers)
-            body = await self._read_body(headers, receive)
+            path = scope["path"]
+            body = await self._read_body(path, headers, receive)
             if body is None:
                 return
-            path = scope["path"]
             if path in UNTIMED_PATHS:
                 deadline.lift()
             direct = self._direct.get((scope["method"], path))
@@ -168,9 +170,10 @@ class Guard:
         if is_foreign or (site in FOREIGN_SITES and path not in OPEN_PATHS):
             raise Refusal(403, "foreign_origin", "requests from pages of other sites are refused.")
 
-    async def _read_body(self, headers: RawHeaders, receive: Receive) -> bytes | None:
+    async def _read_body(self, path: str, headers: RawHeaders, receive: Receive) -> bytes | None:
         """Return the whole body, None where the client went away before sending it."""
-        limit = self._settings.limits.body_bytes
+        limits = self._settings.limits
+        limit = limits.list_bytes if path.startswith(LISTS_PATH) else limits.body_bytes
         declared = headers.get(b"content-length", b"")
         size = int(declared) if declared.isdigit() else 0
         parts: list[bytes] = []

@@ -9,6 +9,7 @@ from pydantic_core import from_json
 
 from groupnoise.recall.http.errors import Refusal, sentence_of
 from groupnoise.recall.http.settings import Limits
+from groupnoise.recall.options import MAX_INTERESTS
 
 ItemId = StrictInt | StrictStr
 # One mistake is enough to refuse a list; thousands of them take long to write down.
@@ -52,6 +53,41 @@ class RecallRequest(BaseModel):
         ItemId | None,
         Field(description="Who asks; decides who gets the canary, and is neither kept nor logged."),
     ] = None
+    filter: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="Attributes an item must have: a value or a list of which one is enough; "
+            "several names must all hold; `and` and `or` hold lists of filters, `not` one.",
+            examples=[{"brand": ["Acme", "Bolt"], "not": {"category": "tools"}}],
+        ),
+    ] = None
+    allow_lists: Annotated[
+        list[str],
+        FailFast(),
+        Field(description="Recall only what is on all of these lists.", default_factory=list),
+    ]
+    deny_lists: Annotated[
+        list[str],
+        FailFast(),
+        Field(description="Recall nothing that is on any of these lists.", default_factory=list),
+    ]
+    max_per: Annotated[
+        dict[str, Annotated[int, Field(ge=1, strict=True)]],
+        Field(
+            description="For attributes, how many items may share a value.", default_factory=dict
+        ),
+    ]
+    diversity: Annotated[
+        float,
+        Field(ge=0, le=1, strict=True, description="How much unlikeness counts beside the score."),
+    ] = 0.0
+    min_score: Annotated[
+        float | None, Field(strict=True, description="Leave out matching scores below this.")
+    ] = None
+    interests: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_INTERESTS, strict=True, description="Answer for so many interests."),
+    ] = None
     model: Annotated[ModelName, Field(description="The model, or the one beside it.")] = "main"
     explain: Annotated[bool, Field(description="Add which click matched, and weights.")] = False
 
@@ -72,6 +108,9 @@ class RankedItem(BaseModel):
     score: float
     title: str | None
     category: str | None
+    click: Annotated[
+        int | str | None, Field(description="The click that stands for the item's interest.")
+    ] = None
     matched: Match | None = None
     shares: Annotated[
         list[float] | None, Field(description="Part of the score each click brought, in order.")
@@ -138,6 +177,9 @@ class ModelDescription(BaseModel):
     clicks_used: Annotated[str, Field(description="What an answer is made from by default.")]
     created: str | None
     categories: list[str]
+    attributes: Annotated[
+        dict[str, list[str]], Field(description="The values a filter may name, by attribute.")
+    ]
     index: dict[str, Any] | None
     card: dict[str, Any]
 
@@ -181,6 +223,7 @@ class ErrorAnswer(BaseModel):
     error: ErrorDetail
 
 
+_LISTS = ("allow", "deny", "categories", "allow_lists", "deny_lists")
 LONGEST_QUOTED = 40
 """Characters of a client's own text that a refusal repeats."""
 
@@ -206,6 +249,10 @@ def parse_recall_request(body: bytes, content_type: str, limits: Limits) -> Reca
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         raise Refusal(422, "invalid_request", sentence_of(first)) from None
     check_limit(limits, "top", request.top, f"top is {request.top}")
+    if request.interests or request.diversity:
+        n_items = len(request.histories) * request.top * (request.interests or 1)
+        what = f"an answer of {n_items} items with interests or diversity"
+        check_limit(limits, "variety", n_items, what)
     if request.explain:
         n_shares = request.top * sum(len(history) for history in request.histories)
         what = f"clicks times top, over all histories, is {n_shares} with explain"
@@ -242,7 +289,7 @@ def _check_sizes(values: dict[str, Any], limits: Limits) -> None:
     if n_histories:
         longest = max(_length(history) for history in values["histories"])
         check_limit(limits, "history_length", longest, f"a history holds {longest} items")
-    n_filters = max(_length(values.get(name)) for name in ("allow", "deny", "categories"))
+    n_filters = max(_length(values.get(name)) for name in _LISTS)
     check_limit(limits, "filter_items", n_filters, f"a filter holds {n_filters} entries")
 
 

@@ -26,6 +26,7 @@ from groupnoise.recall.http.queue import MAX_DIRECT_SCORES, RecallQueue
 from groupnoise.recall.http.requests import RecallRequest, check_limit, parse_recall_request
 from groupnoise.recall.http.settings import ServiceSettings
 from groupnoise.recall.http.versions import Canary
+from groupnoise.recall.lists import ItemList, NamedLists
 from groupnoise.recall.model import Recalled, RecallModel
 from groupnoise.recall.options import RecallOptions
 from groupnoise.recall.registry import served_folder
@@ -120,6 +121,7 @@ class RecallService:
                 max_files=self.limits.feedback_files,
                 rows_per_second=self.limits.feedback_rows,
             )
+        self.lists = NamedLists(settings.lists)
         self._show_models()
 
     def model(self, name: str = "main") -> RecallModel:
@@ -152,6 +154,13 @@ class RecallService:
             "limits": asdict(self.limits),
         }
 
+    def named_list(self, name: str) -> ItemList:
+        """Return a named list as it is now, or refuse where there is none."""
+        found = self.lists.get(name)
+        if found is None:
+            raise Refusal(404, "no_such_list", f"there is no list {name!r}; put it first.")
+        return found
+
     async def recall(self, body: bytes, content_type: str) -> tuple[bytes, str]:
         """Return the answer to a recall request as JSON, and the version that gave it.
 
@@ -167,6 +176,13 @@ class RecallService:
             deny=tuple(request.deny),
             categories=tuple(request.categories),
             per_category=request.per_category,
+            filter=request.filter,
+            allow_lists=tuple(map(self.named_list, request.allow_lists)),
+            deny_lists=tuple(map(self.named_list, request.deny_lists)),
+            max_per=request.max_per,
+            diversity=request.diversity,
+            min_score=request.min_score,
+            interests=request.interests,
         )
         recalled = await self.queue.recall(model, request.histories, options)
         self.metrics.observe_recall(
@@ -178,7 +194,7 @@ class RecallService:
         drift = self._drift.get(model.version)
         if drift is not None:  # a reload may have come in between
             drift.observe(request.histories, options, recalled)
-        is_large = request.explain or len(request.histories) * request.top > LARGE_ANSWER
+        is_large = request.explain or recalled.positions.size > LARGE_ANSWER
         if is_large:
             # Long work on the event loop would hold up everyone else's request.
             given_up = threading.Event()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from groupnoise.core.checks import MAX_ID_LENGTH, check_count, check_fraction, check_positive
 from groupnoise.exceptions import ParameterError
+from groupnoise.recall.lists import MAX_LIST_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,10 @@ class Limits:
         Weights in an explained answer, one per click and item, over all histories; above it 422.
     filter_items : int, default=10_000
         Ids in an allow or deny list, and categories in a filter; above it 422.
+    list_bytes : int, default=67_108_864
+        Size of the body that replaces a named list; above it 413.
+    variety : int, default=10_000
+        Items over all histories of an answer with diversity or interests; above it 422.
     query_length : int, default=1000
         Characters of a title search; above it 422.
     seconds : float, default=10.0
@@ -48,6 +53,8 @@ class Limits:
     top: int = 500
     explain: int = 1_000_000
     filter_items: int = 10_000
+    list_bytes: int = MAX_LIST_BYTES
+    variety: int = 10_000
     query_length: int = MAX_ID_LENGTH
     seconds: float = 10.0
     concurrency: int = 1024
@@ -85,6 +92,8 @@ class ServiceSettings:
         What clients must send as `Authorization: Bearer ...`; needed to listen beyond loopback.
     least_recall : float, default=0.0
         Refuse an artifact whose faiss index was measured below this.
+    lists : path, optional
+        Folder of the named lists, one text file each; without it they last as long as the process.
     limits : Limits
         The most a request may ask for.
     grace_seconds : float, default=15.0
@@ -99,6 +108,7 @@ class ServiceSettings:
     port: int = 8000
     token: str | None = None
     least_recall: float = 0.0
+    lists: Path | None = None
     limits: Limits = field(default_factory=Limits)
     grace_seconds: float = 15.0
 

@@ -2,7 +2,7 @@
 /* The recall page. State lives in `state`; every change of it ends in refresh() or a render.
    The search box is in search.js. */
 
-const state = { clicks: [], models: null, answers: {}, opened: null, order: 0 };
+const state = { clicks: [], models: null, lists: [], answers: {}, opened: null, order: 0 };
 const $ = (id) => document.getElementById(id);
 
 /* ---------- small tools ---------- */
@@ -166,11 +166,17 @@ function resultRow(name, answer, item, index, isOnlyHere) {
     make("span", {},
       make("span", { className: "title" }, nameOf(item)),
       item.category ? make("span", { className: "category" }, item.category) : null,
+      item.click !== undefined && item.click !== null
+        ? make("span", { className: "badge led-by" }, `for ${nameOfClick(item.click)}`) : null,
       isOnlyHere ? make("span", { className: "badge" }, "only here") : null),
     make("span", { className: "score", title: "score" }, formatScore(item.score)));
   row.append(button);
   if (isOpen) row.append(whyPanel(answer, item));
   return row;
+}
+
+function nameOfClick(id) {
+  return nameOf(state.clicks.find((click) => sameItem(click.item, id)) ?? { item: id });
 }
 
 function focusRow(name, index) {
@@ -252,7 +258,21 @@ function requestFor(model) {
   };
   if ($("category").value) request.categories = [$("category").value];
   if ($("cap").value) request.per_category = Number($("cap").value);
+  if (state.models[model].dimension) request.diversity = Number($("diversity").value);
+  if ($("interests").value) request.interests = Number($("interests").value);
+  if ($("min-score").value) request.min_score = Number($("min-score").value);
+  if ($("filter").value.trim()) request.filter = filterIn($("filter").value);
+  if ($("list").value) request.allow_lists = [$("list").value];
+  if ($("deny").value) request.deny_lists = [$("deny").value];
   return request;
+}
+
+function filterIn(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new ServiceError(422, `A filter is written as JSON, such as ${$("filter").placeholder}`);
+  }
 }
 
 async function refresh() {
@@ -262,7 +282,8 @@ async function refresh() {
   $("lists").setAttribute("aria-busy", "true");
   const names = ["main", "compare"].filter((name) => state.models[name]);
   try {
-    const answers = await Promise.all(names.map((name) => ask("v1/recall", requestFor(name))));
+    const requests = names.map(requestFor);
+    const answers = await Promise.all(requests.map((request) => ask("v1/recall", request)));
     if (order !== state.order) return; // a later change has overtaken this answer
     names.forEach((name, index) => { state.answers[name] = answers[index].results[0]; });
     state.opened ??= firstReason();
@@ -320,6 +341,14 @@ function fillOptions() {
   $("category-label").hidden = $("cap-label").hidden = !hasCategories;
   $("category").replaceChildren(make("option", { value: "" }, "any"),
     ...categories.map((name) => make("option", { value: name }, name)));
+  const named = Object.entries(state.models.main.attributes);
+  $("filter-label").hidden = named.length === 0;
+  if (named.length) $("filter").placeholder = JSON.stringify({ [named[0][0]]: named[0][1].slice(0, 1) });
+  for (const [id, first] of [["list", "any item"], ["deny", "no list"]]) {
+    $(`${id}-label`).hidden = state.lists.length === 0;
+    $(id).replaceChildren(make("option", { value: "" }, first),
+      ...state.lists.map(({ name }) => make("option", { value: name }, name)));
+  }
   $("scope").options[0].textContent = state.models.main.clicks_used;
   $("example").hidden = exampleIds().length === 0;
 }
@@ -332,6 +361,7 @@ async function start() {
   $("banner").hidden = true;
   try {
     state.models = await ask("v1/model");
+    state.lists = (await ask("v1/lists")).lists;
     $("token-form").hidden = true;
     fillOptions();
     renderCards();
@@ -353,7 +383,8 @@ function wire() {
     setTheme(next);
   });
   wireSearch();
-  for (const id of ["scope", "top", "category", "cap", "exclude"]) $(id).addEventListener("change", refresh);
+  for (const id of ["scope", "top", "category", "cap", "exclude", "diversity", "interests", "min-score",
+    "filter", "list", "deny"]) $(id).addEventListener("change", refresh);
   $("clear").addEventListener("click", () => { state.clicks = []; refresh(); $("search").focus(); });
   $("example").addEventListener("click", () => pickIds(exampleIds()).catch(showError));
   $("token-form").addEventListener("submit", (event) => {

@@ -1,0 +1,258 @@
+"""The recall service against a bare route of its own framework, and against scoring alone.
+
+    python benchmarks/serving_framework.py
+
+A bare FastAPI route reads the same JSON and returns the same bytes under the same server. Both are
+asked in turn by `wrk` with 1, 16 and 64 clients, in one run, so that other work on the machine
+disturbs both; processor time per request is taken beside the rates, because it is disturbed least.
+Of a large catalogue the service with 16 clients is set beside the model called in process with 16
+histories at a time. Matrix products use one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import httpx
+import numpy as np
+from _record import write_result
+
+from groupnoise.recall import RecallOptions, open_artifact, write_artifact
+
+SMALL, LARGE = (1000, 32), (100_000, 64)
+CLICKS, TOP, SEED = 5, 10, 0
+CLIENTS = (1, 16, 64)
+SERVE = """
+import sys
+from pathlib import Path
+from groupnoise.recall.http import ServiceSettings, serve
+settings = ServiceSettings(artifact=Path(sys.argv[1]), port=0)
+serve(settings, on_ready=lambda address: print(address, flush=True))
+"""
+BARE = """
+import sys
+import uvicorn
+from fastapi import FastAPI, Request
+from starlette.responses import Response
+content = open(sys.argv[1], "rb").read()
+app = FastAPI()
+
+@app.post("/v1/recall")
+async def recall(request: Request):
+    await request.json()
+    return Response(content, media_type="application/json")
+
+config = uvicorn.Config(app, port=0, log_config=None, access_log=False, server_header=False)
+listening = config.bind_socket()
+print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
+uvicorn.Server(config).run(sockets=[listening])
+"""
+MILLISECONDS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+def write_catalogue(folder: Path, shape: tuple[int, int]) -> list[list[int]]:
+    """Write random vectors; return histories to ask."""
+    n_items, dimension = shape
+    generator = np.random.default_rng(SEED)
+    table = 0.3 * generator.standard_normal((n_items, dimension), dtype=np.float32)
+    write_artifact(
+        folder,
+        ids=np.arange(n_items),
+        query_vectors=table,
+        target_vectors=table,
+        target_bias=None,
+        popularity=np.arange(n_items),
+        titles=[f"item number {number}" for number in range(n_items)],
+        categories=[f"kind {number % 12}" for number in range(n_items)],
+        log_normalizer=np.zeros(n_items),
+    )
+    histories: list[list[int]] = generator.integers(0, n_items, (500, CLICKS)).tolist()
+    return histories
+
+
+def write_script(path: Path, histories: list[list[int]]) -> None:
+    """Write what wrk asks, a request after the other."""
+    bodies = ",".join(f"'{json.dumps({'histories': [one], 'top': TOP})}'" for one in histories)
+    path.write_text(
+        f"local bodies = {{{bodies}}}\nlocal n = 0\n"
+        "request = function()\n  n = n + 1\n  return wrk.format('POST', '/v1/recall', "
+        "{['Content-Type'] = 'application/json'}, bodies[n % #bodies + 1])\nend\n"
+    )
+
+
+class Running:
+    """A server in a process of its own."""
+
+    def __init__(self, code: str, *arguments: Any) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().strip()
+
+    def processor_seconds(self) -> float:
+        """Return the processor time used so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def load(self, script: Path, n_clients: int, seconds: int) -> dict[str, float]:
+        """Return rate, latencies and processor time per request under load."""
+        before = self.processor_seconds()
+        said = subprocess.run(
+            [
+                "wrk",
+                "-t1",
+                f"-c{n_clients}",
+                f"-d{seconds}s",
+                "--latency",
+                "-s",
+                script,
+                self.address,
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        assert "Non-2xx" not in said, said
+        n_requests = int(_number(r"(\d+) requests in", said))
+        worked = self.processor_seconds() - before
+        return {
+            "per_second": float(_number(r"Requests/sec:\s+([\d.]+)", said)),
+            "p50_ms": _milliseconds(_number(r"\n\s+50%\s+(\S+)", said)),
+            "p99_ms": _milliseconds(_number(r"\n\s+99%\s+(\S+)", said)),
+            "processor_us": 1e6 * worked / n_requests,
+        }
+
+    def stop(self) -> None:
+        """End the process."""
+        self.process.terminate()
+        self.process.wait(timeout=30)
+
+
+def _number(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    assert found is not None, text
+    return found[1]
+
+
+def _milliseconds(text: str) -> float:
+    unit = text.lstrip("0123456789.")
+    return float(text[: -len(unit)]) * MILLISECONDS[unit]
+
+
+def median(runs: list[dict[str, float]], name: str) -> float:
+    return round(float(np.median([run[name] for run in runs])), 3)
+
+
+def against_framework(folder: Path, rounds: int, seconds: int) -> dict[str, Any]:
+    histories = write_catalogue(folder / "small", SMALL)
+    write_script(folder / "small.lua", histories)
+    service = Running(SERVE, folder / "small")
+    body = {"histories": histories[:1], "top": TOP}
+    content = httpx.post(f"{service.address}/v1/recall", json=body).content
+    (folder / "answer.json").write_bytes(content)
+    bare = Running(BARE, folder / "answer.json")
+    result = {}
+    try:
+        for n_clients in CLIENTS:
+            ours, theirs = [], []
+            for _ in range(rounds):
+                theirs.append(bare.load(folder / "small.lua", n_clients, seconds))
+                ours.append(service.load(folder / "small.lua", n_clients, seconds))
+            names = ("per_second", "p50_ms", "p99_ms", "processor_us")
+            result[str(n_clients)] = {
+                "service": {name: median(ours, name) for name in names},
+                "bare_route": {name: median(theirs, name) for name in names},
+                "share_of_bare_rate": _ratio(ours, theirs, "per_second"),
+                "share_by_processor_time": _ratio(theirs, ours, "processor_us"),
+                "p99_over_p50": round(
+                    float(np.median([run["p99_ms"] / run["p50_ms"] for run in ours])), 2
+                ),
+            }
+            print(n_clients, result[str(n_clients)], flush=True)
+    finally:
+        service.stop()
+        bare.stop()
+    return result
+
+
+def _ratio(upper: list[dict[str, float]], lower: list[dict[str, float]], name: str) -> float:
+    pairs = zip(upper, lower, strict=True)
+    return round(float(np.median([one[name] / other[name] for one, other in pairs])), 3)
+
+
+def against_scoring(folder: Path, rounds: int, seconds: int) -> dict[str, Any]:
+    histories = write_catalogue(folder / "large", LARGE)
+    write_script(folder / "large.lua", histories)
+    model = open_artifact(folder / "large", memory_map=False)
+    service = Running(SERVE, folder / "large")
+    alone, ours = [], []
+    try:
+        for _ in range(rounds):
+            alone.append(_scoring_rate(model, histories, seconds))
+            ours.append(service.load(folder / "large.lua", 16, seconds))
+    finally:
+        service.stop()
+    rates = [run["per_second"] for run in ours]
+    return {
+        "service_per_second": round(float(np.median(rates)), 1),
+        "scoring_alone_per_second": round(float(np.median(alone)), 1),
+        "share_of_scoring": round(float(np.median(np.array(rates) / np.array(alone))), 3),
+        "p99_over_p50": round(float(np.median([run["p99_ms"] / run["p50_ms"] for run in ours])), 2),
+    }
+
+
+def _scoring_rate(model: Any, histories: list[list[int]], seconds: int) -> float:
+    options, n_done, started = RecallOptions(top=TOP), 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        begin = n_done % (len(histories) - 16)
+        model.recall(histories[begin : begin + 16], options)
+        n_done += 16
+    return n_done / (time.perf_counter() - started)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3)
+    given = parser.parse_args()
+    if shutil.which("wrk") is None:
+        raise SystemExit("this benchmark needs wrk, which package managers have.")
+    before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        payload = {
+            "configuration": {
+                "small": SMALL,
+                "large": LARGE,
+                "clicks_per_history": CLICKS,
+                "top": TOP,
+                "rounds": given.rounds,
+                "seconds_per_round": given.seconds,
+                "seed": SEED,
+            },
+            "load_average": {"before": before},
+            "small_catalogue_by_clients": against_framework(folder, given.rounds, given.seconds),
+            "large_catalogue_16_clients": against_scoring(folder, given.rounds, given.seconds),
+        }
+        payload["load_average"]["after"] = os.getloadavg()[0]
+    print(write_result("serving_framework", payload, packages=("fastapi", "uvicorn")))
+
+
+if __name__ == "__main__":
+    main()

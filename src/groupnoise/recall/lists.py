@@ -1,0 +1,178 @@
+"""Named lists of items, such as what is in stock, each replaced as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import IntArray
+from groupnoise.exceptions import DataError
+from groupnoise.io.files import atomic_path
+from groupnoise.recall.items import ItemTable
+
+MAX_LIST_BYTES = 1 << 26
+"""Of the ids of one list, with a newline each: some five million."""
+MAX_LISTS = 100
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, eq=False)
+class ItemList:
+    """A list of item ids under a name; equal lists hold the same ids in the same order.
+
+    Attributes
+    ----------
+    name : str
+        What requests call it.
+    ids : ndarray of str
+        The ids; those a model does not know are passed over.
+    """
+
+    name: str
+    ids: NDArray[Any] = field(repr=False)
+    _found: WeakKeyDictionary[ItemTable, IntArray] = field(
+        default_factory=WeakKeyDictionary, repr=False
+    )
+
+    @property
+    def digest(self) -> str:
+        """What tells this list from others."""
+        return hashlib.sha256("\n".join(self.ids.tolist()).encode()).hexdigest()[:16]
+
+    def positions(self, items: ItemTable) -> IntArray:
+        """Return the positions of the known ids in a catalogue, ascending."""
+        found = self._found.get(items)
+        if found is None:
+            found = np.unique(items.positions_of(self.ids))
+            found = self._found[items] = found[found >= 0]
+        return found
+
+
+def item_list(name: str, ids: Sequence[Any]) -> ItemList:
+    """Return a list of ids, checked.
+
+    Parameters
+    ----------
+    name : str
+        Letters, digits, - and _.
+    ids : sequence of int or str
+        Item ids.
+
+    Returns
+    -------
+    ItemList
+    """
+    check_name(name)
+    texts = [str(one) for one in ids]
+    n_bytes = sum(map(len, texts)) + len(texts)
+    if n_bytes > MAX_LIST_BYTES:
+        raise DataError(
+            f"the list {name} holds {n_bytes} bytes; at most {MAX_LIST_BYTES} are kept."
+        )
+    return ItemList(name, np.array(texts, dtype=object))
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no name of a list."""
+    if not _NAME.fullmatch(name):
+        raise DataError(f"a list is named by 1 to 64 letters, digits, - and _; got {name[:40]!r}.")
+
+
+def read_item_list(path: Path | str, name: str | None = None) -> ItemList:
+    """Return the list in a text file, one id per line; empty lines are passed over.
+
+    Parameters
+    ----------
+    path : path
+        UTF-8 text.
+    name : str, optional
+        The name of the list; by default that of the file.
+
+    Returns
+    -------
+    ItemList
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_LIST_BYTES:
+            raise DataError(f"{path} is larger than the {MAX_LIST_BYTES} bytes a list may have.")
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise DataError(f"{path} cannot be read as a list of ids, one per line: {error}.") from None
+    kept = [line.strip() for line in lines if line.strip()]
+    return ItemList(name or path.stem, np.array(kept, dtype=object))
+
+
+class NamedLists:
+    """The lists of a service, in memory or in a folder of text files that several may share.
+
+    A file that was replaced is read again by the next request that names it; of a file that
+    cannot be read the list before it stays.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Holds `NAME.txt` for every list; without it lists last as long as the process.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._lists: dict[str, tuple[Any, ItemList]] = {}
+        if folder is not None and not folder.is_dir():
+            raise DataError(f"{folder} is no folder; make it, or leave --lists out.")
+
+    def names(self) -> list[str]:
+        """Return the names of all lists, in order."""
+        if self._folder is None:
+            return sorted(self._lists)
+        return sorted(path.stem for path in self._folder.glob("*.txt"))
+
+    def get(self, name: str) -> ItemList | None:
+        """Return a list as it is now, None where there is none of that name."""
+        check_name(name)
+        known = self._lists.get(name)
+        if self._folder is None:
+            return known and known[1]
+        path = self._folder / f"{name}.txt"
+        try:
+            stat = path.stat()
+        except OSError:
+            self._lists.pop(name, None)
+            return None
+        seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        if known is None or known[0] != seen:
+            try:
+                known = self._lists[name] = (seen, read_item_list(path))
+            except DataError:
+                if known is None:
+                    raise
+        return known[1]
+
+    def put(self, replacement: ItemList) -> None:
+        """Replace a list, or add it, as a whole."""
+        name = replacement.name
+        if name not in self.names() and len(self.names()) >= MAX_LISTS:
+            raise DataError(f"there are {MAX_LISTS} lists already; delete one first.")
+        if self._folder is None:
+            self._lists[name] = (None, replacement)
+            return
+        with atomic_path(self._folder / f"{name}.txt") as temporary:
+            temporary.write_text("".join(f"{one}\n" for one in replacement.ids), encoding="utf-8")
+
+    def delete(self, name: str) -> bool:
+        """Forget a list; return whether there was one."""
+        check_name(name)
+        had = self._lists.pop(name, None) is not None
+        if self._folder is not None:
+            path = self._folder / f"{name}.txt"
+            had = path.exists()
+            path.unlink(missing_ok=True)
+        return had
