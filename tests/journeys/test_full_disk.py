@@ -32,6 +32,7 @@ WRITERS = {
     "versions promote": "versions promote D/registry",
     "versions rollback": "versions rollback D/promoted",
     "items remove": "items remove D/shop tea",
+    "items remove from a registry": "items remove D/promoted i10",
     "recall csv": "recall shop --histories asked.csv --output D/r.csv --quiet",
     "recall jsonl": "recall shop --histories asked.csv --output D/r.jsonl --quiet",
     "recall parquet": "recall shop --histories asked.csv --output D/r.parquet --quiet",

@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 
 from groupnoise.clicks import make_shop
+from groupnoise.recall import Registry
+from serving_support import write_shop
 
 
 @pytest.fixture
@@ -49,6 +51,22 @@ def test_an_evaluation_of_another_model_is_refused_and_leaves_nothing(command, m
     assert "no evaluation of item-cf" in refused
     refused = command(*words, "--index", "hnsw", code=2).err
     assert not (tmp_path / "new").exists()
+
+
+def test_items_taken_out_of_a_registry_are_a_version_of_their_own(command, tmp_path):
+    with Registry.create(tmp_path / "shop").adding() as folder:
+        write_shop(folder)
+    command("versions", "promote", "shop")
+    before = Registry(tmp_path / "shop").current
+    assert "5 items" in command("items", "remove", "shop", "tea").out
+    registry = Registry(tmp_path / "shop")
+    assert registry.current != before
+    assert [version.problem for version in registry.versions(every_byte=True)] == [None, None]
+    assert registry.rollback() == (before, [])
+    assert "6 items" in command("versions", "list", "shop").out
+    command("items", "remove", "shop", "nobody", code=2)
+    assert registry.current == before
+    assert not list(registry.path.glob(".*"))
 
 
 def test_a_damaged_version_is_told_in_a_sentence(command, models, tmp_path):

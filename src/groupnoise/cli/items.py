@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +18,13 @@ items_app = typer.Typer(
     help="List the items of an artifact, add new ones by their features, take some out.",
     no_args_is_help=True,
 )
-Artifact = Annotated[Path, typer.Argument(help="Artifact folder that `groupnoise export` wrote.")]
+Artifact = Annotated[
+    Path,
+    typer.Argument(
+        help="Artifact folder that `groupnoise export` wrote; of a registry a copy of the promoted "
+        "version is changed, and promoted."
+    ),
+]
 
 
 @items_app.command("list")
@@ -58,9 +67,10 @@ def add(
     """Add items that nobody clicked yet, placed by their features; the next reload serves them."""
     from groupnoise.recall.item_changes import add_items
 
-    version = add_items(
-        artifact, items, item=item, report=partial(typer.echo, err=True), **options.form
-    )
+    with _changing(artifact) as folder:
+        version = add_items(
+            folder, items, item=item, report=partial(typer.echo, err=True), **options.form
+        )
     _say(artifact, version)
 
 
@@ -79,7 +89,29 @@ def remove(
     asked = [*(ids or []), *(read_ids(file) if file is not None else [])]
     if not asked:
         raise DataError("name the items to remove, or a file of them with --file.")
-    _say(artifact, remove_items(artifact, asked))
+    with _changing(artifact) as folder:
+        version = remove_items(folder, asked)
+    _say(artifact, version)
+
+
+@contextmanager
+def _changing(artifact: Path) -> Iterator[Path]:
+    """Yield what to change: an artifact itself, or a copy that its registry then promotes."""
+    from groupnoise.io.array_folder import read_manifest
+    from groupnoise.io.files import explaining_writes
+    from groupnoise.recall.registry import Registry, is_registry, served_folder
+
+    if not is_registry(artifact):
+        yield artifact
+        return
+    registry, promoted = Registry(artifact), served_folder(artifact)
+    with registry.adding() as folder:
+        with explaining_writes(artifact):
+            for path in promoted.iterdir():
+                shutil.copyfile(path, folder / path.name)
+        yield folder
+        version = str(read_manifest(folder)["version"])
+    registry.promote(version)
 
 
 def _say(artifact: Path, version: str) -> None:

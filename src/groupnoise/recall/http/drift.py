@@ -46,7 +46,7 @@ class Drift:
         n_bins = 0 if self._reference is None else len(self._reference[1])
         self._scores: FloatArray = np.zeros(n_bins)
         self._n_pending = 0
-        self._pending: list[tuple[Sequence[Sequence[Any]], FloatArray]] = []
+        self._pending: list[tuple[Sequence[Sequence[Any]], Recalled]] = []
 
     def observe(
         self, histories: Sequence[Sequence[Any]], options: RecallOptions, recalled: Recalled
@@ -55,7 +55,7 @@ class Drift:
         if self._n_pending >= MAX_PENDING or options != RecallOptions(top=options.top):
             return
         self._n_pending += len(histories)
-        self._pending.append((histories, best_scores(recalled)))
+        self._pending.append((histories, recalled))
 
     def shifts(self) -> dict[str, float]:
         """Return the population stability index of clicks and of scores, where enough came."""
@@ -67,7 +67,7 @@ class Drift:
             for name, each in self._bins.items():
                 self._clicks[name] = _added(self._clicks[name], each.bin_of[known])
             if self._reference is not None:
-                scores = np.concatenate([scores for _, scores in pending])
+                scores = np.concatenate([best_scores(recalled) for _, recalled in pending])
                 numbers = np.searchsorted(self._reference[0], scores, side="right")
                 self._scores = _added(self._scores, numbers)
         found = {
