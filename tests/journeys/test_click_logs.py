@@ -222,3 +222,13 @@ def test_an_item_id_beyond_the_limit_is_refused_at_reading_with_its_row(tmp_path
     assert code == 2
     assert "log.csv" in said
     assert "1000" in said
+
+
+def test_the_whole_way_needs_no_setting(command, tmp_path):
+    rows = ["user,item"] + [
+        f"{user},{(user * 7 + 3 * n) % 12}" for user in range(12) for n in range(5)
+    ]
+    (tmp_path / "clicks.csv").write_text("\n".join(rows) + "\n")
+    told = command("fit", "clicks.csv", "-o", "model", "-p", "max_epochs=1", "-p", "dim=4")
+    assert "read as clicks" in told.err
+    assert "NDCG" in command("evaluate", "model", "clicks.csv").out

@@ -104,9 +104,7 @@ def find_data(
             expected = find_setting(options.setting)
         if options.setting is not None or path.exists() or is_pattern(name):
             if expected is None:
-                raise DataError(
-                    f"{name} is a file; say what it holds with --setting mil, pll or rs."
-                )
+                expected = _guessed(name, options)
             return read_file(name, expected, options, remembered=remembered, **wishes)
         _check_no_options(name, "a set known by name", options)
         dataset = load_dataset(name, data_dir=options.data_dir)
@@ -122,6 +120,18 @@ def find_data(
         raise DataError(f"{name} holds {setting.name} data, not {options.setting} data.")
     _check_no_options(name, "a folder of converted data", options)
     return Found(stored, setting, name)
+
+
+def _guessed(name: str, options: DataOptions) -> Setting[Any]:
+    """Return what a file holds by its columns, and say so on the error stream."""
+    from groupnoise.io.setting import find_setting
+    from groupnoise.io.setting_guess import guess_setting
+
+    if "labels" in options.columns:
+        return find_setting("mil")
+    word, sentence = guess_setting(name, given=options.columns, format=options.form.get("format"))
+    typer.echo(sentence, err=True)
+    return find_setting(word)
 
 
 def is_pattern(name: str) -> bool:

@@ -229,6 +229,8 @@ def _list_local(place: str) -> list[str]:
 
 def _one_format(place: str, paths: list[str]) -> tuple[list[str], str]:
     """Keep the files whose suffix is known, and refuse a mixture."""
+    if not paths:
+        raise DataError(f"{place} is a folder without files; give one that holds the data.")
     formats = {path: FORMAT_OF_SUFFIX.get(_suffix(path)) for path in paths}
     known = {path: format for path, format in formats.items() if format is not None}
     if not known and all(_suffix(path) in SPREADSHEETS for path in paths):
