@@ -60,6 +60,7 @@ def test_a_stop_under_load_resets_no_request(tmp_path, keeps_connection):
             for client in clients:
                 client.start()
             while sum(client.n_answered for client in clients) < 200:
+                assert all(client.is_alive() for client in clients)
                 time.sleep(0.01)
             service.process.send_signal(signal.SIGTERM)
             for client in clients:

@@ -58,12 +58,14 @@ class Canary:
 
 
 async def follow_promotions(service: RecallService, folder: Path) -> None:
-    """Reload whenever another version of a registry is promoted; never returns.
+    """Reload whenever another version is promoted, for as long as the service runs.
 
     A version that is refused is not tried again until another is promoted.
     """
+    if not is_registry(folder):
+        return
     seen: tuple[int, int] | None = None
-    while is_registry(folder):
+    while True:
         with suppress(OSError, GroupNoiseError, Refusal):  # logged where it was refused
             found = (folder / POINTER).stat()
             stamp = found.st_ino, found.st_mtime_ns
