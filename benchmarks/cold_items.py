@@ -30,7 +30,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks.item_features import _matrix
+from groupnoise.clicks.item_features import feature_matrix
 
 TOP = 10
 NEW_SHARE = 0.1
@@ -151,7 +151,7 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     }
     order = {str(each): row for row, each in enumerate(table["item"].to_list())}
     described = table[[order[str(each)] for each in model.items_.tolist()]]
-    features = _matrix(model.feature_map_.columns, described)
+    features = feature_matrix(model.feature_map_.columns, described)
     unit = normalize(features)
     close = np.asarray((unit @ unit[columns].T).todense())
     nearest = np.stack([close[model.catalogue_.indices_of(h)].max(axis=0) for h in asked])

@@ -15,8 +15,8 @@ from groupnoise.clicks.catalogue import Catalogue
 from groupnoise.clicks.described_items import chosen_strength
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.held_out import HeldOut
+from groupnoise.clicks.item_columns import Column
 from groupnoise.clicks.item_features import (
-    Column,
     FeatureMap,
     _ridge_path,
     borrowed,
