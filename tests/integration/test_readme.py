@@ -17,7 +17,10 @@ HAS_ITS_OWN_TEST = "tutorial_recall_service.md"  # commands and Python lead to e
 
 
 def python_blocks(page):
-    """Return what to run: each block alone, or a tutorial as one, since its blocks build up."""
+    """Return what to run: each block alone, or a tutorial as one, since its blocks build up.
+
+    Blocks marked `py` need an engine or a service that is not here; their own tests run the same.
+    """
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     return ["\n".join(blocks)] if page.name.startswith("tutorial_") and blocks else blocks
 
