@@ -58,7 +58,7 @@ def population_stability(shares: FloatArray, counts: FloatArray) -> float:
     Examples
     --------
     >>> round(population_stability(np.array([0.5, 0.5]), np.array([900.0, 100.0])), 3)
-    0.877
+    0.876
     """
     n_counts = counts.sum()
     expected, actual = (
