@@ -1,4 +1,4 @@
-"""A night of a recall model: convert, fit, evaluate, compare with yesterday's, promote or keep.
+"""A night of a recall model: convert, fit --from, evaluate, compare, promote or keep.
 
     python examples/nightly.py clicks.parquet work 2026-01-31
     groupnoise serve work/registry                      # follows what is promoted
@@ -6,7 +6,8 @@
 Models are judged on the newest clicks, which neither of them was trained on: of each user who
 clicked in that time the first such click is to be foretold. Tonight's model is promoted unless it
 is behind for certain. A night that fails leaves what is served as it was; the same command repeats
-it. `nightly_airflow.py` runs the same steps as tasks.
+it. With words for `fit` after `--` a model is trained anew. `nightly_airflow.py` runs the same
+steps as tasks.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def groupnoise(*words: object) -> str:
 
 
 def split(log: Path, work: Path, night: str) -> None:
-    """Cut the log (columns user, item, time) into what is trained on and what judges."""
+    """Cut the log (user, item and time, a number) into what is trained on and what judges."""
     folder = work / night
     if served_model(work) == folder / "model":
         sys.exit(f"{night} is what is served; give the night another name.")
@@ -46,6 +47,10 @@ def split(log: Path, work: Path, night: str) -> None:
     is_new = pl.col("time") > newest
     past = clicks.filter(~is_new)
     past.collect().write_parquet(folder / "past.parquet")
+    (folder / "newest.json").write_text(json.dumps(newest))
+    if (served := served_model(work)) is not None:
+        learned = json.loads((served.parent / "newest.json").read_text())
+        past.filter(pl.col("time") > learned).collect().write_parquet(folder / "fresh.parquet")
     targets = (
         clicks.filter(is_new).sort("time").group_by("user").first().select("user", "item", "time")
     )
@@ -56,17 +61,22 @@ def split(log: Path, work: Path, night: str) -> None:
 
 
 def convert(work: Path, night: str) -> None:
-    """Turn the clicks to train on into a data folder, which may be larger than memory."""
-    groupnoise(
-        *("data", "convert", work / night / "past.parquet", work / night / "clicks"),
-        *("--setting", "rs", "--user", "user", "--item", "item", "--time", "time"),
-    )
+    """Turn the clicks to train on into data folders: all, and those since the last model."""
+    columns = ["--user", "user", "--item", "item", "--time", "time"]
+    for name in ("past", "fresh"):
+        log = work / night / f"{name}.parquet"
+        if log.is_file():
+            groupnoise("data", "convert", log, work / night / name, "--setting", "rs", *columns)
 
 
 def fit(work: Path, night: str, *words: str) -> None:
-    """Train tonight's model; all clicks go into it, for others judge."""
-    folder = work / night
-    groupnoise("fit", folder / "clicks", "-o", folder / "model", "-q", "--validation", 0, *words)
+    """Go on from the model that is served; train anew if there is none or words are given."""
+    folder, served = work / night, served_model(work)
+    if served is None or words:
+        start = [folder / "past", "--validation", 0, *words]
+    else:
+        start = [folder / "fresh", "--from", served, "--old", served.parent / "past"]
+    groupnoise("fit", *start, "-o", folder / "model", "-q")
 
 
 def evaluate(work: Path, night: str) -> None:
@@ -118,7 +128,7 @@ def main() -> None:
     parser.add_argument("log", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("night")
-    parser.add_argument("words", nargs="*", help="further words for `groupnoise fit`, after --")
+    parser.add_argument("words", nargs="*", help="after --: train anew, with these words for `fit`")
     arguments = parser.parse_args()
     work, night = arguments.work, arguments.night
     split(arguments.log, work, night)

@@ -21,15 +21,14 @@ SPOILED = ["-p", "learning_rate=1e-6", "-p", "init=random"]
 def write_log(path, n_clicks):
     """Write clicks of 300 users, who walk around ten aisles of a dozen items each."""
     generator = np.random.default_rng(0)
-    user = generator.integers(300, size=n_clicks)
-    aisle = generator.integers(10, size=300)[user]
-    item = aisle * 12 + generator.integers(12, size=n_clicks)
-    time = np.arange(n_clicks)
+    aisle = generator.integers(10, size=300)
+    user, step = generator.integers([300, 12], size=(n_clicks, 2)).T
+    item, time = aisle[user] * 12 + step, np.arange(n_clicks)
     pl.DataFrame({"user": user, "item": item, "time": time}).write_parquet(path)
 
 
 def run_night(log, work, night, *words):
-    line = [sys.executable, EXAMPLES / "nightly.py", log, work, night, "--", *FIT, *words]
+    line = [sys.executable, EXAMPLES / "nightly.py", log, work, night, "--", *words]
     return subprocess.run(
         list(map(str, line)),
         capture_output=True,
@@ -42,22 +41,31 @@ def run_night(log, work, night, *words):
 def test_a_night_is_promoted_or_kept(tmp_path):
     log, work = tmp_path / "clicks.parquet", tmp_path / "work"
     write_log(log, 6000)
-    first = run_night(log, work, "monday")
+    first = run_night(log, work, "monday", *FIT)
     assert first.returncode == 0, first.stderr
     assert first.stdout.startswith("monday: promoted")
-    served = open_artifact(work / "registry").version
+    monday = open_artifact(work / "registry").version
 
-    write_log(log, 6300)
-    second = run_night(log, work, "tuesday", *SPOILED)
+    write_log(log, 7000)  # the same clicks, and a day more
+    second = run_night(log, work, "tuesday")
     assert second.returncode == 0, second.stderr
-    assert second.stdout.startswith("tuesday: kept")
+    assert second.stdout.startswith("tuesday: promoted")
+    served = open_artifact(work / "registry").version
+    assert served != monday
+    fresh = pl.read_parquet(work / "tuesday" / "fresh.parquet")
+    assert len(fresh) == 950
+
+    write_log(log, 7500)
+    third = run_night(log, work, "wednesday", *FIT, *SPOILED)
+    assert third.returncode == 0, third.stderr
+    assert third.stdout.startswith("wednesday: kept")
     assert open_artifact(work / "registry").version == served
     assert Registry(work / "registry").current == served
-    assert json.loads((work / "served.json").read_text())["model"].endswith("monday/model")
+    assert json.loads((work / "served.json").read_text())["model"].endswith("tuesday/model")
 
     log.unlink()
-    third = run_night(log, work, "wednesday")
-    assert third.returncode != 0
+    fourth = run_night(log, work, "thursday")
+    assert fourth.returncode != 0
     assert open_artifact(work / "registry").version == served
 
 

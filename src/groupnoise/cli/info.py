@@ -18,6 +18,10 @@ EXTRAS = {
     "fetch": ("pooch",),
     "h5": ("h5py",),
     "images": ("PIL",),
+    "client": ("httpx",),
+    "onnx": ("onnx",),
+    "mlflow": ("mlflow", "pandas"),
+    "hub": ("huggingface_hub",),
     "ray": ("ray",),
 }
 CORE = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")
