@@ -22,7 +22,8 @@ import numpy as np
 from _record import write_result
 
 from groupnoise.clicks.scoring import ScoringRule
-from groupnoise.recall.search import Eligible, ExactSearch, MatchingVectors
+from groupnoise.recall.search import Eligible, ExactSearch
+from groupnoise.recall.vectors import MatchingVectors
 
 N_ITEMS, DIMENSION, N_HISTORIES, CLICKS, TOP = 100_000, 64, 256, 5, 10
 SEED = 0

@@ -27,7 +27,8 @@ from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.io import load_model
 from groupnoise.recall import IndexSpec
 from groupnoise.recall.index import build_index, load_index
-from groupnoise.recall.search import ExactSearch, MatchingVectors
+from groupnoise.recall.search import ExactSearch
+from groupnoise.recall.vectors import MatchingVectors
 
 ROUNDS = 15
 N_ITEMS, DIMENSION, BATCH = 100_000, 64, 64

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from groupnoise.recall.client import AsyncClient, Client
     from groupnoise.recall.engines import export_vectors, query_vectors
     from groupnoise.recall.index import IndexSpec
-    from groupnoise.recall.model import Recalled, RecallModel
+    from groupnoise.recall.model import RecallModel
     from groupnoise.recall.options import RecallOptions
+    from groupnoise.recall.recalled import Recalled
     from groupnoise.recall.registry import Registry
 
 __getattr__, __dir__ = lazy_names(
@@ -22,7 +23,7 @@ __getattr__, __dir__ = lazy_names(
         "IndexSpec": "groupnoise.recall.index",
         "RecallModel": "groupnoise.recall.model",
         "RecallOptions": "groupnoise.recall.options",
-        "Recalled": "groupnoise.recall.model",
+        "Recalled": "groupnoise.recall.recalled",
         "Registry": "groupnoise.recall.registry",
         "export_vectors": "groupnoise.recall.engines",
         "open_artifact": "groupnoise.recall.artifact",

@@ -28,7 +28,7 @@ from groupnoise.recall.items import ItemTable, pack_items
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.rankers import NeighbourRanker, Ranker, VectorRanker
 from groupnoise.recall.registry import served_folder
-from groupnoise.recall.search import MatchingVectors, log_normalizers
+from groupnoise.recall.vectors import MatchingVectors, log_normalizers
 
 
 def write_artifact(

@@ -32,8 +32,9 @@ from groupnoise.io.files import (
 )
 from groupnoise.io.sources import Report, Source, find_source, say_nothing
 from groupnoise.recall.items import ItemTable
-from groupnoise.recall.model import Recalled, RecallModel
+from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
+from groupnoise.recall.recalled import Recalled
 
 ANSWER_FORMATS = (".parquet", ".csv", ".jsonl")
 CSV_HEADER = ("user", "rank", "item", "score", "source")

@@ -31,7 +31,7 @@ from groupnoise.recall.items import ItemId
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.query_graph import write_query_graph
 from groupnoise.recall.rankers import VectorRanker
-from groupnoise.recall.search import MatchingVectors
+from groupnoise.recall.vectors import MatchingVectors
 
 ABOUT = "about.json"
 ROWS_AT_ONCE = 10_000

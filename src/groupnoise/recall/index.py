@@ -21,7 +21,8 @@ from groupnoise.core.checks import check_choice, check_count, check_fraction, re
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.untrusted_arrays import check_positions, stored_array
 from groupnoise.recall.rankers import Explanation, VectorRanker
-from groupnoise.recall.search import Eligible, ExactSearch, MatchingVectors, Ranking
+from groupnoise.recall.search import Eligible, ExactSearch, Ranking
+from groupnoise.recall.vectors import MatchingVectors
 
 MEASURED_QUERIES = 1000
 LISTS_PER_ROOT = 6.5

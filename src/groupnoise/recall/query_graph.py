@@ -16,7 +16,7 @@ from groupnoise.clicks.recurrence import NORM_EPSILON, Recurrence
 from groupnoise.clicks.scoring import MIN_TOTAL, ScoringRule
 from groupnoise.core.checks import require
 from groupnoise.exceptions import ParameterError
-from groupnoise.recall.search import MatchingVectors
+from groupnoise.recall.vectors import MatchingVectors
 
 OPSET = 17
 MAX_BYTES = (1 << 31) - (1 << 24)

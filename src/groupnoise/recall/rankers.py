@@ -13,8 +13,9 @@ from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError, ModelFileError
-from groupnoise.recall.search import Eligible, ExactSearch, MatchingVectors, Ranking
+from groupnoise.recall.search import Eligible, ExactSearch, Ranking
 from groupnoise.recall.variety import interests_of
+from groupnoise.recall.vectors import MatchingVectors
 
 _BLOCK_SCORES = 1 << 22
 MAX_INTEREST_CLICKS = 50

@@ -13,7 +13,8 @@ from groupnoise.exceptions import DataError
 from groupnoise.io.array_folder import MANIFEST, read_manifest
 from groupnoise.io.files import write_json
 from groupnoise.recall.artifact import open_artifact
-from groupnoise.recall.model import Recalled, RecallModel
+from groupnoise.recall.model import RecallModel
+from groupnoise.recall.recalled import Recalled
 
 N_BINS = 10
 MAX_HISTORIES = 2000

@@ -4,7 +4,7 @@ import pytest
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
 from groupnoise.recall import RecallOptions, open_artifact
-from groupnoise.recall.model import noise_flags
+from groupnoise.recall.recalled import noise_flags
 from serving_support import write_shop
 
 

@@ -4,13 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupnoise.clicks.scoring import ScoringRule
-from groupnoise.recall.search import (
-    Eligible,
-    ExactSearch,
-    MatchingVectors,
-    log_normalizers,
-    tournament,
-)
+from groupnoise.recall.search import Eligible, ExactSearch, tournament
+from groupnoise.recall.vectors import MatchingVectors, log_normalizers
 
 
 def random_vectors(n_items, *, seed=0, shared=False, **rule):
@@ -136,3 +131,22 @@ def test_a_tournament_equals_a_full_sort(n_blocks, n_rows, width, n, seed):
     np.testing.assert_array_equal(positions[:, :n_found], order)
     assert (positions[:, n_found:] == -1).all()
     assert np.isneginf(best[:, n_found:]).all()
+
+
+@pytest.mark.parametrize("scope", ["group", "last"])
+@pytest.mark.parametrize("n", [3, 200])
+@pytest.mark.parametrize("spread", [1.0, 40.0])
+def test_one_history_alone_is_answered_as_among_others(scope, n, spread):
+    """A small catalogue has its own way for one history; far spread scores fall back."""
+    vectors = random_vectors(200, window_size=5)
+    vectors = MatchingVectors(
+        spread * vectors.targets, vectors.queries, vectors.log_normalizer, vectors.rule
+    )
+    for history in random_histories(200, (1, 4, 9)):
+        denied = np.array([3, 8])
+        for left_out in ({}, {"seen": [history]}, {"seen": [history], "denied": denied}):
+            alone = search(vectors, [history], n, scope, **left_out)
+            twice = {**left_out, "seen": 2 * left_out["seen"]} if "seen" in left_out else left_out
+            among = search(vectors, [history, history], n, scope, **twice)
+            np.testing.assert_array_equal(alone[0][0], among[0][0])
+            np.testing.assert_allclose(alone[1][0], among[1][0], rtol=1e-4, atol=1e-4)

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from groupnoise.recall.items import CATEGORY
-from groupnoise.recall.model import Reasons, Recalled, RecallModel
+from groupnoise.recall.model import RecallModel
+from groupnoise.recall.recalled import Reasons, Recalled
 
 
 def as_json(value: Any) -> bytes:

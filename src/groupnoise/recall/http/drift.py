@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.arrays import FloatArray
-from groupnoise.recall.model import Recalled, RecallModel
+from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
+from groupnoise.recall.recalled import Recalled
 from groupnoise.recall.reference import (
     best_scores,
     item_bins,

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from groupnoise.recall.items import ItemId
-from groupnoise.recall.model import Recalled, RecallModel
+from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
+from groupnoise.recall.recalled import Recalled
 
 MAX_TOGETHER = 256
 MAX_DIRECT_SCORES = 1 << 18

@@ -27,8 +27,9 @@ from groupnoise.recall.http.requests import RecallRequest, check_limit, parse_re
 from groupnoise.recall.http.settings import ServiceSettings
 from groupnoise.recall.http.versions import Canary
 from groupnoise.recall.lists import ItemList, NamedLists
-from groupnoise.recall.model import Recalled, RecallModel
+from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
+from groupnoise.recall.recalled import Recalled
 from groupnoise.recall.registry import served_folder
 
 
