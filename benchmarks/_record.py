@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -49,7 +50,7 @@ def write_result(name: str, payload: Mapping[str, Any], packages: tuple[str, ...
         "wall_seconds": round(time.perf_counter() - _STARTED, 1),
         **payload,
     }
-    write_json(path, record)
+    write_json(path, _anywhere(record))
     return path
 
 
@@ -59,6 +60,24 @@ def _command() -> str:
     script = Path(sys.argv[0]).resolve()
     shown = script.relative_to(root) if script.is_relative_to(root) else Path(script.name)
     return " ".join(["python", str(shown), *sys.argv[1:]])
+
+
+def _anywhere(value: Any) -> Any:
+    """Return what is recorded without the places of this machine: they help nobody else."""
+    if isinstance(value, Mapping):
+        return {name: _anywhere(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_anywhere(part) for part in value]
+    if not isinstance(value, str):
+        return value
+    places = {argument: Path(argument).name for argument in sys.argv[1:] if argument[:1] == "/"}
+    if os.environ.get("GROUPNOISE_DATA"):
+        places[os.environ["GROUPNOISE_DATA"]] = "DATA"
+    places |= {str(Path(__file__).parents[1]): ".", str(Path.home()): "~"}
+    places |= {tempfile.gettempdir(): "TEMPORARY"}
+    for place, shown in places.items():
+        value = value.replace(place, shown)
+    return value
 
 
 def _version(package: str) -> str:
