@@ -29,7 +29,7 @@ from _record import write_result
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from groupnoise import MaxMatchingRecommender
+from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks.item_features import feature_matrix
 
 TOP = 10
@@ -137,7 +137,8 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     tested = np.sort(generator.choice(len(kept), min(3000, len(kept)), replace=False))
     known_before = known_hits(model, kept, last, tested)
     begun = time.process_time()
-    model._place_by_features(model._read_features(table))
+    clicks = model.catalogue_.index(kept)
+    model._place_by_features(model._read_features(table), Groups(clicks.items, clicks.offsets))
     place_seconds = time.process_time() - begun
     known_after = known_hits(model, kept, last, tested)
     known_among = known_hits(model, kept, last, tested, without=new)

@@ -86,7 +86,12 @@ def test_data_is_looked_for_where_a_user_put_it_and_nowhere_else(from_wheel):
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 SOURCE = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
-MODULES = {"faiss-cpu": "faiss", "pillow": "PIL", "pooch": "requests"}
+MODULES = {
+    "faiss-cpu": "faiss",
+    "mlflow-skinny": "mlflow",
+    "pillow": "PIL",
+    "pooch": "requests",
+}
 """What a package is called in an import, or brings along."""
 
 

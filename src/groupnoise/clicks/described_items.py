@@ -120,7 +120,7 @@ def chosen_strength(
         0 where borrowing is not ahead beyond chance: then no item that was clicked is moved.
     """
     clicks = count_ids(held.training.objects, len(catalogue)).astype(np.float64)
-    positions = _positions(catalogue, rows)
+    positions = positions_of(catalogue, rows)
     known = np.flatnonzero(positions >= 0)
     positions = positions[known]
     table = rows.columns[known.tolist()]
@@ -144,7 +144,7 @@ def chosen_strength(
     return best if is_ahead else 0.0
 
 
-def _positions(catalogue: Catalogue, rows: ItemRows) -> IntArray:
+def positions_of(catalogue: Catalogue, rows: ItemRows) -> IntArray:
     """Return where described items stand in a catalogue, -1 where they are new."""
     place = {str(each): number for number, each in enumerate(catalogue.ids.tolist())}
     return np.array([place.get(each, -1) for each in rows.ids], dtype=np.int64)
@@ -182,7 +182,7 @@ def placed_by_features(
     vectors : ItemVectors
         Of all items.
     """
-    positions = _positions(catalogue, rows)
+    positions = positions_of(catalogue, rows)
     n_new = len(catalogue) - len(vectors.bias)
     everything = ItemVectors(
         *(np.concatenate([part, np.zeros((n_new, *part.shape[1:]), "f4")]) for part in vectors)

@@ -323,7 +323,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
             self.decisions_ = self._explicit_decisions()
             self._fit_windows(training, validate, workers, checkpoint)
         if workers is None or workers.rank == 0:  # others hold a part of the tables
-            self._place_by_features(described, decided)
+            self._place_by_features(described, training, decided)
         return self
 
     def _normalization(self, apart: bool) -> str:

@@ -25,7 +25,7 @@ from scipy import linalg, sparse
 
 from groupnoise.clicks.item_columns import Column, checked_column
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.untrusted_arrays import check_numbers, stored_array
 
@@ -34,6 +34,10 @@ SPREADS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 FAIR_QUERIES, FAIR_TOP = 500, 10
 """Single clicks, and places of their answers, by which new items are given their share."""
 HELD_OUT_SHARE = 0.2
+NEW_SHARE = 0.5
+"""Of the places that items take by their own clicks; see `held_back`."""
+MAX_FAIR_SCORES = 1 << 24
+"""Scores that are held to give new items their share."""
 MIN_TAUGHT = 10
 """Clicked items that a regression needs."""
 COLUMNS, WEIGHTS = "feature_columns", "feature_weights"
@@ -259,6 +263,47 @@ def _fair_spread(
             break
         taken = spread
     return taken
+
+
+def held_back(own: FloatArray, told: FloatArray, stands_in: BoolArray, seen: BoolArray) -> float:
+    """Return what is added to the bias of items that features place: 0, or less.
+
+    Some known items stand in for new ones. Placed by their features they may take only a share
+    (`NEW_SHARE`) of the places among the best that they take by their own vectors: an item that
+    was never clicked is not to push out one that was.
+
+    Parameters
+    ----------
+    own : ndarray of shape (n_histories, n_items)
+        Scores by what clicks say.
+    told : ndarray of shape (n_histories, n_items)
+        Scores where the stand-ins are placed by their features.
+    stands_in : bool ndarray of shape (n_items,)
+        Which items these are.
+    seen : bool ndarray of shape (n_histories, n_items)
+        What a history holds already, which is never answered.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> own, told = np.array([[9.0, 5, 4, 1]]), np.array([[9.0, 5, 4, 12]])
+    >>> held_back(np.tile(own, 10), np.tile(told, 10), np.arange(40) % 4 == 3, np.zeros((1, 40)))
+    -3.0
+    """
+    seen = np.asarray(seen, dtype=bool)
+
+    def leads(scores: FloatArray) -> FloatArray:
+        known = np.where(seen | stands_in, -np.inf, scores)
+        last = -np.partition(-known, FAIR_TOP - 1, axis=1)[:, FAIR_TOP - 1]
+        lead = scores[:, stands_in] - last[:, None]
+        return np.sort(lead[~seen[:, stands_in] & np.isfinite(last)[:, None]])[::-1]
+
+    allowed = int(NEW_SHARE * (leads(own) > 0).sum())
+    found = leads(told)
+    return float(min(0.0, -found[allowed])) if allowed < len(found) else 0.0
 
 
 def _ridge_path(

@@ -16,10 +16,18 @@ from groupnoise.clicks.described_items import (
     catalogue_with,
     chosen_strength,
     placed_by_features,
+    positions_of,
     read_item_features,
 )
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.history_windows import large_enough, sliding_windows
+from groupnoise.clicks.item_features import (
+    FAIR_QUERIES,
+    FAIR_TOP,
+    HELD_OUT_SHARE,
+    MAX_FAIR_SCORES,
+    held_back,
+)
 from groupnoise.clicks.item_table import ItemRows
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.resumed_evidence import CAREFUL_RATE, among_neighbours, updated
@@ -111,7 +119,7 @@ class UpdatableRecommender(WindowTraining):
             self._update_windows(training, n_known)
         if forget:
             self._drop(forget)
-        self._place_by_features(self._read_features(item_features))
+        self._place_by_features(self._read_features(item_features), training)
         return self
 
     def _update_histories(self, training: Groups, vectors: ItemVectors, is_whole: bool) -> None:
@@ -175,7 +183,9 @@ class UpdatableRecommender(WindowTraining):
         catalogue_with(self.catalogue_, rows)
         return rows
 
-    def _place_by_features(self, rows: ItemRows | None, decided: Decided | None = None) -> None:
+    def _place_by_features(
+        self, rows: ItemRows | None, histories: Groups, decided: Decided | None = None
+    ) -> None:
         """Place items by their features: new ones, and rare ones if held-out clicks say so."""
         if rows is None:
             return
@@ -191,8 +201,33 @@ class UpdatableRecommender(WindowTraining):
         self.feature_map_, placed = placed_by_features(
             grown, rows, vectors, clicks, generator, strength=strength
         )
+        offset = self._held_back(rows, vectors, histories)
+        self.feature_map_.weights[-1, -1] += offset
+        placed.bias[clicks == 0] += offset
         self.catalogue_, self.popularity_ = grown, clicks
         self._hold_vectors(placed)
+
+    def _held_back(self, rows: ItemRows, vectors: ItemVectors, histories: Groups) -> float:
+        """Return how far back items that features place must stand; see :func:`held_back`."""
+        positions = positions_of(self.catalogue_, rows)
+        is_known = (positions >= 0) & (self.popularity_[positions] > 0)
+        chosen = np.flatnonzero(is_known)[:: round(1 / HELD_OUT_SHARE)]
+        stands_in = np.zeros(self.n_items_, dtype=bool)
+        stands_in[positions[chosen]] = True
+        if not len(chosen) or (~stands_in).sum() < FAIR_TOP:
+            return 0.0
+        n_asked = min(len(histories), FAIR_QUERIES, max(1, MAX_FAIR_SCORES // self.n_items_))
+        asked = histories.subset(np.linspace(0, len(histories) - 1, n_asked).astype(np.int64))
+        seen = np.zeros((n_asked, self.n_items_), dtype=bool)
+        seen[np.repeat(np.arange(n_asked), asked.sizes), asked.objects] = True
+        own = self.scores(asked)
+        said = self.feature_map_.vectors(rows.columns[chosen.tolist()])
+        target, bias = vectors.target.copy(), vectors.bias.copy()
+        target[positions[chosen]], bias[positions[chosen]] = said.target, said.bias
+        self._hold_vectors(ItemVectors(vectors.query, target, bias))
+        told = self.scores(asked)
+        self._hold_vectors(vectors)
+        return held_back(own, told, stands_in, seen)
 
 
 def _left(
