@@ -24,6 +24,26 @@ def step_time_table(result: dict[str, Any]) -> str:
     return _table(header, rows, result)
 
 
+def busy_cores_table(result: dict[str, Any]) -> str:
+    """One line per task."""
+    rows = [
+        [name, f"{found['idle']:.2f}", f"{found['busy']:.2f}", f"**{found['ratio']:.2f}**"]
+        for name, found in result["seconds"].items()
+    ]
+    header = ["task", "idle, s", "one core busy, s", "times (goal 2.2)"]
+    return _table(header, rows, result)
+
+
+def fits_table(result: dict[str, Any]) -> str:
+    """One line per fit."""
+    rows = [
+        [name, f"{found['before']:.1f}", f"{found['after']:.1f}", f"**{found['ratio']:.2f}**"]
+        for name, found in result["processor_seconds"].items()
+    ]
+    header = ["fit", "before, processor s", "after, processor s", "times (goal 2)"]
+    return _table(header, rows, result)
+
+
 def profile_table(result: dict[str, Any]) -> str:
     """One line per part of a step, before and after."""
     before, after = result["milliseconds"]["before"], result["milliseconds"]["after"]

@@ -37,8 +37,10 @@ from _reproduction_tables import (
     smoothing_table,
 )
 from _speed_tables import (
+    busy_cores_table,
     catalogue_growth_table,
     exact_softmax_table,
+    fits_table,
     full_ranking_table,
     growth_table,
     out_of_core_table,
@@ -95,6 +97,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "normalisation_search": normalisation_search_table,
     "catalogue_growth": catalogue_growth_table,
     "exact_softmax": exact_softmax_table,
+    "busy_cores": busy_cores_table,
+    "fits": fits_table,
     "full_ranking": full_ranking_table,
     "growth": growth_table,
     "out_of_core_accuracy_amazon-video-games": out_of_core_table,
