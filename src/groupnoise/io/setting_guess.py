@@ -98,4 +98,5 @@ def guess_setting(
         why = "fit more than one kind of data" if found else "do not tell what it holds"
         raise DataError(f"the columns of {path} {why}; {remedy}.")
     parts, called = TELLING[found[0]]
-    return found[0], f"read as {called} (--setting {found[0]}), by its {' and '.join(parts)} column"
+    named = f"{' and '.join(parts)} column{'s' * (len(parts) > 1)}"
+    return found[0], f"read as {called} (--setting {found[0]}), by its {named}"
