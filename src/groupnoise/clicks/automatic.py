@@ -29,7 +29,8 @@ from groupnoise.clicks.held_out import (
 from groupnoise.clicks.linear_evidence import RANK, USUAL_RANK, LinearEvidence
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.core.groups import Groups
-from groupnoise.decisions.halving import successive_halving
+from groupnoise.decisions.budget import Stopwatch
+from groupnoise.decisions.halving import standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, narrow
 from groupnoise.decisions.record import Decisions, Trial
 
@@ -288,11 +289,26 @@ def decide_evidence(
             keep=KEPT_OPTIONS,
             budget=budget,
         )
-        chosen, trials, seconds = search.ranking[0], tuple(search.trials), search.seconds
+        ranking, tried = search.ranking, list(search.trials)
+        rival = rival_of(ranking, tried)
+        if rival is not None:
+            watch = Stopwatch()
+            scores = evaluate(rival, 1.0)
+            score, error = float(scores.mean()), standard_error(scores)
+            tried.append(Trial(rival.name, 1, 1.0, score, error, watch.seconds()))
+            leader = ranking[0].name
+            own = [trial.score for trial in search.trials if trial.option == leader]
+            reasons.append(
+                f"{leader!r} did not gain by all its epochs ({own[-1]:.4f} after {own[0]:.4f}), "
+                f"so {rival.name!r} was tried with all of its own ({score:.4f})."
+            )
+            if score > (own[-1] or 0.0):
+                ranking = [rival, *(each for each in ranking if each is not rival)]
+        trials, seconds = tuple(tried), search.seconds
         if search.out_of_time:
             reasons.append(_skipped(options, search.trials, budget))
         grows = (histories.n_objects - len(histories)) / held.training.n_objects
-        chosen, too_long = affordable(search.ranking, search.trials, grows, budget)
+        chosen, too_long = affordable(ranking, tried, grows, budget)
         if too_long:
             reasons.append(too_long)
             models[chosen.name] = learner.tried(held.training, chosen.parameters, 1.0)
@@ -353,6 +369,37 @@ def _sampled(histories: Groups, generator: np.random.Generator) -> Groups:
     order = generator.permutation(len(histories))
     n_kept = int(np.searchsorted(np.cumsum(histories.sizes[order]), TRIAL_TARGETS)) + 1
     return histories.subset(np.sort(order[:n_kept]))
+
+
+def rival_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> Option | None:
+    """Return what must be tried too, since the leader did not gain by its further epochs.
+
+    An option that fits noise leads after a third of its epochs and falls behind with all of them;
+    its likes fall with it, so that one of another kind is asked, whatever the budget.
+
+    Parameters
+    ----------
+    ranking : sequence of Option
+        Best first.
+    trials : sequence of Trial
+        Of the search, rung by rung.
+
+    Returns
+    -------
+    Option or None
+        The best of those with other encoders that was not tried with all epochs.
+    """
+    leader = ranking[0]
+    own = [trial.score for trial in trials if trial.option == leader.name]
+    if len(own) < 2 or own[0] is None or own[-1] is None or own[-1] > own[0]:
+        return None
+    kinds = set(member_encoders(leader.parameters["encoder"]))
+    whole = {trial.option for trial in trials if trial.rung > 0}
+    for option in ranking[1:]:
+        others = set(member_encoders(option.parameters["encoder"]))
+        if option.name not in whole and not kinds <= others:
+            return option
+    return None
 
 
 def affordable(

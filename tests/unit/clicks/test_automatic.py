@@ -7,7 +7,7 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import make_shop, rank_targets
-from groupnoise.clicks.automatic import affordable
+from groupnoise.clicks.automatic import affordable, rival_of
 from groupnoise.clicks.baselines import (
     ALSRecommender,
     EASERecommender,
@@ -17,6 +17,7 @@ from groupnoise.clicks.baselines import (
 from groupnoise.clicks.evidence_options import portfolio
 from groupnoise.clicks.held_out import gains, hold_out_last
 from groupnoise.core import ndcg_at_k
+from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Trial
 from groupnoise.exceptions import ParameterError
 
@@ -246,3 +247,21 @@ def test_linear_evidence_is_added_over_all_clicks_however_long_ago():
     first, other = model.scores([long, [*long[1:2], *long[1:]]])
     assert not np.allclose(first, other)
     assert model.scoring_rule().n_clicks > 50
+
+
+def test_a_leader_that_falls_with_more_epochs_has_a_rival_of_another_kind():
+    deep, two, plain = (
+        Option(name, {"encoder": encoder}, "")
+        for name, encoder in (("deep", "d"), ("two", ("d", "r")), ("plain", "r"))
+    )
+    ranking = [deep, two, plain]
+
+    def trial(name, rung, score):
+        return Trial(name, rung, 1.0, score, 0.1, 1.0)
+
+    first = [trial("deep", 0, 0.3), trial("two", 0, 0.29), trial("plain", 0, 0.2)]
+    assert rival_of(ranking, first) is None
+    assert rival_of(ranking, [*first, trial("deep", 1, 0.4)]) is None
+    assert rival_of(ranking, [*first, trial("deep", 1, 0.25)]) is plain
+    fallen = [*first, trial("deep", 1, 0.25), trial("plain", 1, 0.2)]
+    assert rival_of(ranking, fallen) is None
