@@ -290,20 +290,18 @@ def decide_evidence(
             budget=budget,
         )
         ranking, tried = search.ranking, list(search.trials)
-        rival = rival_of(ranking, tried)
-        if rival is not None:
+        for rival in rivals_of(ranking, tried):
             watch = Stopwatch()
             scores = evaluate(rival, 1.0)
             score, error = float(scores.mean()), standard_error(scores)
             tried.append(Trial(rival.name, 1, 1.0, score, error, watch.seconds()))
-            leader = ranking[0].name
-            own = [trial.score for trial in search.trials if trial.option == leader]
+        if len(tried) > len(search.trials):
+            whole = {trial.option: trial.score or 0.0 for trial in tried if trial.rung > 0}
             reasons.append(
-                f"{leader!r} did not gain by all its epochs ({own[-1]:.4f} after {own[0]:.4f}), "
-                f"so {rival.name!r} was tried with all of its own ({score:.4f})."
+                f"{ranking[0].name!r} did not gain by all its epochs, so averages of members were "
+                "tried with all of theirs."
             )
-            if score > (own[-1] or 0.0):
-                ranking = [rival, *(each for each in ranking if each is not rival)]
+            ranking = sorted(ranking, key=lambda each: -whole.get(each.name, -1.0))
         trials, seconds = tuple(tried), search.seconds
         if search.out_of_time:
             reasons.append(_skipped(options, search.trials, budget))
@@ -371,11 +369,12 @@ def _sampled(histories: Groups, generator: np.random.Generator) -> Groups:
     return histories.subset(np.sort(order[:n_kept]))
 
 
-def rival_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> Option | None:
+def rivals_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option]:
     """Return what must be tried too, since the leader did not gain by its further epochs.
 
-    An option that fits noise leads after a third of its epochs and falls behind with all of them;
-    its likes fall with it, so that one of another kind is asked, whatever the budget.
+    A member that fits noise leads after a third of its epochs and falls behind with all of them.
+    Averages of several fit less of it, and cost little more than their members, whatever the
+    budget.
 
     Parameters
     ----------
@@ -386,20 +385,18 @@ def rival_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> Option | Non
 
     Returns
     -------
-    Option or None
-        The best of those with other encoders that was not tried with all epochs.
+    list of Option
+        Those of several members that were not tried with all epochs; none where the leader gained.
     """
-    leader = ranking[0]
-    own = [trial.score for trial in trials if trial.option == leader.name]
+    own = [trial.score for trial in trials if trial.option == ranking[0].name]
     if len(own) < 2 or own[0] is None or own[-1] is None or own[-1] > own[0]:
-        return None
-    kinds = set(member_encoders(leader.parameters["encoder"]))
+        return []
     whole = {trial.option for trial in trials if trial.rung > 0}
-    for option in ranking[1:]:
-        others = set(member_encoders(option.parameters["encoder"]))
-        if option.name not in whole and not kinds <= others:
-            return option
-    return None
+    return [
+        option
+        for option in ranking
+        if option.name not in whole and len(member_encoders(option.parameters["encoder"])) > 1
+    ]
 
 
 def affordable(

@@ -7,7 +7,7 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import make_shop, rank_targets
-from groupnoise.clicks.automatic import affordable, rival_of
+from groupnoise.clicks.automatic import affordable, rivals_of
 from groupnoise.clicks.baselines import (
     ALSRecommender,
     EASERecommender,
@@ -249,7 +249,7 @@ def test_linear_evidence_is_added_over_all_clicks_however_long_ago():
     assert model.scoring_rule().n_clicks > 50
 
 
-def test_a_leader_that_falls_with_more_epochs_has_a_rival_of_another_kind():
+def test_a_leader_that_falls_with_more_epochs_is_held_to_averages():
     deep, two, plain = (
         Option(name, {"encoder": encoder}, "")
         for name, encoder in (("deep", "d"), ("two", ("d", "r")), ("plain", "r"))
@@ -260,8 +260,7 @@ def test_a_leader_that_falls_with_more_epochs_has_a_rival_of_another_kind():
         return Trial(name, rung, 1.0, score, 0.1, 1.0)
 
     first = [trial("deep", 0, 0.3), trial("two", 0, 0.29), trial("plain", 0, 0.2)]
-    assert rival_of(ranking, first) is None
-    assert rival_of(ranking, [*first, trial("deep", 1, 0.4)]) is None
-    assert rival_of(ranking, [*first, trial("deep", 1, 0.25)]) is plain
-    fallen = [*first, trial("deep", 1, 0.25), trial("plain", 1, 0.2)]
-    assert rival_of(ranking, fallen) is None
+    assert rivals_of(ranking, first) == []
+    assert rivals_of(ranking, [*first, trial("deep", 1, 0.4)]) == []
+    assert rivals_of(ranking, [*first, trial("deep", 1, 0.25)]) == [two]
+    assert rivals_of(ranking, [*first, trial("deep", 1, 0.25), trial("two", 1, 0.2)]) == []
