@@ -48,10 +48,10 @@ from groupnoise.clicks.baselines import EASERecommender
 import time
 shop = make_shop(n_users=4000, random_state=0)
 split = split_histories(shop, "leave_one_out")
-model = EASERecommender().fit(split.train.histories, item_ids=shop.item_ids)
+model = EASERecommender().fit([shop.item_ids[clicks] for clicks in split.train.histories])
 start = time.perf_counter()
 for _ in range(3):
-    judge_targets(model, split.test.groups, shop.n_items)
+    judge_targets(model, shop, split.test)
 print(time.perf_counter() - start)
 """,
     "recall of many histories": """
@@ -65,7 +65,7 @@ CooccurrenceRecommender().fit(histories).export("artifact")
 model = open_artifact("artifact")
 start = time.perf_counter()
 for _ in range(3):
-    model.recall(histories, k=10)
+    model.recall(histories)
 print(time.perf_counter() - start)
 """,
     "the quick demo": """

@@ -21,6 +21,7 @@ from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder, MLPEncod
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.quantifier import Segments
 from groupnoise.core.streamed_groups import StreamedGroups
+from groupnoise.core.threads import threads_for
 from groupnoise.training.optimizer import Adam
 
 MAX_STEP_ROWS = 1 << 16
@@ -149,12 +150,14 @@ class MemberBatch:
             tensor.requires_grad_()
         optimizer = Adam(learned, self.common.learning_rate, betas=BETAS)
         n_steps = self.common.max_epochs
-        for step in range(n_steps):
-            for group in optimizer.param_groups:
-                group["lr"] = self.common.learning_rate * _rate(step, n_steps)
-            optimizer.zero_grad()
-            self._loss(step / n_steps).backward()
-            optimizer.step()
+        n_rows = min(MAX_STEP_ROWS, int(self.problem.segments.sizes.sum()))
+        with threads_for(n_rows * sum(each.numel() for each in learned)):
+            for step in range(n_steps):
+                for group in optimizer.param_groups:
+                    group["lr"] = self.common.learning_rate * _rate(step, n_steps)
+                optimizer.zero_grad()
+                self._loss(step / n_steps).backward()
+                optimizer.step()
         for tensor in learned:
             tensor.requires_grad_(False)
         self._move(CPU)

@@ -17,6 +17,7 @@ from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import SpectralStart, spectral_start
 from groupnoise.core.arrays import ProgressCallback, torch_generator
 from groupnoise.core.groups import Groups
+from groupnoise.core.threads import threads_for
 from groupnoise.decisions.portfolio import Option
 
 DECIDED = (
@@ -272,15 +273,16 @@ class EvidenceLearner:
         if self.saves is not None:
             settings = sorted(parameters.items())
             saves = self.saves.training(histories, settings, encoder, again, share)
-        records = train_evidence(
-            model,
-            histories,
-            plan,
-            generator,
-            validate=None if validate is None else lambda: validate(model.evidence()),
-            on_epoch=on_epoch,
-            saves=saves,
-        )
+        with threads_for(plan.work_of_step(model)):
+            records = train_evidence(
+                model,
+                histories,
+                plan,
+                generator,
+                validate=None if validate is None else lambda: validate(model.evidence()),
+                on_epoch=on_epoch,
+                saves=saves,
+            )
         return model.evidence(), records
 
     def _spectral(

@@ -72,6 +72,26 @@ class EvidencePlan:
         if self.n_negatives is not None:
             check_count("n_negatives", self.n_negatives)
 
+    def work_of_step(self, model: EvidenceModel) -> float:
+        """Return about how many multiplications a batch takes forward.
+
+        Parameters
+        ----------
+        model : EvidenceModel
+            What is trained.
+
+        Returns
+        -------
+        float
+            Of the scores of all candidates, and of the encoder.
+        """
+        n_scored = model.n_items
+        if self.n_negatives is not None:
+            n_scored = min(n_scored, self.n_negatives + self.batch_size)
+        encoder = () if model.encoder is None else model.encoder.parameters()
+        width = model.targets.shape[1]
+        return float(self.batch_size * (n_scored * width + sum(each.numel() for each in encoder)))
+
 
 def training_sequences(histories: Groups, length: int) -> Groups:
     """Cut histories so that every click but the first is the target of one sequence.

@@ -38,6 +38,7 @@ from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import clicked_together, spectral_start
 from groupnoise.core.arrays import FloatArray, ProgressCallback, torch_generator
 from groupnoise.core.groups import Groups
+from groupnoise.core.threads import threads_for
 
 NEIGHBOUR_SMOOTHING = 1.0
 """Added to how often a new item was clicked with others; keeps rare ones near the origin."""
@@ -174,9 +175,10 @@ def updated(
             anchors = (torch.from_numpy(f), torch.from_numpy(g))
             member = replace(member, objects=f, targets=g)
         model = ResumedEvidence(member, generator)
-        records += train_evidence(
-            model, histories, plan, generator, anchors=anchors, on_epoch=on_epoch
-        )
+        with threads_for(plan.work_of_step(model)):
+            records += train_evidence(
+                model, histories, plan, generator, anchors=anchors, on_epoch=on_epoch
+            )
         learned.append(model.evidence())
     together = averaged(learned)
     if not linear:

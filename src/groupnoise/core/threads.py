@@ -7,6 +7,8 @@ import os
 import statistics
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +16,10 @@ CGROUP = Path("/sys/fs/cgroup")
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 """Idle threads sleep. Spinning ones starve each other as soon as a core has other work: a step of
 5 ms then takes half a second."""
+
+MIN_PARALLEL_WORK = 100_000_000
+"""Multiplications of a training step from which a second thread earns its waking: threads that
+sleep are woken tens of times in a step, and a small step is over before they work."""
 
 SLEEPING = "threads sleep while they wait"
 
@@ -88,8 +94,9 @@ def configure_threads() -> ThreadChoice:
     >>> configure_threads().n_threads >= 1
     True
     """
+    global _is_chosen_here
     given = os.environ.get("OMP_NUM_THREADS", "")
-    asked = given.isdigit() and int(given) > 0
+    asked = not _is_chosen_here and given.isdigit() and int(given) > 0
     threads = int(given) if asked else available_cores()
     source = f"OMP_NUM_THREADS={given}" if asked else f"{_cores(threads)} available to this process"
     if "torch" in sys.modules:
@@ -104,11 +111,48 @@ def configure_threads() -> ThreadChoice:
             "configure_threads() before it, or set OMP_WAIT_POLICY=PASSIVE"
         )
         return ThreadChoice(torch.get_num_threads(), False, f"{source}; {late}")
+    _is_chosen_here = not asked
     os.environ["OMP_NUM_THREADS"] = str(threads)
     if not any(name in os.environ for name in WAITING):
         os.environ.update(WAITING)
     waiting = SLEEPING if _is_passive() else "threads wait as the environment says"
     return ThreadChoice(threads, _is_passive(), f"{source}; {waiting}")
+
+
+@contextmanager
+def threads_for(work: float) -> Iterator[None]:
+    """Make small training steps on one thread inside the block, if the number was chosen here.
+
+    By the size of the work and not by the clock, so that the same fit is the same to the last
+    digit. Threads that spin, or whose number the user has set, are left alone.
+
+    Parameters
+    ----------
+    work : float
+        Multiplications of one step forward: rows of a batch times parameters they meet.
+
+    Examples
+    --------
+    >>> from groupnoise.core.threads import threads_for
+    >>> with threads_for(work=64 * 1000):
+    ...     pass  # steps
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    is_small = work < MIN_PARALLEL_WORK and before > 1
+    if not (is_small and _is_chosen_here and _is_passive()):
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+_is_chosen_here = False
+"""Whether `configure_threads` chose the number in force, and not the user."""
 
 
 def _is_passive() -> bool:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from groupnoise.core.arrays import FloatArray, ProgressCallback, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
 from groupnoise.core.device import CPU, find_device
+from groupnoise.core.threads import threads_for
 from groupnoise.exceptions import ParameterError, TrainingError
 from groupnoise.training.baseline import SavedClassifier
 from groupnoise.training.optimizer import Adam
@@ -80,28 +81,30 @@ def train(
     )
     history: list[dict[str, Any]] = []
     best_score, best_state = -np.inf, None
-    for epoch in range(1, max_epochs + 1):
-        network.train()
-        total = 0.0
-        for rows in _random_batches(n_rows, batch_size):
-            loss = batch_loss(rows)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            total += loss.item() * len(rows)
-        if not np.isfinite(total):
-            raise TrainingError(
-                f"the loss is no longer finite in epoch {epoch}; scale the features or lower "
-                "learning_rate."
-            )
-        network.eval()
-        history.append({"epoch": epoch, "loss": total / n_rows})
-        if validate is not None:
-            history[-1]["validation"] = score = validate()
-            if score > best_score:
-                best_score, best_state = score, copy.deepcopy(network.state_dict())
-        if on_epoch is not None:
-            on_epoch(history[-1])
+    work = batch_size * sum(each.numel() for each in network.parameters())
+    with threads_for(work):
+        for epoch in range(1, max_epochs + 1):
+            network.train()
+            total = 0.0
+            for rows in _random_batches(n_rows, batch_size):
+                loss = batch_loss(rows)
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+                total += loss.item() * len(rows)
+            if not np.isfinite(total):
+                raise TrainingError(
+                    f"the loss is no longer finite in epoch {epoch}; scale the features or lower "
+                    "learning_rate."
+                )
+            network.eval()
+            history.append({"epoch": epoch, "loss": total / n_rows})
+            if validate is not None:
+                history[-1]["validation"] = score = validate()
+                if score > best_score:
+                    best_score, best_state = score, copy.deepcopy(network.state_dict())
+            if on_epoch is not None:
+                on_epoch(history[-1])
     if best_state is not None:
         network.load_state_dict(best_state)
     return history

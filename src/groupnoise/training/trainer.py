@@ -15,12 +15,13 @@ from torch import Tensor
 
 from groupnoise.core.arrays import IntArray, ProgressCallback
 from groupnoise.core.batching import batch_rows, collate, parts_of_batch, pooled_batch_rows
+from groupnoise.core.candidates import SampledCandidates
 from groupnoise.core.device import CPU
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import Matcher
-from groupnoise.core.threads import StepWatch
+from groupnoise.core.threads import StepWatch, threads_for
 from groupnoise.exceptions import GroupNoiseError, TrainingError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.plan import History, TrainingPlan
@@ -127,7 +128,8 @@ def train(
             device,
         )
         try:
-            training.run(state)
+            with threads_for(training.work_of_step(model)):
+                training.run(state)
         finally:
             model.to(CPU)
     return state.history
@@ -149,6 +151,15 @@ class _Training:
     saver: Saver | None
     device: torch.device = CPU
     watch: StepWatch = field(default_factory=StepWatch)
+
+    def work_of_step(self, model: MatchingModel) -> float:
+        """Return about how many multiplications a batch takes forward."""
+        n_objects = self.plan.batch_size * float(np.mean(self.groups.sizes))
+        source = getattr(self.pair, "source", None)
+        if isinstance(source, SampledCandidates):
+            width = next(model.parameters()).shape[-1]
+            return n_objects * width * source.n_negatives
+        return n_objects * sum(each.numel() for each in model.parameters())
 
     def run(self, state: TrainingState) -> None:
         """Resume from a state and train to the end."""

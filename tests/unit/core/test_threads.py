@@ -20,10 +20,10 @@ SHOW = (
 )
 
 
-def chosen(**environment):
+def chosen(code=SHOW, **environment):
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))}
     done = subprocess.run(
-        [sys.executable, "-c", SHOW],
+        [sys.executable, "-c", code],
         env={**kept, **environment},
         capture_output=True,
         text=True,
@@ -89,3 +89,22 @@ def test_doctor_says_what_was_chosen_and_why():
     )
     assert "threads " in done.stdout
     assert "wait" in done.stdout
+
+
+STEPS = (
+    "from groupnoise import configure_threads; configure_threads();"
+    "from groupnoise.core.threads import threads_for; import torch\n"
+    "with threads_for(1e3): small = torch.get_num_threads()\n"
+    "with threads_for(1e12): large = torch.get_num_threads()\n"
+    "print(small, large, torch.get_num_threads())"
+)
+
+
+@pytest.mark.parametrize(
+    ("environment", "small"),
+    [({}, 1), ({"OMP_NUM_THREADS": "2"}, 2), ({"GOMP_SPINCOUNT": "9"}, None)],
+)
+def test_small_steps_wake_no_second_thread_unless_the_user_chose(environment, small):
+    threads_used = chosen(STEPS, **environment)
+    cores = environment.get("OMP_NUM_THREADS", str(available_cores()))
+    assert threads_used == [cores if small is None else str(small), cores, cores]
