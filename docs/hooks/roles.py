@@ -1,9 +1,10 @@
-"""Read the cross-references of our docstrings, :func:`name`, as links to the reference."""
+"""Docstrings for the reference: completed from the bases, :func:`name` read as a link."""
 
 from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import pkgutil
 import re
 from typing import Any
@@ -21,9 +22,26 @@ class LinkedRoles(Extension):
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Put a link in place of every role; `~` shows the last word of the name alone."""
         if obj.docstring is not None:
+            if _inherits(obj) or (obj.parent is not None and _inherits(obj.parent)):
+                obj.docstring.value = _docstring_at_run_time(obj)
             obj.docstring.value = ROLE.sub(
                 lambda found: _link(found[1], found[2], obj), obj.docstring.value
             )
+
+
+def _inherits(obj: Object) -> bool:
+    """Whether a class takes what its docstring leaves out from its bases."""
+    return obj.is_class and any(
+        str(decorator.value) == "inherit_docstring" for decorator in obj.decorators
+    )
+
+
+def _docstring_at_run_time(obj: Object) -> str:
+    """Return the docstring that `help` shows; the source of a subclass has a part of it."""
+    definition: Any = importlib.import_module(obj.module.path)
+    for name in obj.path.removeprefix(f"{obj.module.path}.").split("."):
+        definition = inspect.getattr_static(definition, name)
+    return inspect.getdoc(getattr(definition, "__func__", definition)) or obj.docstring.value
 
 
 def _link(short: str, name: str, owner: Object) -> str:

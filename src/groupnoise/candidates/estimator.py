@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.candidates.averaging import AveragedModel, WeightedSettings
 from groupnoise.candidates.decide import without_search
 from groupnoise.candidates.held_out import HeldOut
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class MaxMatchingPartialLabelClassifier(AveragedModel):
     """Classify instances after learning from sets of candidate labels.
@@ -53,73 +55,15 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
     encoder : "auto", {"linear", "mlp", "kernel"} or nn.Module, default="auto"
         g. "linear" is the paper's; "kernel" is a Gaussian kernel between rows, which keeps up to
         4000 training rows. With a module of your own nothing is searched for.
-    hidden : "auto", int or sequence of int, default="auto"
-        Hidden widths of "mlp".
-    dim : int, default=64
-        Width of the vectors.
-    dropout : "auto" or float, default="auto"
-        Dropout of "mlp".
-    kernel_scale : "auto" or float, default="auto"
-        Width of "kernel" in units of the mean distance between rows.
-    kernel_ridge : "auto" or float, default="auto"
-        Strength of the ridge penalty of "kernel".
-    scaling : {"auto", "standard", "l2", "power", "none"}, default="auto"
-        Scaling of the features, learned from the training rows.
-    normalize : {"auto", "both", "objects", "targets"}, default="auto"
-        Over labels ("objects"), as an ordinary classifier does; over instances ("targets"), as
-        the paper's Eq. 5 reads when labels are the objects; or the mean of both, which keeps a
-        label from winning only because it is a candidate of many rows.
-    candidates : {"in_batch", "full", "sampled"}, default="in_batch"
-        The instances normalized over under "targets" and "both".
-    n_negatives : int, default=1024
-        Number of instances that "sampled" draws.
-    selection : str or Selection, default="tempered"
-        How a row's score comes from its candidates; see :func:`groupnoise.core.make_selection`.
     temperature : "auto", float or (start, end), default="auto"
         Of tempered selection.
-    top_k : int, default=2
-        Candidates that "top_k" selection averages.
-    weighting : str, Weighting or None, default="sigmoid"
-        Group weighting; see :func:`groupnoise.core.make_weighting`.
     weighting_strength : "auto" or float, default="auto"
         Lambda.
-    similarity : str or Similarity, default="dot"
-        S of the group weighting.
-    similarity_scale : float, default=1.0
-        What similarities are multiplied by.
-    class_weight : "balanced", mapping of label to weight, or None, default=None
-        How much the rows of each class count; a row counts as the mean of its candidates.
-    max_epochs : "auto" or int, default="auto"
-        Passes over the data.
-    batch_size : "auto" or int, default="auto"
-        Rows per step.
-    learning_rate : "auto" or float, default="auto"
-        Adam's step size.
-    weight_decay : "auto" or float, default="auto"
-        Decoupled weight decay: weights shrink by learning_rate * weight_decay each step.
-    schedule : {"constant", "cosine", "linear"}, default="cosine"
-        Path of the learning rate.
-    patience : int or None, default=None
-        Stop after this many epochs without a better validation value.
-    keep : {"best", "last"}, default="last"
-        Weights to end with where there is a validation value.
-    ordinal_smoothing : "auto" or float, default="auto"
-        For labels in an order, such as ages: over how many neighbours in `classes_` answers are
-        averaged, as the standard deviation of a Gaussian. 0 takes labels as names.
     answer_temperature : "auto" or float, default="auto"
         What logits are divided by in answers, found for each setting on held-out rows, so that
         none drowns the others in the average because it sounds surer.
     n_members : "auto" or int, default="auto"
         Number of models of each setting that is taken. All their probabilities are averaged.
-    mixed_precision : bool, default=False
-        Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    on_epoch : callable or None, default=None
-        Called with a record after each epoch.
-    random_state : int, generator or None, default=None
-        Decides all randomness.
     ensemble : sequence of (weight, parameters) or None, default=None
         Settings to be averaged, each laid over the other parameters, instead of a search:
         `decisions_.members` of an earlier fit, for example.
@@ -134,19 +78,8 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         What was tried, what it scored, what was taken and why.
     settings_ : WeightedSettings
         Weight and fitted model of each setting taken; empty where all parameters were explicit.
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    n_features_in_ : int
-        Width of the rows.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `fit` was given data frames with names; answers are given for
-        the same columns in the same order only.
-    members_ : ModuleList of MatchingModel
-        The trained encoders of each member; `model_` is the first.
     history_ : History
         One record per epoch, with the number of the setting and of the member.
-    calibration_temperature_ : float
-        What logits are divided by: 1 until :meth:`calibrate` finds something better.
 
     Examples
     --------

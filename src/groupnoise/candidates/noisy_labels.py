@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.candidates.label_issues import (
     Belief,
     LabelIssues,
@@ -32,6 +33,7 @@ MIN_TRUST = 1e-4
 """The least weight of a candidate: what evidence dismisses may still be learned."""
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class NoisyLabelClassifier(CandidateModel):
     """Learn from single labels of which some are wrong.
@@ -58,74 +60,13 @@ class NoisyLabelClassifier(CandidateModel):
         what was believed of the labels before, instead of with the labels themselves.
     encoder : {"linear", "mlp"} or nn.Module, default="mlp"
         g. "linear" is the paper's.
-    hidden : int or sequence of int, default=(300,)
-        Hidden widths of "mlp".
-    dim : int, default=64
-        Width of the vectors.
-    dropout : float, default=0.5
-        Dropout of "mlp".
-    scaling : {"standard", "l2", "power", "none"}, default="standard"
-        Scaling of the features, learned from the training rows.
-    normalize : {"both", "objects", "targets"}, default="objects"
-        Over labels ("objects"), as an ordinary classifier does; over instances ("targets"), as
-        the paper's Eq. 5 reads when labels are the objects; or the mean of both, which keeps a
-        label from winning only because it is a candidate of many rows.
-    candidates : {"in_batch", "full", "sampled"}, default="in_batch"
-        The instances normalized over under "targets" and "both".
-    n_negatives : int, default=1024
-        Number of instances that "sampled" draws.
-    selection : str or Selection, default="marginal"
-        How a row's score comes from its candidates; see :func:`groupnoise.core.make_selection`.
-    temperature : float, (start, end) or "auto", default=(1.0, 0.3)
-        Of tempered selection; "auto" is chosen on held-out rows.
-    top_k : int, default=2
-        Candidates that "top_k" selection averages.
-    weighting : str, Weighting or None, default="sigmoid"
-        Group weighting; see :func:`groupnoise.core.make_weighting`.
     weighting_strength : float or "auto", default=0.0
         Lambda of the group weighting by the likeness of labels, on top of the evidence.
-    similarity : str or Similarity, default="dot"
-        S of the group weighting.
-    similarity_scale : float, default=1.0
-        What similarities are multiplied by.
-    class_weight : "balanced", mapping of label to weight, or None, default=None
-        How much the rows of each class count; a row counts as the mean of its candidates.
     max_epochs : int, default=40
         Passes over the data; the cross-fitted models train alike.
-    batch_size : int, default=64
-        Rows per step.
-    learning_rate : float, default=0.003
-        Adam's step size.
-    weight_decay : float, default=0.0
-        Decoupled weight decay: weights shrink by learning_rate * weight_decay each step.
-    schedule : {"constant", "cosine", "linear"}, default="cosine"
-        Path of the learning rate.
-    patience : int or None, default=None
-        Stop after this many epochs without a better validation value.
-    keep : {"best", "last"}, default="last"
-        Weights to end with where there is a validation value.
-    ordinal_smoothing : float, default=0.0
-        For labels in an order, such as ages: over how many neighbours in `classes_` answers are
-        averaged, as the standard deviation of a Gaussian. 0 takes labels as names.
-    answer_temperature : float, default=1.0
-        What logits are divided by in answers: above 1 a model sounds less sure beside others.
-    n_members : int, default=1
-        Number of models in the ensemble. Their probabilities are averaged. An encoder of your
-        own has one set of initial weights, so it takes one member.
-    mixed_precision : bool, default=False
-        Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    on_epoch : callable or None, default=None
-        Called with a record after each epoch.
-    random_state : int, generator or None, default=None
-        Decides all randomness.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
     noise_matrix_ : ndarray of shape (n_classes, n_classes)
         P(given label | true label), row by true label.
     label_issues_ : LabelIssues

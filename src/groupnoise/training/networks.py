@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.arrays import FloatArray, ProgressCallback, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
 from groupnoise.core.device import CPU, find_device
@@ -137,6 +138,7 @@ class Watch(NamedTuple):
 UNWATCHED = Watch()
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(SavedClassifier):
     """A classifier whose fitted state is a network, trained by Adam.
@@ -166,8 +168,6 @@ class NetworkClassifier(SavedClassifier):
         there is one. Fitted models lie in the memory of the CPU, and answer there.
     random_state : int, generator or None, default=None
         Decides the initial weights, the batches and the dropout.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------

@@ -11,6 +11,7 @@ from scipy.special import expit
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.base import bag_softmax, bag_sum
 from groupnoise.bags.baselines.networks import NeuralBagClassifier
 from groupnoise.core.arrays import FloatArray
@@ -19,6 +20,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.training.networks import as_features, hidden_layers, hidden_width
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class AttentionMILClassifier(NeuralBagClassifier):
     r"""Attention-based multiple-instance network.
@@ -40,29 +42,6 @@ class AttentionMILClassifier(NeuralBagClassifier):
         Rows of V and U.
     gated : bool, default=True
         Whether the attention has its second factor.
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network from features to logits: a linear map or a perceptron.
-    hidden : int or tuple of int, default=128
-        Widths of the hidden layers of the perceptron.
-    batch_norm : bool, default=False
-        Whether to normalize each hidden layer over the batch.
-    dropout : float, default=0.2
-        Fraction of hidden units dropped in training.
-    max_epochs : int, default=50
-        Passes over the data.
-    batch_size : int, default=8
-        Bags per step.
-    learning_rate : float, default=0.001
-        Adam's step size.
-    weight_decay : float, default=0.0001
-        Added to the gradient.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides the initial weights, the batches and the dropout.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     References
     ----------

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.base import bag_mean
 from groupnoise.bags.baselines.networks import NeuralBagClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray
@@ -15,6 +16,7 @@ from groupnoise.core.checks import check_positive
 from groupnoise.core.groups import Groups
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class GICFClassifier(NeuralBagClassifier):
     r"""Group-instance cost function.
@@ -35,29 +37,6 @@ class GICFClassifier(NeuralBagClassifier):
     gamma : float, default=1.0
         Of the kernel, 1 in the paper. With many scaled features all rows are far apart; one over
         their number is then a better value.
-    encoder : {"linear", "mlp"}, default="linear"
-        The network from features to logits: a linear map or a perceptron.
-    hidden : int or tuple of int, default=128
-        Widths of the hidden layers of the perceptron.
-    batch_norm : bool, default=False
-        Whether to normalize each hidden layer over the batch.
-    dropout : float, default=0.5
-        Fraction of hidden units dropped in training.
-    max_epochs : int, default=50
-        Passes over the data.
-    batch_size : int, default=16
-        Bags per step.
-    learning_rate : float, default=0.01
-        Adam's step size.
-    weight_decay : float, default=0.0001
-        Added to the gradient.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides the initial weights, the batches and the dropout.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     References
     ----------

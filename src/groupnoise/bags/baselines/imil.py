@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from torch import Tensor
 from torch.nn import functional as F
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.networks import NeuralBagClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
@@ -18,6 +19,7 @@ MAX_WEIGHT = 1000.0
 """The most an instance of a negative bag may weigh, so that one vast bag cannot outweigh all."""
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class IMILClassifier(NeuralBagClassifier):
     r"""Instance-level risk estimated from bag labels: a reconstruction.
@@ -34,32 +36,6 @@ class IMILClassifier(NeuralBagClassifier):
     :math:`E[\ell(g, 1)] - E[\mathbb{1}[Y = 0]\, w\, \ell(g, 1)]`, cannot be negative and its
     estimate is held at zero, as in non-negative learning from positive and unlabeled data.
     :math:`\pi` solves :math:`\sum_i (1 - \pi)^{n_i}` = number of negative bags.
-
-    Parameters
-    ----------
-    encoder : {"linear", "mlp"}, default="linear"
-        The network from features to logits: a linear map or a perceptron.
-    hidden : int or tuple of int, default=128
-        Widths of the hidden layers of the perceptron.
-    batch_norm : bool, default=False
-        Whether to normalize each hidden layer over the batch.
-    dropout : float, default=0.5
-        Fraction of hidden units dropped in training.
-    max_epochs : int, default=50
-        Passes over the data.
-    batch_size : int, default=16
-        Bags per step.
-    learning_rate : float, default=0.01
-        Adam's step size.
-    weight_decay : float, default=0.0001
-        Added to the gradient.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides the initial weights, the batches and the dropout.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------

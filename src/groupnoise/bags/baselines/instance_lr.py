@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.base import BagClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.core.groups import Groups
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class InstanceLRClassifier(BagClassifier):
     """Logistic regression on single instances, each under the labels of its bag.
@@ -25,8 +27,6 @@ class InstanceLRClassifier(BagClassifier):
         scikit-learn's C.
     max_iterations : int, default=1000
         Of L-BFGS.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.base import BagClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_count, check_positive
@@ -17,6 +18,7 @@ _LARGEST_EXPONENT = 500.0
 """Beyond it a sum of exponentials may overflow, so that the largest is taken off first."""
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class MILRClassifier(BagClassifier):
     r"""Multiple-instance logistic regression.
@@ -41,8 +43,6 @@ class MILRClassifier(BagClassifier):
         Of L-BFGS.
     random_state : int, generator or None, default=None
         Decides the starts.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------

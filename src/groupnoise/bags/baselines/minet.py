@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.base import bag_max, bag_mean
 from groupnoise.bags.baselines.networks import NeuralBagClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray
@@ -19,6 +20,7 @@ from groupnoise.training.networks import HiddenWidths
 POOLINGS = ("max", "mean", "log_mean_exp")
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class MiNetClassifier(NeuralBagClassifier):
     r"""Multiple-instance network in instance space.
@@ -33,29 +35,6 @@ class MiNetClassifier(NeuralBagClassifier):
     ----------
     pooling : {"max", "mean", "log_mean_exp"}, default="max"
         How instance probabilities become the bag's.
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network from features to logits: a linear map or a perceptron.
-    hidden : int or tuple of int, default=(256, 128, 64)
-        Widths of the hidden layers of the perceptron.
-    batch_norm : bool, default=False
-        Whether to normalize each hidden layer over the batch.
-    dropout : float, default=0.5
-        Fraction of hidden units dropped in training.
-    max_epochs : int, default=50
-        Passes over the data.
-    batch_size : int, default=8
-        Bags per step.
-    learning_rate : float, default=0.001
-        Adam's step size.
-    weight_decay : float, default=0.0001
-        Added to the gradient.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides the initial weights, the batches and the dropout.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     References
     ----------

@@ -11,6 +11,7 @@ import torch
 from scipy.special import expit
 from torch import Tensor
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.base import BagClassifier, BagIndex
 from groupnoise.core.arrays import BoolArray, FloatArray, ProgressCallback
 from groupnoise.core.groups import Groups
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class NeuralBagClassifier(NetworkClassifier, BagClassifier):
     """A network from an instance to one logit per binary problem, trained on labels of bags.
@@ -36,29 +38,8 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
 
     Parameters
     ----------
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network from features to logits: a linear map or a perceptron.
-    hidden : int or tuple of int, default=128
-        Widths of the hidden layers of the perceptron.
-    batch_norm : bool, default=False
-        Whether to normalize each hidden layer over the batch.
-    dropout : float, default=0.5
-        Fraction of hidden units dropped in training.
-    max_epochs : int, default=50
-        Passes over the data.
     batch_size : int, default=8
         Bags per step.
-    learning_rate : float, default=0.001
-        Adam's step size.
-    weight_decay : float, default=0.0001
-        Added to the gradient.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides the initial weights, the batches and the dropout.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
     """
 
     hidden: HiddenWidths = 128

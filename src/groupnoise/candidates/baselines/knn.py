@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.checks import check_count
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class PLKNNClassifier(PartialLabelClassifier):
     r"""Partial-label k nearest neighbours.
@@ -34,8 +36,6 @@ class PLKNNClassifier(PartialLabelClassifier):
         Any metric of :class:`sklearn.neighbors.NearestNeighbors`.
     n_jobs : int, optional
         Threads of the neighbour search.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     References
     ----------

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count, check_positive
@@ -34,6 +35,7 @@ def with_constant(rows: FloatArray) -> FloatArray:
     return np.hstack([rows, np.ones((len(rows), 1))])
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class PLSVMClassifier(LinearPartialLabelClassifier):
     r"""Partial-label support vector machine with linear scores :math:`w_y x`.
@@ -57,8 +59,6 @@ class PLSVMClassifier(LinearPartialLabelClassifier):
         Rows per step.
     random_state : int, generator or None, default=None
         Decides the order of the rows and the initial weights.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------
@@ -140,6 +140,7 @@ def _batches(order: IntArray, size: int) -> list[IntArray]:
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class CLPLClassifier(LinearPartialLabelClassifier):
     r"""Convex learning from partial labels, with linear scores :math:`g_a(x) = w_a x + b_a`.
@@ -158,8 +159,6 @@ class CLPLClassifier(LinearPartialLabelClassifier):
         The decreasing convex function psi.
     max_iterations : int, default=300
         Of L-BFGS.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------
@@ -238,6 +237,7 @@ def _surrogate(margin: FloatArray, name: str) -> tuple[FloatArray, FloatArray]:
     return violation**2, -2 * violation
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class SoftLabelClassifier(LinearPartialLabelClassifier):
     r"""Multinomial logistic regression in which every candidate counts in equal parts.
@@ -254,8 +254,6 @@ class SoftLabelClassifier(LinearPartialLabelClassifier):
         Inverse of the regularization, as in :class:`sklearn.linear_model.LogisticRegression`.
     max_iterations : int, default=300
         Steps of the optimizer at most.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     Attributes
     ----------

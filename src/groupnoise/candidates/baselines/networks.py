@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray, ProgressCallback
 from groupnoise.core.checks import check_positive
@@ -18,34 +19,14 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+@inherit_docstring
 class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
     """A network from features to class logits, with a loss of logits and candidates.
 
     Parameters
     ----------
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network from features to logits: a linear map or a perceptron.
-    hidden : int or tuple of int, default=300
-        Widths of the hidden layers of the perceptron.
-    batch_norm : bool, default=False
-        Whether to normalize each hidden layer over the batch.
-    dropout : float, default=0.5
-        Fraction of hidden units dropped in training.
-    max_epochs : int, default=60
-        Passes over the data.
     batch_size : int, default=64
         Rows per step.
-    learning_rate : float, default=0.003
-        Adam's step size.
-    weight_decay : float, default=1e-05
-        Added to the gradient.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides the initial weights, the batches and the dropout.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
     """
 
     @abstractmethod
@@ -118,36 +99,11 @@ def candidate_log_softmax(logits: Tensor, candidates: Tensor) -> Tensor:
     return logits.masked_fill(~candidates, -torch.inf).log_softmax(dim=1)
 
 
+@inherit_docstring
 class CCClassifier(NeuralPartialLabelClassifier):
     r"""Maximum likelihood of the candidate set.
 
     .. math:: \ell(x, S) = -\log \sum_{y \in S} p_y(x), \qquad p = \mathrm{softmax}(g(x))
-
-    Parameters
-    ----------
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network from features to logits: a linear map or a perceptron.
-    hidden : int or tuple of int, default=300
-        Widths of the hidden layers of the perceptron.
-    batch_norm : bool, default=False
-        Whether to normalize each hidden layer over the batch.
-    dropout : float, default=0.5
-        Fraction of hidden units dropped in training.
-    max_epochs : int, default=60
-        Passes over the data.
-    batch_size : int, default=64
-        Rows per step.
-    learning_rate : float, default=0.003
-        Adam's step size.
-    weight_decay : float, default=1e-05
-        Added to the gradient.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides the initial weights, the batches and the dropout.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     References
     ----------
@@ -171,6 +127,7 @@ def cc_loss(logits: Tensor, candidates: Tensor) -> Tensor:
     return logits.logsumexp(dim=1) - log_inside
 
 
+@inherit_docstring
 class PRODENClassifier(NeuralPartialLabelClassifier):
     r"""Progressive identification of the true label.
 
@@ -180,32 +137,6 @@ class PRODENClassifier(NeuralPartialLabelClassifier):
 
     The weights start even over the candidates and are refreshed, without gradient, whenever the
     row was in a batch. The risk-consistent estimator RC of Feng et al. is the same loss.
-
-    Parameters
-    ----------
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network from features to logits: a linear map or a perceptron.
-    hidden : int or tuple of int, default=300
-        Widths of the hidden layers of the perceptron.
-    batch_norm : bool, default=False
-        Whether to normalize each hidden layer over the batch.
-    dropout : float, default=0.5
-        Fraction of hidden units dropped in training.
-    max_epochs : int, default=60
-        Passes over the data.
-    batch_size : int, default=64
-        Rows per step.
-    learning_rate : float, default=0.003
-        Adam's step size.
-    weight_decay : float, default=1e-05
-        Added to the gradient.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides the initial weights, the batches and the dropout.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     References
     ----------
@@ -233,6 +164,7 @@ def weighted_cross_entropy(logits: Tensor, label_weights: Tensor) -> Tensor:
     return -(label_weights * logits.log_softmax(dim=1)).sum(dim=1)
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class LWSClassifier(NeuralPartialLabelClassifier):
     r"""Leveraged weighted loss with the sigmoid loss :math:`\psi(z) = 1 / (1 + e^z)`.
@@ -247,29 +179,6 @@ class LWSClassifier(NeuralPartialLabelClassifier):
     ----------
     leverage : float, default=2.0
         The factor beta; 0 leaves the other labels out.
-    encoder : {"linear", "mlp"}, default="mlp"
-        The network from features to logits: a linear map or a perceptron.
-    hidden : int or tuple of int, default=300
-        Widths of the hidden layers of the perceptron.
-    batch_norm : bool, default=False
-        Whether to normalize each hidden layer over the batch.
-    dropout : float, default=0.5
-        Fraction of hidden units dropped in training.
-    max_epochs : int, default=60
-        Passes over the data.
-    batch_size : int, default=64
-        Rows per step.
-    learning_rate : float, default=0.003
-        Adam's step size.
-    weight_decay : float, default=1e-05
-        Added to the gradient.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides the initial weights, the batches and the dropout.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     References
     ----------

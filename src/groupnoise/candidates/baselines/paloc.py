@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.checks import check_positive
@@ -90,6 +91,7 @@ def _default_gamma(rows: FloatArray) -> float:
     return float(1 / (rows.shape[1] * max(rows.var(), 1e-12)))
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class PALOCClassifier(PartialLabelClassifier):
     r"""Partial-label learning by binary decomposition.
@@ -115,8 +117,6 @@ class PALOCClassifier(PartialLabelClassifier):
         Kernel width; one over (features times variance) if not given, as in scikit-learn.
     rest_weight : float, default=10.0
         The factor mu.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     References
     ----------

@@ -8,11 +8,13 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.metrics.pairwise import euclidean_distances
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.checks import check_count, check_positive
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class SUREClassifier(PartialLabelClassifier):
     r"""Self-guided retraining of label confidences with a Gaussian kernel.
@@ -37,8 +39,6 @@ class SUREClassifier(PartialLabelClassifier):
         Width of the kernel in units of the mean distance between training rows.
     max_iterations : int, default=30
         Rounds at the most; fewer if the confidences stay as they are.
-    scaling : {"none", "standard", "l2", "power", "rms"}, default="none"
-        Scaling of the features, learned from the training rows.
 
     References
     ----------
