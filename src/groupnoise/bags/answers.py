@@ -17,6 +17,7 @@ from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import holds_bags, read_bag_labels, read_bags
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate, parts_of_batch
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.feature_names import check_same_columns, rows_to_predict, tables_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
@@ -39,6 +40,7 @@ MAX_OBJECTS = 1 << 16
 """Instances that are held at a time, padding included: one large bag does not swell the others."""
 
 
+@inherit_docstring
 class BagAnswers(ClassifierMixin, MatchingEstimator):
     """Answers of a model of the training loop, or of an ensemble that was decided on."""
 
@@ -98,11 +100,6 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return P(class | instance); background is left out.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Instances.
-
         Returns
         -------
         ndarray of shape (n_rows, n_classes)
@@ -112,11 +109,6 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each instance.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Instances.
 
         Returns
         -------
@@ -129,11 +121,6 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
 
     def background_proba(self, X: ArrayLike) -> FloatArray:
         """Return P(background | instance).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Instances.
 
         Returns
         -------
@@ -194,13 +181,6 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
         They are calibrated on bags that were held out in `fit`. Where no bag of the training had
         more than one label the probabilities of a bag sum to one.
 
-        Parameters
-        ----------
-        bags : sequence of arrays, array or Groups
-            As in `fit`.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
-
         Returns
         -------
         ndarray of shape (n_bags, n_classes)
@@ -227,13 +207,6 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
     def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
         """Return the best label of each bag.
 
-        Parameters
-        ----------
-        bags : sequence of arrays, array or Groups
-            As in `fit`.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
-
         Returns
         -------
         ndarray of shape (n_bags,)
@@ -247,12 +220,8 @@ class BagAnswers(ClassifierMixin, MatchingEstimator):
 
         Parameters
         ----------
-        bags : sequence of arrays, array or Groups
-            As in :meth:`fit`.
         y : array-like of shape (n_bags,)
             One label per bag; call once per label for bags with several.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
 
         Returns
         -------

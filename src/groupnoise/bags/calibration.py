@@ -13,6 +13,7 @@ from torch import Tensor
 from groupnoise.bags.forms import read_bag_labels
 from groupnoise.bags.truth import read_truth
 from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated
 from groupnoise.core.streamed_groups import answers_about
@@ -29,6 +30,7 @@ OF_BAGS = "bag_sets"
 """What names of the held-out bags begin with in a model folder."""
 
 
+@inherit_docstring
 class BagCalibration(CalibratedSets, Calibration):
     """Calibration of instance probabilities, and of sets of labels, with labelled bags."""
 
@@ -80,12 +82,6 @@ class BagCalibration(CalibratedSets, Calibration):
 
         Parameters
         ----------
-        bags : sequence of arrays, array or Groups
-            As in `fit`, but bags it has not seen.
-        y : array-like
-            Their labels, as in `fit`.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
         truth : array-like of shape (n_instances,), optional
             True labels of instances; None where one is not known.
 
@@ -142,8 +138,6 @@ class BagCalibration(CalibratedSets, Calibration):
             By how much an answer is expected to change what is believed of the instance and of
             those like it, which is counted once; by the margin between the two likeliest labels;
             or at random, to compare with.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
         truth : array-like of shape (n_instances,), optional
             True labels that are known already, as in `fit`: such instances are not asked about.
 
@@ -195,8 +189,6 @@ class BagCalibration(CalibratedSets, Calibration):
             As in `fit`.
         alpha : float, default=0.1
             The share of labels that may be missed.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
         by_class : bool, default=False
             Whether that holds for the bags of every class by itself.
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from groupnoise.bags.forms import check_labelled, read_bag_labels, read_bags
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.feature_names import check_same_columns, tables_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.joint_matching import match_pairs
@@ -43,6 +44,7 @@ class ChosenPairs(NamedTuple):
     probability: FloatArray
 
 
+@inherit_docstring
 class PairAnswers(ClassifierMixin, MatchingEstimator):
     """Answers of bags with candidate labels, by the pairs of instance and label they allow."""
 
@@ -100,13 +102,6 @@ class PairAnswers(ClassifierMixin, MatchingEstimator):
     def predict_proba(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
         """Return P(label | bag), shape (n_bags, n_classes); rows sum to one.
 
-        Parameters
-        ----------
-        bags : Groups, sequence of arrays, or array
-            As in :meth:`fit`.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
-
         Returns
         -------
         ndarray of shape (n_bags, n_classes)
@@ -116,13 +111,6 @@ class PairAnswers(ClassifierMixin, MatchingEstimator):
 
     def predict(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
         """Return the label of each bag, shape (n_bags,).
-
-        Parameters
-        ----------
-        bags : Groups, sequence of arrays, or array
-            As in :meth:`fit`.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
 
         Returns
         -------
@@ -136,13 +124,6 @@ class PairAnswers(ClassifierMixin, MatchingEstimator):
     def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
         """Return the label of each bag: :meth:`predict` under the name all bag classifiers have.
 
-        Parameters
-        ----------
-        bags : Groups, sequence of arrays, or array
-            As in :meth:`fit`.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
-
         Returns
         -------
         ndarray of shape (n_bags,)
@@ -155,12 +136,8 @@ class PairAnswers(ClassifierMixin, MatchingEstimator):
 
         Parameters
         ----------
-        bags : Groups, sequence of arrays, or array
-            As in :meth:`fit`.
         candidates : array-like, sparse matrix or sequence of n_bags sets
             Candidate labels of each bag, in any form :meth:`fit` takes.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
 
         Returns
         -------
@@ -185,15 +162,6 @@ class PairAnswers(ClassifierMixin, MatchingEstimator):
     ) -> NDArray[Any]:
         """Return the best of the candidate labels of each bag, shape (n_bags,).
 
-        Parameters
-        ----------
-        bags : Groups, sequence of arrays, or array
-            As in :meth:`fit`.
-        candidates : array-like, sparse matrix or sequence of n_bags sets
-            Candidate labels of each bag, in any form :meth:`fit` takes.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
-
         Returns
         -------
         ndarray of shape (n_bags,)
@@ -210,12 +178,8 @@ class PairAnswers(ClassifierMixin, MatchingEstimator):
 
         Parameters
         ----------
-        bags : Groups, sequence of arrays, or array
-            As in :meth:`fit`.
         y : array-like
             True labels, or candidate labels in any form :meth:`fit` takes.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
 
         Returns
         -------

@@ -14,6 +14,7 @@ from torch import Tensor
 from groupnoise.candidates.parameters import CandidateParameters
 from groupnoise.candidates.selective import SelectiveAnswers
 from groupnoise.core.arrays import FloatArray
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.label_sets import answered_right, check_equal_rows, read_candidates
 from groupnoise.core.pair_matching import Matching
 from groupnoise.core.prior_weights import spread_over_neighbours
@@ -29,6 +30,7 @@ from groupnoise.training.estimator import (
 EVALUATION_BATCH = 1024
 
 
+@inherit_docstring
 class CandidateAnswers(
     CandidateParameters,
     ClassifierMixin,
@@ -61,11 +63,6 @@ class CandidateAnswers(
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return P(label | row).
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-
         Returns
         -------
         ndarray of shape (n_rows, n_classes)
@@ -75,11 +72,6 @@ class CandidateAnswers(
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
 
         Returns
         -------
@@ -92,13 +84,6 @@ class CandidateAnswers(
 
     def disambiguate(self, X: ArrayLike, candidates: Any) -> NDArray[Any]:
         """Return the best of the candidate labels of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-        candidates : array-like, sparse matrix or sequence of sets
-            Their candidate labels, as in `fit`.
 
         Returns
         -------
@@ -114,13 +99,6 @@ class CandidateAnswers(
 
     def select(self, X: ArrayLike, candidates: Any) -> ObjectScores:
         """Return which candidate each row matches, and how all of its candidates score.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-        candidates : array-like, sparse matrix or sequence of sets
-            Their candidate labels, as in `fit`.
 
         Returns
         -------
@@ -152,8 +130,6 @@ class CandidateAnswers(
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
         y : array-like, sparse matrix or sequence of sets
             True labels, or candidate labels as in `fit`.
         sample_weight : array-like of shape (n_rows,), default=None

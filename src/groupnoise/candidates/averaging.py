@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from groupnoise.candidates.model import CandidateModel
 from groupnoise.candidates.parameters import DETAILS
 from groupnoise.core.arrays import BoolArray, FloatArray
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.feature_names import rows_to_predict
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
 from groupnoise.core.objective import GroupObjective
@@ -126,6 +127,7 @@ class WeightedSettings(Sequence[tuple[float, CandidateModel]]):
 NOTHING_TAKEN = WeightedSettings()
 
 
+@inherit_docstring
 class AveragedModel(CandidateModel):
     """Answers of one setting, or of several settings together where several were fitted."""
 
@@ -160,18 +162,6 @@ class AveragedModel(CandidateModel):
 
         One temperature for all logits is chosen so that the candidates become as likely as
         possible; true labels are not needed. `save` keeps the temperature, and `fit` forgets it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows that `fit` has not seen.
-        candidates : array-like, sparse matrix or sequence of sets
-            Their candidate labels, as in `fit`.
-
-        Returns
-        -------
-        AveragedModel
-            Itself.
         """
         super().calibrate(X, candidates)
         for _, model in self._taken():
@@ -179,38 +169,14 @@ class AveragedModel(CandidateModel):
         return self
 
     def predict_log_proba(self, X: ArrayLike) -> FloatArray:
-        """Return log P(label | row).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`.
-        """
+        """Return log P(label | row)."""
         check_is_fitted(self, "model_")
         if not self._taken():
             return super().predict_log_proba(X)
         return self._taken().predict_log_proba(rows_to_predict(self, X))
 
     def select(self, X: ArrayLike, candidates: Any) -> ObjectScores:
-        """Return which candidate each row matches, and how all of its candidates score.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-        candidates : array-like, sparse matrix or sequence of sets
-            Their candidate labels, as in `fit`.
-
-        Returns
-        -------
-        ObjectScores
-            The average over all settings taken.
-        """
+        """Return which candidate each row matches, and how all of its candidates score."""
         check_is_fitted(self, "model_")
         if not self._taken():
             return super().select(X, candidates)

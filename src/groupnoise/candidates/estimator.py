@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.candidates.averaging import AveragedModel, WeightedSettings
 from groupnoise.candidates.decide import without_search
 from groupnoise.candidates.held_out import HeldOut
@@ -26,6 +25,7 @@ from groupnoise.candidates.search import (
     plain_values,
     settings_to_train,
 )
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.feature_names import remember_columns
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions.budget import AUTO, is_auto
@@ -136,11 +136,6 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
 
         Every parameter stands beside the paper's in docs/paper_settings.md.
 
-        Parameters
-        ----------
-        **overrides
-            Parameters that shall differ from the paper's.
-
         Returns
         -------
         MaxMatchingPartialLabelClassifier
@@ -163,17 +158,6 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            One row per instance.
-        y : array-like, sparse matrix or sequence of sets
-            Candidate labels: a 0/1 matrix (n_rows, n_classes), one set of labels per row, one
-            mapping of label to weight per row, or one label per row.
-        candidate_weights : array-like of shape (n_rows, n_classes), default=None
-            How far each candidate is trusted beforehand: votes of annotators, for example.
-            Positive at every candidate; only ratios inside a row matter.
-        truth : array-like of shape (n_rows,), default=None
-            True labels of some rows, among the labels of `y`; None where one is not known. Such a
-            row learns from its true label alone, whatever its candidates are.
         validate : callable, default=None
             Called with the model in training after each epoch; the best epoch's weights are kept.
         workers : Workers, default=None
@@ -181,11 +165,6 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
             several nothing is searched for.
         checkpoint : Checkpoints, default=None
             Where the search and the training save themselves, and resume after an interruption.
-
-        Returns
-        -------
-        MaxMatchingPartialLabelClassifier
-            Itself, fitted.
         """
         self.settings_ = WeightedSettings()
         undecided = {name for name in DECIDED if is_auto(getattr(self, name))}

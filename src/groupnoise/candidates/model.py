@@ -131,8 +131,8 @@ class CandidateModel(CandidateAnswers):
 
         Returns
         -------
-        CandidateModel
-            Itself, fitted.
+        self
+            Fitted.
         """
         rows, indicator, classes, candidate_weights = read_rows(X, y, candidate_weights, truth)
         remember_columns(self, [X])

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.candidates.label_issues import (
     Belief,
     LabelIssues,
@@ -22,6 +21,7 @@ from groupnoise.candidates.model import CandidateModel
 from groupnoise.candidates.parameters import CandidateParameters
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_features
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.selection import Selection
 from groupnoise.exceptions import DataError
@@ -109,8 +109,6 @@ class NoisyLabelClassifier(CandidateModel):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            One row per instance.
         y : array-like of shape (n_rows,)
             One label per row.
         validate : callable, default=None
@@ -119,11 +117,6 @@ class NoisyLabelClassifier(CandidateModel):
             The processes that share the last training.
         checkpoint : Checkpoints, default=None
             Where the last training saves itself.
-
-        Returns
-        -------
-        NoisyLabelClassifier
-            Itself, fitted.
         """
         check_choice("evidence", self.evidence, ("both", "neighbours", "predictions"))
         for name, least in (("n_candidates", 1), ("n_neighbors", 1), ("n_folds", 2)):

@@ -1,9 +1,10 @@
-"""Docstrings of subclasses: what is said of a parameter stands once, where it is defined."""
+"""Docstrings of classes: what is said of a parameter stands once, where it comes first."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from functools import cache
 from typing import Any, TypeVar
 
 Class = TypeVar("Class", bound=type)
@@ -14,11 +15,13 @@ LITERALS = (str, int, float, bool, tuple, type(None))
 
 
 def inherit_docstring(cls: Class) -> Class:
-    """Complete the numpydoc of a class, and of the methods it overrides, from its bases.
+    """Complete the numpydoc of a class and of its methods.
 
-    The class gets the Parameters of its signature and the Attributes that it does not describe
-    itself; a method that opens with a sentence of its own gets Parameters and Returns. Defaults
-    are those of this class, so a new default is no reason to describe a parameter again.
+    What a class does not say itself of the parameters of its signature and of its Attributes, its
+    bases say. A method has Parameters and Returns of the method it overrides, and a parameter
+    that is described nowhere else is the one that another method of the class describes, the
+    first that does. Defaults are those of the signature: a new default is no reason to describe
+    a parameter again.
 
     Parameters
     ----------
@@ -30,54 +33,66 @@ def inherit_docstring(cls: Class) -> Class:
     type
         The same class.
     """
-    bases = [base for base in reversed(cls.__mro__[1:]) if base is not object]
-    _complete(cls, bases)
-    for name, value in vars(cls).items():
-        method = _function(value)
-        if inspect.isfunction(method) and not name.startswith("_"):
-            _complete(method, [_function(vars(base)[name]) for base in bases if name in vars(base)])
+    bases = cls.__mro__[1:-1]
+    _complete(cls, [base.__doc__ for base in bases], [])
+    said = [method.__doc__ for base in cls.__mro__[:-1] for method in _methods(base).values()]
+    for name, method in _methods(cls).items():
+        overridden = [_methods(base)[name].__doc__ for base in bases if name in _methods(base)]
+        _complete(method, overridden, said)
     return cls
 
 
-def _function(value: Any) -> Any:
-    return value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+def _methods(cls: type) -> dict[str, Any]:
+    """Return the public methods that a class itself defines."""
+    members = {
+        name: value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+        for name, value in vars(cls).items()
+        if not name.startswith("_")
+    }
+    return {name: value for name, value in members.items() if inspect.isfunction(value)}
 
 
-def _complete(definition: Any, bases: list[Any]) -> None:
-    """Add what the docstrings of the bases, the most remote first, say beside its own."""
-    if not definition.__doc__ or not bases:
+def _complete(definition: Any, inherited: list[str | None], beside: list[str | None]) -> None:
+    """Add to a docstring what those say that it inherits from, and those that stand beside it."""
+    if not definition.__doc__:  # nothing said, or run without docstrings
         return
     summary, sections = _read(definition.__doc__)
-    inherited: dict[str, dict[str, str]] = {}
-    for base in bases:
-        for heading, entries in _read(base.__doc__ or "")[1].items():
-            inherited[heading] = {**inherited.get(heading, {}), **entries}
-    own, parameters = sections.pop("Parameters", {}), {}
+    bases = [_read(docstring)[1] for docstring in inherited if docstring]
+    own, parameters = sections.get("Parameters", {}), {}
     for name, parameter in inspect.signature(definition).parameters.items():
         if name in own:
-            parameters[name] = own.pop(name)
-        elif name in inherited.get("Parameters", {}):
-            parameters[name] = _with_default(inherited["Parameters"][name], parameter.default)
+            parameters[name] = own[name]
+        elif entry := _first_entry([*inherited, *beside], name):
+            parameters[name] = _with_default(entry, parameter.default)
     complete = {"Parameters": {**parameters, **own}}
     if inspect.isclass(definition):
-        attributes = sections.pop("Attributes", {})
-        complete["Attributes"] = {**inherited.get("Attributes", {}), **attributes}
-    elif "Returns" in inherited:
-        complete["Returns"] = sections.pop("Returns", inherited["Returns"])
+        attributes: dict[str, str] = {}
+        for each in (*reversed(bases), sections):
+            attributes |= each.get("Attributes", {})
+        complete["Attributes"] = attributes
+    else:
+        results = [each["Returns"] for each in (sections, *bases) if "Returns" in each]
+        complete["Returns"] = results[0] if results else {}
     definition.__doc__ = summary + "".join(
         f"\n\n{heading}\n{'-' * len(heading)}\n" + "\n".join(entries.values())
-        for heading, entries in {**complete, **sections}.items()
+        for heading, entries in {**complete, **sections, **complete}.items()
         if entries
     )
 
 
+def _first_entry(docstrings: list[str | None], name: str) -> str | None:
+    found = (_read(each)[1].get("Parameters", {}).get(name) for each in docstrings if each)
+    return next(filter(None, found), None)
+
+
+@cache
 def _read(docstring: str) -> tuple[str, dict[str, dict[str, str]]]:
     """Return what stands before the sections, and of each section its entries by name."""
     summary, *parts = HEADING.split(inspect.cleandoc(docstring))
     sections = {}
     for heading, text in zip(parts[::2], parts[1::2], strict=True):
-        in_entries = heading in ("Parameters", "Attributes")
-        entries = ENTRY.split(text)[1:] if in_entries else [text]
+        has_names = heading in ("Parameters", "Attributes")
+        entries = ENTRY.split(text)[1:] if has_names else [text]
         sections[heading] = {_name(entry): entry.rstrip() for entry in entries}
     return summary.rstrip(), sections
 
@@ -87,9 +102,11 @@ def _name(entry: str) -> str:
 
 
 def _with_default(entry: str, default: Any) -> str:
-    """Return an entry whose first line names this default, and that "auto" is allowed."""
+    """Return an entry whose first line names this default, and "auto" if it is that."""
     head, newline, text = entry.partition("\n")
     kind, says_default, _ = head.partition(", default=")
+    if says_default and default is inspect.Parameter.empty:
+        return f"{kind}{newline}{text}"
     if not says_default or not isinstance(default, LITERALS):
         return entry
     name, colon, values = kind.partition(" : ")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from groupnoise.core.checks import check_choice, check_positive
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.objective import GroupObjective, LossOutput, make_selection, make_weighting
 from groupnoise.core.pair_matching import Matching
 from groupnoise.core.quantifier import (
@@ -26,6 +27,7 @@ from groupnoise.core.weighting import Weighting
 from groupnoise.exceptions import DataError, EmptyGroupError, ParameterError
 
 
+@inherit_docstring
 class GroupLoss(nn.Module):
     """The objective on dense logits: the formulas of the paper with nothing in between.
 
@@ -120,7 +122,7 @@ class GroupLoss(nn.Module):
         allowed : bool Tensor of shape (groups, n_targets), optional
             Targets each group may have, its own among them; for the absent-class term.
         progress : float, default=1.0
-            How much of the training is done, for a temperature schedule.
+            Fraction of the training that is done, for a temperature schedule.
 
         Returns
         -------
@@ -142,21 +144,6 @@ class GroupLoss(nn.Module):
         progress: float = 1.0,
     ) -> LossOutput:
         """Return the loss of each group with the scores and responsibilities of its objects.
-
-        Parameters
-        ----------
-        logits : Tensor of shape (groups, size, n_targets)
-            Logit of every object with every target.
-        targets : int64 Tensor of shape (groups,)
-            The target of each group.
-        mask : bool Tensor of shape (groups, size), optional
-            True where an object is real; all are by default.
-        features : Tensor of shape (groups, size, dim), optional
-            What "dot" compares; the logits by default.
-        allowed : bool Tensor of shape (groups, n_targets), optional
-            Targets each group may have, its own among them; for the absent-class term.
-        progress : float, default=1.0
-            Fraction of the training that is done, for a temperature schedule.
 
         Returns
         -------

@@ -11,11 +11,11 @@ from scipy.special import expit
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.base import bag_softmax, bag_sum
 from groupnoise.bags.baselines.networks import NeuralBagClassifier
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_choice, check_count
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.training.networks import as_features, hidden_layers, hidden_width
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from groupnoise.bags.forms import holds_bags, read_bag_labels, read_bags
 from groupnoise.core.arrays import BoolArray, FloatArray
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.feature_names import check_same_columns, remember_columns, tables_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
@@ -69,6 +70,7 @@ def bag_softmax(scores: Tensor, bag_of: Tensor, n_bags: int) -> Tensor:
     return raised / bag_sum(raised, bag_of, n_bags)[bag_of]
 
 
+@inherit_docstring
 class BagClassifier(SavedClassifier):
     """Fits on labels of bags and predicts labels of single instances, and of bags.
 
@@ -147,11 +149,6 @@ class BagClassifier(SavedClassifier):
 
         One-vs-rest probabilities are normalized to sum to one; all zeros become even.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Instances.
-
         Returns
         -------
         ndarray of shape (n_rows, n_classes)
@@ -164,13 +161,6 @@ class BagClassifier(SavedClassifier):
 
     def predict_bags(self, bags: Any, *, groups: Any = None) -> NDArray[Any]:
         """Return the label of each bag.
-
-        Parameters
-        ----------
-        bags : Groups, sequence of arrays, or array
-            As in :meth:`fit`.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
 
         Returns
         -------
@@ -187,13 +177,6 @@ class BagClassifier(SavedClassifier):
         """Return the probability of each class in each bag, shape (n_bags, n_classes).
 
         The columns of several classes are separate answers and need not sum to one.
-
-        Parameters
-        ----------
-        bags : Groups, sequence of arrays, or array
-            As in :meth:`fit`.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
 
         Returns
         -------
@@ -231,13 +214,6 @@ class BagClassifier(SavedClassifier):
 
     def instance_scores(self, bags: Any, *, groups: Any = None) -> FloatArray:
         """Return how much each instance speaks for each class of its bag.
-
-        Parameters
-        ----------
-        bags : Groups, sequence of arrays, or array
-            As in :meth:`fit`.
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
 
         Returns
         -------

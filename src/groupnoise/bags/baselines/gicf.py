@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.base import bag_mean
 from groupnoise.bags.baselines.networks import NeuralBagClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.checks import check_positive
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 
 

@@ -10,9 +10,9 @@ from scipy.optimize import brentq
 from torch import Tensor
 from torch.nn import functional as F
 
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.networks import NeuralBagClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 
 MAX_WEIGHT = 1000.0

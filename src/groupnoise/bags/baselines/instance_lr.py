@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.base import BagClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.checks import check_count, check_positive
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 
 

@@ -11,9 +11,9 @@ import torch
 from scipy.special import expit
 from torch import Tensor
 
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.bags.baselines.base import BagClassifier, BagIndex
 from groupnoise.core.arrays import BoolArray, FloatArray, ProgressCallback
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.training.networks import (
     UNWATCHED,
@@ -75,22 +75,11 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
 
         Parameters
         ----------
-        bags : Groups, sequence of arrays, or array
-            One array of shape (size, n_features) per bag; a dense array (n_bags, size,
-            n_features); or flat rows with `groups`.
-        y : array-like or sequence
-            One label per bag; or sets of labels, or a 0/1 matrix (n_bags, n_classes).
-        groups : array-like of shape (n_rows,), optional
-            The bag of each flat row.
         validate : callable, optional
             Called with this classifier after each epoch; the epoch it scores highest is kept
             instead of the last.
         on_epoch : callable, optional
             Called with one record per epoch.
-
-        Returns
-        -------
-        self
         """
         found, answers = self._training_data(bags, y, groups)
         self._learn(found, answers, Watch(validate, on_epoch))

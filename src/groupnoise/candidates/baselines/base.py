@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from groupnoise.core.arrays import BoolArray, FloatArray
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.label_sets import answered_right, read_candidates
 from groupnoise.exceptions import DataError
 from groupnoise.training.baseline import SavedClassifier
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+@inherit_docstring
 class PartialLabelClassifier(SavedClassifier):
     """Fits on candidate labels and predicts one label per row.
 
@@ -59,11 +61,6 @@ class PartialLabelClassifier(SavedClassifier):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest label of each row, shape (n_rows,); the first wins a tie.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-
         Returns
         -------
         ndarray of shape (n_rows,)
@@ -74,11 +71,6 @@ class PartialLabelClassifier(SavedClassifier):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return class probabilities, shape (n_rows, n_classes).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
 
         Returns
         -------
@@ -92,8 +84,6 @@ class PartialLabelClassifier(SavedClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
         candidates : array-like, sparse matrix or sequence of n_rows sets
             Their candidate labels, in any form `fit` takes.
 
@@ -112,8 +102,6 @@ class PartialLabelClassifier(SavedClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
         y : array-like
             True labels, for the accuracy; or candidate sets, for the covering rate: the part of
             the rows whose prediction is among their candidates.

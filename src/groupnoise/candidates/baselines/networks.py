@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.core.arrays import BoolArray, FloatArray, ProgressCallback
 from groupnoise.core.checks import check_positive
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.training.networks import UNWATCHED, NetworkClassifier, Validate, Watch, as_features
 
 if TYPE_CHECKING:
@@ -49,19 +49,11 @@ class NeuralPartialLabelClassifier(NetworkClassifier, PartialLabelClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            The rows.
-        y : array-like, sparse matrix or sequence of n_rows sets
-            Candidate labels of each row: a 0/1 matrix, a sequence of sets, or plain labels.
         validate : callable, optional
             Called with this classifier after each epoch; the epoch it scores highest is kept
             instead of the last.
         on_epoch : callable, optional
             Called with one record per epoch.
-
-        Returns
-        -------
-        self
         """
         rows, candidates = self._training_data(X, y)
         self._learn(rows, candidates, Watch(validate, on_epoch))

@@ -25,6 +25,7 @@ from groupnoise.core.arrays import (
 )
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.device import CPU, answering_on_cpu, find_device
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, TrainingError
 from groupnoise.training.networks import seeded
@@ -114,6 +115,7 @@ def _run_epoch(
 _VALIDATION_NEGATIVES = 100
 
 
+@inherit_docstring
 class NeuralRecommender(ItemToItemBaseline):
     """A recommender whose scores come from a network trained by gradient descent.
 
@@ -150,24 +152,12 @@ class NeuralRecommender(ItemToItemBaseline):
 
         Parameters
         ----------
-        histories : sequence of sequences of item ids, or Groups
-            Each user's clicks in time order. Groups hold item indices: without targets each is a
-            whole history, with targets each is a window whose next click is known.
-        y : ignored, optional
-            Present for scikit-learn.
-        item_ids : array-like of shape (n_items,), optional
-            The whole catalogue. By default every item that occurs; for groups, every index up
-            to the largest.
         validation : Groups, optional
             Windows of item indices with targets that were held out. Training stops when the
             targets' discounted gain among 100 random items has not risen for `patience` epochs,
             and the best epoch is restored.
         on_epoch : callable, optional
             Called with a record (epoch, loss, seconds, validation) after every epoch.
-
-        Returns
-        -------
-        self
         """
         training = self._prepare(histories, item_ids)
         self._learn(training, validation=validation, on_epoch=on_epoch)
