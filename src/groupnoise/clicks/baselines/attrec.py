@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,12 +10,14 @@ from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.losses import hinge_loss
 from groupnoise.clicks.baselines.networks import VectorScoring, WindowTraining
-from groupnoise.core.arrays import RandomState
 from groupnoise.core.checks import check_positive
+from groupnoise.core.docstrings import inherit_docstring
 
 _ADAGRAD_START = 0.05
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class AttRecRecommender(VectorScoring, WindowTraining):
     r"""Self-attentive metric learning (Zhang et al.), the paper's "Att".
 
@@ -34,38 +37,12 @@ class AttRecRecommender(VectorScoring, WindowTraining):
     ----------
     dim : int, default=100
         Width d of the item embeddings.
-    window_size : int, default=5
-        Clicks looked at.
-    n_targets : int, default=3
-        Clicks after a window that count as its targets; ready-made windows have one.
     margin : float, default=0.5
         The margin gamma.
-    n_negatives : int, default=1
-        Items drawn against each target.
     learning_rate : float, default=0.05
         Step size of Adagrad, the published optimiser.
     weight_decay : float, default=0.001
         Weight decay of the projection alone.
-    batch_size : int, default=1000
-        Windows per step.
-    max_epochs : int, default=50
-        The most passes over the data.
-    patience : int or None, default=5
-        Stop after so many epochs without a better validation value.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides initial weights, batches and negatives.
-
-    Attributes
-    ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    network_ : nn.Module
-        The trained network.
-    history_ : list of dict
-        One record per epoch.
 
     References
     ----------
@@ -80,36 +57,11 @@ class AttRecRecommender(VectorScoring, WindowTraining):
     [['fig']]
     """
 
-    network_: AttRecNetwork
-
-    def __init__(
-        self,
-        *,
-        dim: int = 100,
-        window_size: int = 5,
-        n_targets: int = 3,
-        margin: float = 0.5,
-        n_negatives: int = 1,
-        learning_rate: float = 0.05,
-        weight_decay: float = 1e-3,
-        batch_size: int = 1000,
-        max_epochs: int = 50,
-        patience: int = 5,
-        device: str = "auto",
-        random_state: RandomState = None,
-    ) -> None:
-        self.dim = dim
-        self.window_size = window_size
-        self.n_targets = n_targets
-        self.margin = margin
-        self.n_negatives = n_negatives
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.device = device
-        self.random_state = random_state
+    dim: int = 100
+    margin: float = 0.5
+    learning_rate: float = 0.05
+    weight_decay: float = 1e-3
+    batch_size: int = 1000
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

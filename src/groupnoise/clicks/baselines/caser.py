@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.losses import binary_loss
 from groupnoise.clicks.baselines.networks import VectorScoring, WindowTraining
-from groupnoise.core.arrays import RandomState
 from groupnoise.core.checks import check_count
+from groupnoise.core.docstrings import inherit_docstring
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class CaserRecommender(VectorScoring, WindowTraining):
     r"""Convolutional sequence embedding (Tang & Wang).
 
@@ -41,32 +45,6 @@ class CaserRecommender(VectorScoring, WindowTraining):
         Vertical filters.
     dropout : float, default=0.5
         Share of the convolutions' output dropped in training.
-    n_negatives : int, default=3
-        Items drawn against each target.
-    learning_rate : float, default=0.001
-        Adam's step size.
-    weight_decay : float, default=1e-06
-        Added to the gradient.
-    batch_size : int, default=512
-        Windows per step.
-    max_epochs : int, default=50
-        The most passes over the data.
-    patience : int or None, default=5
-        Stop after so many epochs without a better validation value.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides initial weights, batches and negatives.
-
-    Attributes
-    ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    network_ : nn.Module
-        The trained network.
-    history_ : list of dict
-        One record per epoch.
 
     References
     ----------
@@ -81,40 +59,13 @@ class CaserRecommender(VectorScoring, WindowTraining):
     [['fig']]
     """
 
-    network_: CaserNetwork
-
-    def __init__(
-        self,
-        *,
-        dim: int = 50,
-        window_size: int = 5,
-        n_targets: int = 3,
-        n_horizontal: int = 16,
-        n_vertical: int = 4,
-        dropout: float = 0.5,
-        n_negatives: int = 3,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-6,
-        batch_size: int = 512,
-        max_epochs: int = 50,
-        patience: int = 5,
-        device: str = "auto",
-        random_state: RandomState = None,
-    ) -> None:
-        self.dim = dim
-        self.window_size = window_size
-        self.n_targets = n_targets
-        self.n_horizontal = n_horizontal
-        self.n_vertical = n_vertical
-        self.dropout = dropout
-        self.n_negatives = n_negatives
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.device = device
-        self.random_state = random_state
+    dim: int = 50
+    n_horizontal: int = 16
+    n_vertical: int = 4
+    dropout: float = 0.5
+    n_negatives: int = 3
+    weight_decay: float = 1e-6
+    batch_size: int = 512
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.losses import sampled_softmax_loss
 from groupnoise.clicks.baselines.networks import VectorScoring, WindowTraining
-from groupnoise.core.arrays import FloatArray, IntArray, RandomState
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class ComiRecRecommender(WindowTraining, VectorScoring):
     r"""Controllable multi-interest recommendation with self-attention (Cen et al., ComiRec-SA).
 
@@ -26,38 +31,10 @@ class ComiRecRecommender(WindowTraining, VectorScoring):
 
     Parameters
     ----------
-    dim : int, default=64
-        Width of the item embeddings.
-    window_size : int, default=20
-        How many of the latest clicks are read.
     n_interests : int, default=4
         K.
     n_negatives : int, default=256
         Items drawn against each batch.
-    learning_rate : float, default=0.001
-        Of Adam.
-    weight_decay : float, default=0.0
-        Of Adam.
-    batch_size : int, default=256
-        Windows per step.
-    max_epochs : int, default=20
-        The most passes over the data.
-    patience : int, default=5
-        Stop after so many epochs without a better validation value.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides initial weights, batches and negatives.
-
-    Attributes
-    ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    network_ : nn.Module
-        The trained network.
-    history_ : list of dict
-        One record per epoch.
 
     References
     ----------
@@ -72,35 +49,12 @@ class ComiRecRecommender(WindowTraining, VectorScoring):
     [['rye'], ['fig']]
     """
 
-    network_: ComiRecNetwork
-    n_targets = 1
+    n_targets: int = field(init=False, default=1)
 
-    def __init__(
-        self,
-        *,
-        dim: int = 64,
-        window_size: int = 20,
-        n_interests: int = 4,
-        n_negatives: int = 256,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.0,
-        batch_size: int = 256,
-        max_epochs: int = 20,
-        patience: int = 5,
-        device: str = "auto",
-        random_state: RandomState = None,
-    ) -> None:
-        self.dim = dim
-        self.window_size = window_size
-        self.n_interests = n_interests
-        self.n_negatives = n_negatives
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.device = device
-        self.random_state = random_state
+    window_size: int = 20
+    n_interests: int = 4
+    n_negatives: int = 256
+    max_epochs: int = 20
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -116,7 +70,6 @@ class ComiRecRecommender(WindowTraining, VectorScoring):
         closeness = torch.einsum("nkd,nd->nk", interests, table[targets])
         rows = torch.arange(len(targets), device=clicks.device)
         chosen = interests[rows, closeness.argmax(1)]
-        assert self.n_negatives is not None  # checked with the parameters
         drawn = torch.randint(self.n_items_, (self.n_negatives,), generator=noise)
         return sampled_softmax_loss(chosen, table, targets, drawn.to(clicks.device))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from torch.autograd.function import once_differentiable
 from groupnoise.clicks.baselines.losses import left_aligned
 from groupnoise.clicks.baselines.sasrec import SASRecRecommender
 from groupnoise.clicks.evidence_training import training_sequences
-from groupnoise.core.arrays import RandomState, torch_generator
+from groupnoise.core.arrays import torch_generator
 from groupnoise.core.batching import batch_rows
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.device import find_device
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 
 RADII = (0.8, 0.99)
@@ -25,6 +27,8 @@ STATES_PER_DIMENSION = 2
 EXPANSION = 4
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class LRURecRecommender(SASRecRecommender):
     r"""Linear recurrent units for sequential recommendation (Yue et al.).
 
@@ -41,40 +45,8 @@ class LRURecRecommender(SASRecRecommender):
 
     Parameters
     ----------
-    dim : int, default=64
-        Width of the item embeddings.
-    window_size : int, default=50
-        The most clicks looked at.
     n_blocks : int, default=2
         Recurrences.
-    dropout : float, default=0.2
-        Share of activations dropped in training.
-    learning_rate : float, default=0.001
-        Of Adam.
-    weight_decay : float, default=0.01
-        Share of `learning_rate` by which matrices shrink at each step, apart from the gradient.
-    batch_size : int, default=128
-        Sequences per step.
-    max_epochs : int, default=200
-        The most passes over the data.
-    patience : int, default=5
-        Stop after so many epochs without a better validation value.
-    early_stopping : bool, default=True
-        As in :class:`SASRecRecommender`.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides initial weights and batches.
-
-    Attributes
-    ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    network_ : nn.Module
-        The trained network.
-    history_ : list of dict
-        One record per epoch.
 
     References
     ----------
@@ -89,38 +61,10 @@ class LRURecRecommender(SASRecRecommender):
     [['rye'], ['fig']]
     """
 
-    network_: LRURecNetwork  # type: ignore[assignment]
-    n_negatives = None
-    n_heads = 1
+    n_negatives: int | None = field(init=False, default=None)
+    n_heads: int = field(init=False, default=1)
 
-    def __init__(
-        self,
-        *,
-        dim: int = 64,
-        window_size: int = 50,
-        n_blocks: int = 2,
-        dropout: float = 0.2,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.01,
-        batch_size: int = 128,
-        max_epochs: int = 200,
-        patience: int = 5,
-        early_stopping: bool = True,
-        device: str = "auto",
-        random_state: RandomState = None,
-    ) -> None:
-        self.dim = dim
-        self.window_size = window_size
-        self.n_blocks = n_blocks
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.early_stopping = early_stopping
-        self.device = device
-        self.random_state = random_state
+    weight_decay: float = 0.01
 
     def _build(self) -> nn.Module:
         return LRURecNetwork(self.n_items_, self.dim, n_blocks=self.n_blocks, dropout=self.dropout)
@@ -142,14 +86,8 @@ class LRURecRecommender(SASRecRecommender):
         return losses
 
     def _batch_loss(self, clicks: Tensor, only_target: bool, noise: torch.Generator) -> Tensor:
-        following = clicks[:, 1:]
-        is_trained = following != self.n_items_
-        if only_target:
-            place = torch.arange(following.shape[1], device=clicks.device)
-            is_trained &= place == is_trained.sum(1, keepdim=True) - 1
-        states = self.network_.states(clicks[:, :-1])[is_trained]
+        states, targets = self._trained_positions(clicks, only_target)
         table, biases = self.network_.items.weight[: self.n_items_], self.network_.biases
-        targets = following[is_trained]
         logits = (states * table[targets]).sum(-1) + biases[targets]
         return (log_normalizer(states, table, biases) - logits).mean()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -116,28 +117,55 @@ _VALIDATION_NEGATIVES = 100
 
 
 @inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class NeuralRecommender(ItemToItemBaseline):
     """A recommender whose scores come from a network trained by gradient descent.
 
     A subclass builds its network and yields the loss of each batch of an epoch.
+
+    Parameters
+    ----------
+    dim : int, default=64
+        Width of the item embeddings.
+    window_size : int, default=5
+        The most clicks looked at, the latest of a history.
+    learning_rate : float, default=0.001
+        Adam's step size.
+    weight_decay : float, default=0.0
+        Added to the gradient.
+    batch_size : int, default=256
+        Windows per step.
+    max_epochs : int, default=50
+        The most passes over the data.
+    patience : int, default=5
+        Stop after so many epochs without a better validation value.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
+    random_state : int, generator or None, default=None
+        Decides initial weights, batches and negatives.
+
+    Attributes
+    ----------
+    items_ : ndarray of shape (n_items,)
+        Item ids in index order.
+    network_ : nn.Module
+        The trained network.
+    history_ : list of dict
+        One record per epoch.
     """
 
-    _learned = "network_"
+    _learned: ClassVar[str] = "network_"
 
-    dim: int
-    window_size: int
-    _is_exact_without_negatives: ClassVar[bool] = False
-    n_negatives: int | None
-    learning_rate: float
-    weight_decay: float
-    batch_size: int
-    max_epochs: int
-    patience: int
-    device: str
-    random_state: RandomState
-
-    network_: Any
-    history_: list[dict[str, Any]]
+    dim: int = 64
+    window_size: int = 5
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    batch_size: int = 256
+    max_epochs: int = 50
+    patience: int = 5
+    device: str = "auto"
+    random_state: RandomState = None
 
     def fit(
         self,
@@ -166,8 +194,6 @@ class NeuralRecommender(ItemToItemBaseline):
     def _check_parameters(self) -> None:
         for name in ("dim", "window_size", "batch_size", "max_epochs", "patience"):
             check_count(name, getattr(self, name))
-        if self.n_negatives is not None or not self._is_exact_without_negatives:
-            check_count("n_negatives", self.n_negatives)  # type: ignore[arg-type]
         check_positive("learning_rate", self.learning_rate)
         check_positive("weight_decay", self.weight_decay, allow_zero=True)
         if hasattr(self, "dropout"):
@@ -184,7 +210,7 @@ class NeuralRecommender(ItemToItemBaseline):
         generator = generator_from(self.random_state)
         device = find_device(self.device)
         with seeded(generator):
-            self.network_ = self._build().to(device)
+            self.network_: Any = self._build().to(device)
             self.history_ = train(
                 self.network_,
                 self._optimizer(),
@@ -245,14 +271,26 @@ class NeuralRecommender(ItemToItemBaseline):
         self.network_.eval()
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class WindowTraining(NeuralRecommender):
-    """A network trained on batches of windows: a few clicks and what follows them."""
+    """A network trained on batches of windows: a few clicks and what follows them.
 
-    n_targets: int
+    Parameters
+    ----------
+    n_targets : int, default=3
+        Clicks after a window that count as its targets; ready-made windows have one.
+    n_negatives : int, default=1
+        Items drawn against each target.
+    """
+
+    n_targets: int = 3
+    n_negatives: int = 1
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_count("n_targets", self.n_targets)
+        check_count("n_negatives", self.n_negatives)
 
     def _epoch_losses(
         self, training: Groups, generator: np.random.Generator
@@ -289,7 +327,6 @@ class WindowTraining(NeuralRecommender):
         """
         is_real = targets != self.n_items_
         targets = targets.masked_fill(~is_real, 0)
-        assert self.n_negatives is not None  # refused with the parameters
         drawn, is_negative = draw_negatives(targets, self.n_items_, self.n_negatives, noise)
         return torch.cat([targets.unsqueeze(-1), drawn], dim=-1), is_negative, is_real
 
@@ -300,8 +337,6 @@ class VectorScoring(NeuralRecommender):
     The network turns clicks into vectors of shape (n, dim) in `encode`, and gives item vectors
     (n_items, dim) and biases (n_items,) in `item_table`.
     """
-
-    dim: int
 
     def _rows_at_once(self, n_candidates: int | None) -> int:
         # Candidates are scored by a copy of their vectors for each history.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -10,14 +12,17 @@ from groupnoise.clicks.baselines.counting import SCOPES, item_counts
 from groupnoise.clicks.baselines.losses import binary_loss
 from groupnoise.clicks.baselines.networks import WindowTraining
 from groupnoise.clicks.recommender import last_items
-from groupnoise.core.arrays import FloatArray, IntArray, RandomState
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 
 _INPUTS_AT_ONCE = 1 << 24
 """Numbers the perceptron reads at once: 64 MB in single precision, its layers about twice more."""
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class NeuralCFRecommender(WindowTraining):
     r"""Neural collaborative filtering with a clicked item in the place of the user (He et al.).
 
@@ -39,38 +44,8 @@ class NeuralCFRecommender(WindowTraining):
     ----------
     dim : int, default=8
         Factors of the GMF branch; the MLP runs through 8, 4, 2 and 1 times as many units.
-    window_size : int, default=5
-        Clicks looked at.
-    n_targets : int, default=1
-        Clicks after a window that count as its targets; ready-made windows have one.
     scope : {"group", "last"}, default="group"
         Average over all clicks of the history when scoring, or look at the last one alone.
-    n_negatives : int, default=4
-        Items drawn against each target.
-    learning_rate : float, default=0.001
-        Adam's step size.
-    weight_decay : float, default=0.0
-        Added to the gradient.
-    batch_size : int, default=256
-        Windows per step.
-    max_epochs : int, default=20
-        The most passes over the data.
-    patience : int or None, default=3
-        Stop after so many epochs without a better validation value.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides initial weights, batches and negatives.
-
-    Attributes
-    ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    network_ : nn.Module
-        The trained network.
-    history_ : list of dict
-        One record per epoch.
 
     References
     ----------
@@ -85,36 +60,12 @@ class NeuralCFRecommender(WindowTraining):
     [['fig']]
     """
 
-    network_: NeuralCFNetwork
-
-    def __init__(
-        self,
-        *,
-        dim: int = 8,
-        window_size: int = 5,
-        n_targets: int = 1,
-        scope: str = "group",
-        n_negatives: int = 4,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.0,
-        batch_size: int = 256,
-        max_epochs: int = 20,
-        patience: int = 3,
-        device: str = "auto",
-        random_state: RandomState = None,
-    ) -> None:
-        self.dim = dim
-        self.window_size = window_size
-        self.n_targets = n_targets
-        self.scope = scope
-        self.n_negatives = n_negatives
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.device = device
-        self.random_state = random_state
+    dim: int = 8
+    n_targets: int = 1
+    scope: str = "group"
+    n_negatives: int = 4
+    max_epochs: int = 20
+    patience: int = 3
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from torch import Tensor, nn
 from groupnoise.clicks.baselines.losses import left_aligned, sampled_softmax_loss
 from groupnoise.clicks.baselines.networks import VectorScoring
 from groupnoise.clicks.held_out import hold_out_last
-from groupnoise.core.arrays import IntArray, ProgressCallback, RandomState, torch_generator
+from groupnoise.core.arrays import IntArray, ProgressCallback, torch_generator
 from groupnoise.core.batching import batch_rows
 from groupnoise.core.checks import check_count
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.device import find_device
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.optimizer import Adam
@@ -26,6 +28,8 @@ MIN_HELD_OUT = 200
 """Held-out clicks that tell one epoch from the next."""
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class SASRecRecommender(VectorScoring):
     r"""Self-attentive sequential recommendation (Kang & McAuley) with today's loss.
 
@@ -55,34 +59,14 @@ class SASRecRecommender(VectorScoring):
         Share of activations dropped in training.
     n_negatives : int or None, default=256
         Items drawn against each batch; None takes the exact cross-entropy over the catalogue.
-    learning_rate : float, default=0.001
-        Of Adam.
     weight_decay : float, default=0.0
         Share of `learning_rate` by which matrices shrink at each step, apart from the gradient.
     batch_size : int, default=128
         Histories per step.
-    max_epochs : int, default=200
-        The most passes over the data.
-    patience : int, default=5
-        Stop after so many epochs without a better validation value.
     early_stopping : bool, default=True
         Whether, without `validation`, the last clicks of up to 2000 histories say when to stop;
         the network is then trained anew on all clicks for as many epochs. Logs of fewer than 200
         histories of three clicks, and ready-made windows, train to the end.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    random_state : int, generator or None, default=None
-        Decides initial weights, batches and negatives.
-
-    Attributes
-    ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    network_ : nn.Module
-        The trained network.
-    history_ : list of dict
-        One record per epoch.
 
     References
     ----------
@@ -98,44 +82,19 @@ class SASRecRecommender(VectorScoring):
     [['rye'], ['fig']]
     """
 
-    _is_exact_without_negatives = True
-    network_: SASRecNetwork
-
-    def __init__(
-        self,
-        *,
-        dim: int = 64,
-        window_size: int = 50,
-        n_blocks: int = 2,
-        n_heads: int = 1,
-        dropout: float = 0.2,
-        n_negatives: int | None = 256,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.0,
-        batch_size: int = 128,
-        max_epochs: int = 200,
-        patience: int = 5,
-        early_stopping: bool = True,
-        device: str = "auto",
-        random_state: RandomState = None,
-    ) -> None:
-        self.dim = dim
-        self.window_size = window_size
-        self.n_blocks = n_blocks
-        self.n_heads = n_heads
-        self.dropout = dropout
-        self.n_negatives = n_negatives
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.early_stopping = early_stopping
-        self.device = device
-        self.random_state = random_state
+    window_size: int = 50
+    n_blocks: int = 2
+    n_heads: int = 1
+    dropout: float = 0.2
+    n_negatives: int | None = 256
+    batch_size: int = 128
+    max_epochs: int = 200
+    early_stopping: bool = True
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.n_negatives is not None:
+            check_count("n_negatives", self.n_negatives)
         check_count("n_blocks", self.n_blocks)
         check_count("n_heads", self.n_heads)
         if self.dim % self.n_heads:
@@ -200,19 +159,22 @@ class SASRecRecommender(VectorScoring):
 
     def _batch_loss(self, clicks: Tensor, only_target: bool, noise: torch.Generator) -> Tensor:
         """Return the mean loss over the positions of padded sequences (n, size)."""
+        states, targets = self._trained_positions(clicks, only_target)
+        table = self.network_.items.weight[: self.n_items_]
+        if self.n_negatives is None:
+            logits = (states * table[targets]).sum(-1)
+            return (log_normalizer(states, table) - logits).mean()
+        drawn = torch.randint(self.n_items_, (self.n_negatives,), generator=noise)
+        return sampled_softmax_loss(states, table, targets, drawn.to(clicks.device)).mean()
+
+    def _trained_positions(self, clicks: Tensor, only_target: bool) -> tuple[Tensor, Tensor]:
+        """Return the states (positions, dim) of what is trained, and the click after each."""
         following = clicks[:, 1:]
         is_trained = following != self.n_items_  # (n, size - 1)
         if only_target:
             place = torch.arange(following.shape[1], device=clicks.device)
             is_trained &= place == is_trained.sum(1, keepdim=True) - 1
-        states = self.network_.states(clicks[:, :-1])[is_trained]  # (positions, dim)
-        table = self.network_.items.weight[: self.n_items_]
-        if self.n_negatives is None:
-            logits = (states * table[following[is_trained]]).sum(-1)
-            return (log_normalizer(states, table) - logits).mean()
-        drawn = torch.randint(self.n_items_, (self.n_negatives,), generator=noise)
-        negatives = drawn.to(clicks.device)
-        return sampled_softmax_loss(states, table, following[is_trained], negatives).mean()
+        return self.network_.states(clicks[:, :-1])[is_trained], following[is_trained]
 
 
 class SASRecNetwork(nn.Module):
