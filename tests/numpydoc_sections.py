@@ -28,14 +28,9 @@ def entries_of(section: str) -> dict[str, str]:
 
 
 def described_by(definition: Any) -> dict[str, str]:
-    """Return what the docstring of a definition, and of a class's bases, says of parameters."""
-    sources = inspect.getmro(definition) if inspect.isclass(definition) else (definition,)
-    found: dict[str, str] = {}
-    for source in reversed(sources):
-        sections = sections_of(inspect.getdoc(source) or "")
-        for heading in ("Attributes", "Parameters"):
-            found |= entries_of(sections.get(heading, ""))
-    return found
+    """Return what the docstring that `help` shows says of parameters."""
+    sections = sections_of(inspect.getdoc(definition) or "")
+    return entries_of(sections.get("Attributes", "")) | entries_of(sections.get("Parameters", ""))
 
 
 def defaults_of(definition: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What the documentation build adds to mkdocs: formulas, links in docstrings, complete pages."""
 
 import importlib.util
+import inspect
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -60,6 +61,21 @@ def test_a_bare_function_is_looked_for_in_its_public_folder():
     module = visit("groupnoise.training.files", filepath=Path("_files.py"), code=code)
     hook("roles").LinkedRoles().on_object(obj=module["save"])
     assert module["save"].docstring.value == "See [`train`][groupnoise.training.train]."
+
+
+def test_the_reference_shows_what_a_class_and_its_methods_inherit():
+    from groupnoise.candidates.baselines import CCClassifier
+
+    source = Path(inspect.getsourcefile(CCClassifier))
+    module = visit(CCClassifier.__module__, filepath=source, code=source.read_text())
+    roles = hook("roles").LinkedRoles()
+    shown = module["CCClassifier"]
+    roles.on_object(obj=shown)
+    assert "hidden : int or tuple of int, default=300" in shown.docstring.value
+    fit = module["NeuralPartialLabelClassifier.fit"]
+    assert "X : array-like" not in fit.docstring.value
+    roles.on_object(obj=fit)
+    assert "X : array-like of shape (n_rows, n_features)" in fit.docstring.value
 
 
 def test_a_site_without_a_public_name_is_refused(tmp_path):

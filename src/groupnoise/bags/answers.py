@@ -34,6 +34,7 @@ from groupnoise.training.estimator import (
     mean_probability,
     object_scores,
 )
+from groupnoise.training.parameters import FeatureParameters
 
 EVALUATION_BATCH = 256
 MAX_OBJECTS = 1 << 16
@@ -41,7 +42,7 @@ MAX_OBJECTS = 1 << 16
 
 
 @inherit_docstring
-class BagAnswers(ClassifierMixin, MatchingEstimator):
+class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
     """Answers of a model of the training loop, or of an ensemble that was decided on."""
 
     classes_: NDArray[Any]

@@ -23,17 +23,16 @@ from groupnoise.bags.loop import OF_MEMBERS, PLAIN, BagLoop
 from groupnoise.bags.members import LIKELIHOODS
 from groupnoise.bags.streaming import decide_anywhere
 from groupnoise.bags.truth import read_truth, taught_bags
-from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, RandomState
+from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
 from groupnoise.core.device import training_on
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.feature_names import remember_columns, tables_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.objective import GroupObjective
-from groupnoise.core.prior_weights import ClassWeight
 from groupnoise.core.scaling import SCALINGS, Scaler
 from groupnoise.core.selection import Marginal, Selection
 from groupnoise.core.similarity import Similarity
-from groupnoise.core.weighting import Weighting
 from groupnoise.decisions.budget import is_auto, parse_budget
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
@@ -44,6 +43,7 @@ from groupnoise.training.workers import Workers
 AUTO_BUDGET = 600.0
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     """Classify single instances after learning from labelled bags.
@@ -56,7 +56,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     temperature, epochs, a step size, ...) asks for that loop instead: objects are instances,
     targets are bag labels, f is the encoder, g a vector per class, h the class probabilities and
     S the negative KL divergence (the paper's Table 1, first row), and what is left open takes the
-    value of :meth:`plain`.
+    value of :meth:`fixed`.
 
     Parameters
     ----------
@@ -73,14 +73,6 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     encoder : {"auto", "identity", "linear", "mlp"} or nn.Module, default="auto"
         f. "identity" makes the classifier linear, as in the paper. A module of your own maps
         (n, ...) to (n, dim).
-    hidden : int or sequence of int, default="auto"
-        Hidden widths of "mlp".
-    dim : int, default="auto"
-        Width of the vectors of the training loop; "identity" takes that of the features.
-    dropout : float, default="auto"
-        Dropout of "mlp".
-    scaling : {"auto", "standard", "l2", "power", "rms", "none"}, default="auto"
-        Scaling of the features, learned from the training bags.
     normalize : {"auto", "both", "targets"}, default="auto"
         Over classes ("targets"), as the paper's Eq. 5 reads; or the mean of that and of the
         normalization over the instances of a batch, which keeps a common kind of instance from
@@ -92,71 +84,30 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         absent-class term never counts it as absent.
     absent_strength : float, default="auto"
         Strength of the absent-class term; needs bags that list all their labels.
-    selection : str or Selection, default="auto"
-        How a bag's score comes from its instances; see :func:`groupnoise.core.make_selection`.
-    temperature : float or (float, float), default="auto"
-        Of "tempered" selection, or where it starts and ends.
-    top_k : int, default=2
-        Instances that "top_k" selection averages.
-    weighting : {"sigmoid", "contrastive"}, Weighting or None, default="sigmoid"
-        Group weighting; see :func:`groupnoise.core.make_weighting`.
-    weighting_strength : float, default="auto"
-        Lambda: multiplies the log weights.
     similarity : {"neg_kl", "dot"} or Similarity, default="neg_kl"
         What the weighting compares instances by.
-    similarity_scale : float, default=1.0
-        Multiplies similarities.
     class_weight : "balanced", mapping of label to weight, or None, default=None
         How much the bags of each class count, in the training loop.
-    max_epochs : int, default="auto"
-        Passes of the training loop over the bags.
-    batch_size : int, default=32
-        Groups per step of the training loop.
-    learning_rate : float, default="auto"
-        Step size of the training loop.
     weight_decay : float, default="auto"
         Of the search, half of it times the squared weights is added to the mean loss; of the
         training loop, decoupled from the gradient.
-    schedule : {"cosine", "linear", "constant"}, default="cosine"
-        How the step size falls in the training loop.
-    patience : int, optional
-        Epochs without a better validation after which the training loop ends.
     keep : {"last", "best"}, default="last"
         Which epoch of the training loop is kept.
-    n_members : int, default="auto"
-        Number of models of the training loop, from different initial weights. Their
-        probabilities are averaged. An encoder of your own takes one member.
     ensemble : sequence of (float, mapping), optional
         Weight and parameters of each member, as in `decisions_.members`: repeats what was
         decided without the search.
     budget : float or str, default="auto"
         Time the search may take: seconds, "90s", "2m"; "auto" is ten minutes, which small data
         do not need.
-    mixed_precision : bool, default=False
-        Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    on_epoch : callable, optional
+    on_epoch : callable or None, default=None
         Called with a record after each epoch, or after each trial of the search.
-    random_state : int, generator or None, default=None
-        Decides all randomness.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
     negative_label_ : label or None
         The class taken as negative.
     decisions_ : Decisions
         Facts of the data, what was tried, what it scored, what was taken and why.
-    n_features_in_ : int
-        Width of the instances.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `fit` was given data frames with names; answers are given for
-        the same columns in the same order only.
-    members_ : ModuleList of MatchingModel
-        The trained encoders of each member; `model_` is the first.
     history_ : History
         One record per epoch of the training loop, with the number of the member where there are
         several; empty after a search.
@@ -185,26 +136,15 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     absent_strength: float | str = "auto"
     selection: str | Selection = "auto"
     temperature: float | Sequence[float] | str = "auto"
-    top_k: int = 2
-    weighting: str | Weighting | None = "sigmoid"
     weighting_strength: float | str = "auto"
     similarity: str | Similarity = "neg_kl"
-    similarity_scale: float = 1.0
-    class_weight: ClassWeight = None
     max_epochs: int | str = "auto"
     batch_size: int = 32
     learning_rate: float | str = "auto"
     weight_decay: float | str = "auto"
-    schedule: str = "cosine"
-    patience: int | None = None
-    keep: str = "last"
     n_members: int | str = "auto"
     ensemble: Sequence[tuple[float, Mapping[str, Any]]] | None = None
     budget: float | str | None = "auto"
-    mixed_precision: bool = False
-    device: str = "auto"
-    on_epoch: ProgressCallback | None = None
-    random_state: RandomState = None
 
     @classmethod
     def fixed(cls, **overrides: Any) -> MaxMatchingMILClassifier:

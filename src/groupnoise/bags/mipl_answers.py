@@ -22,6 +22,7 @@ from groupnoise.core.joint_matching import match_pairs
 from groupnoise.core.label_sets import answered_right
 from groupnoise.core.scaling import Scaler
 from groupnoise.training.estimator import MatchingEstimator, mean_probability
+from groupnoise.training.parameters import FeatureParameters
 
 EVALUATION_BATCH = 256
 
@@ -45,7 +46,7 @@ class ChosenPairs(NamedTuple):
 
 
 @inherit_docstring
-class PairAnswers(ClassifierMixin, MatchingEstimator):
+class PairAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
     """Answers of bags with candidate labels, by the pairs of instance and label they allow."""
 
     classes_: NDArray[Any]

@@ -28,6 +28,7 @@ from groupnoise.core.checks import (
     check_features,
     check_positive,
 )
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.feature_names import remember_columns, rows_to_predict
 from groupnoise.core.groups import Groups
@@ -52,30 +53,19 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+@inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
 class CandidateModel(CandidateAnswers):
     """Classify instances after learning from sets of candidate labels, under one setting.
 
     Objects are candidate labels, targets are instances; f is a vector per label, g the encoder of
-    the features, h = f and S the dot product (the paper's Table 1, second row). The parameters
-    are those of :class:`CandidateParameters`.
+    the features, h = f and S the dot product (the paper's Table 1, second row).
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    n_features_in_ : int
-        Width of the rows.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns, where `fit` was given data frames with names; answers are given for
-        the same columns in the same order only.
-    members_ : ModuleList of MatchingModel
-        The trained encoders of each member; `model_` is the first.
     log_normaliser_ : ndarray of shape (n_members, n_classes)
         log of each label's denominator over the training rows; zero unless
         `normalize="targets"`.
-    history_ : History
-        One record per epoch, with the number of the member where there are several.
     calibration_temperature_ : float
         What logits are divided by: 1 until :meth:`calibrate` finds something better.
     """

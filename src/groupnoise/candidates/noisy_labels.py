@@ -71,8 +71,6 @@ class NoisyLabelClassifier(CandidateModel):
         P(given label | true label), row by true label.
     label_issues_ : LabelIssues
         What is believed of each training label; not part of a saved model.
-    n_features_in_, feature_names_in_, members_, log_normaliser_, history_
-        As in :class:`MaxMatchingPartialLabelClassifier`.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,13 +19,11 @@ from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
 from groupnoise.clicks.updates import UpdatableRecommender
 from groupnoise.clicks.window_training import CLICK_VALUES
-from groupnoise.core.arrays import ProgressCallback, RandomState
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.device import training_on
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.selection import Selection
-from groupnoise.core.similarity import Similarity
-from groupnoise.core.weighting import Weighting
 from groupnoise.decisions.budget import is_auto, parse_budget
 from groupnoise.exceptions import ParameterError
 from groupnoise.training.checkpoints import Checkpoints
@@ -37,6 +36,8 @@ DECISION_SECONDS = 900.0
 """What a budget of "auto" allows; the portfolio of a usual log takes a fraction of it."""
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class MaxMatchingRecommender(UpdatableRecommender):
     """Recommend next items after learning from click histories.
 
@@ -85,18 +86,6 @@ class MaxMatchingRecommender(UpdatableRecommender):
     selection : str or Selection, default="auto"
         How a group's score comes from its clicks; see :func:`groupnoise.core.make_selection`.
         "auto" is "marginal".
-    temperature : float, sequence or "auto", default=(1.0, 0.3)
-        Of "tempered" selection; "auto" is chosen on held-out groups.
-    top_k : int, default=2
-        Of "top_k" selection.
-    weighting : str, Weighting or None, default="sigmoid"
-        Group weighting; see :func:`groupnoise.core.make_weighting`.
-    weighting_strength : float or "auto", default=1.0
-        Lambda; "auto" is chosen on held-out groups.
-    similarity : str or Similarity, default="dot"
-        Of the group weighting.
-    similarity_scale : float, default=1.0
-        Multiplies the similarity.
     recency : float or "auto", default="auto"
         How fast trust in a click falls with each later click, in training and in answers; see
         :func:`groupnoise.core.selection.log_recency`. 0 (the paper) ignores the order; "auto" is
@@ -118,10 +107,6 @@ class MaxMatchingRecommender(UpdatableRecommender):
         Adam step size; "auto" is 5e-3.
     weight_decay : float or "auto", default="auto"
         Decoupled weight decay; of "history" towards the initial vectors. "auto" is 0.2.
-    schedule : str, default="linear"
-        Path of the learning rate; see :class:`groupnoise.training.TrainingPlan`.
-    patience : int, optional
-        Epochs without a better validation before stopping.
     shuffle_pool : int, optional
         How many groups on disk are mixed at a time.
     n_members : int or "auto", default="auto"
@@ -132,13 +117,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
     budget : float, str, "auto" or None, default="auto"
         Time after which nothing further is tried: seconds, or a text such as "2m". "auto" is 15
         minutes, which only large logs reach; None sets no limit.
-    device : str, default="auto"
-        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
-        there is one. Fitted models lie in the memory of the CPU, and answer there.
-    on_epoch : callable, optional
+    on_epoch : callable or None, default=None
         Called with a record after each epoch; those of trials name the option in "trial".
-    random_state : int, generator or None, default=None
-        Decides all randomness.
 
     Attributes
     ----------
@@ -162,78 +142,30 @@ class MaxMatchingRecommender(UpdatableRecommender):
     [['jam']]
     """
 
-    def __init__(
-        self,
-        *,
-        normalization: str = "auto",
-        dim: int | str = "auto",
-        shared: bool | str = "auto",
-        item_bias: bool = True,
-        window_size: int | str = "auto",
-        min_window: int = 1,
-        scope: str = "group",
-        candidates: str = "auto",
-        n_negatives: int | str = "auto",
-        corrected: bool = False,
-        init: str | Sequence[str] = "auto",
-        init_std: float = 0.05,
-        selection: str | Selection = "auto",
-        temperature: float | Sequence[float] | str = (1.0, 0.3),
-        top_k: int = 2,
-        weighting: str | Weighting | None = "sigmoid",
-        weighting_strength: float | str = 1.0,
-        similarity: str | Similarity = "dot",
-        similarity_scale: float = 1.0,
-        recency: float | str = "auto",
-        encoder: str | Sequence[str | None] | None = "auto",
-        linear: Linear | str | None = "auto",
-        max_epochs: int | str = "auto",
-        batch_size: int | str = "auto",
-        learning_rate: float | str = "auto",
-        weight_decay: float | str = "auto",
-        schedule: str = "linear",
-        patience: int | None = None,
-        shuffle_pool: int | None = None,
-        n_members: int | str = "auto",
-        budget: float | str | None = "auto",
-        device: str = "auto",
-        on_epoch: ProgressCallback | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.normalization = normalization
-        self.dim = dim
-        self.shared = shared
-        self.item_bias = item_bias
-        self.window_size = window_size
-        self.min_window = min_window
-        self.scope = scope
-        self.candidates = candidates
-        self.n_negatives = n_negatives
-        self.corrected = corrected
-        self.init = init
-        self.init_std = init_std
-        self.selection = selection
-        self.temperature = temperature
-        self.top_k = top_k
-        self.weighting = weighting
-        self.weighting_strength = weighting_strength
-        self.similarity = similarity
-        self.similarity_scale = similarity_scale
-        self.recency = recency
-        self.encoder = encoder
-        self.linear = linear
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.patience = patience
-        self.shuffle_pool = shuffle_pool
-        self.n_members = n_members
-        self.budget = budget
-        self.device = device
-        self.on_epoch = on_epoch
-        self.random_state = random_state
+    normalization: str = "auto"
+    dim: int | str = "auto"
+    shared: bool | str = "auto"
+    item_bias: bool = True
+    window_size: int | str = "auto"
+    min_window: int = 1
+    scope: str = "group"
+    candidates: str = "auto"
+    n_negatives: int | str = "auto"
+    corrected: bool = False
+    init: str | Sequence[str] = "auto"
+    init_std: float = 0.05
+    selection: str | Selection = "auto"
+    recency: float | str = "auto"
+    encoder: str | Sequence[str | None] | None = "auto"
+    linear: Linear | str | None = "auto"
+    max_epochs: int | str = "auto"
+    batch_size: int | str = "auto"
+    learning_rate: float | str = "auto"
+    weight_decay: float | str = "auto"
+    schedule: str = "linear"
+    shuffle_pool: int | None = None
+    n_members: int | str = "auto"
+    budget: float | str | None = "auto"
 
     @classmethod
     def paper(cls, **overrides: Any) -> MaxMatchingRecommender:

@@ -66,6 +66,7 @@ def _complete(definition: Any, inherited: list[str | None], beside: list[str | N
             parameters[name] = _with_default(entry, parameter.default)
     complete = {"Parameters": {**parameters, **own}}
     if inspect.isclass(definition):
+        complete["Parameters"] = {**own, **parameters}  # what is its own comes first
         attributes: dict[str, str] = {}
         for each in (*reversed(bases), sections):
             attributes |= each.get("Attributes", {})

@@ -31,6 +31,7 @@ from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.io.model_files import read_model, whole_model, write_model
 from groupnoise.training.checkpoints import Checkpoints
+from groupnoise.training.parameters import MatchingParameters
 from groupnoise.training.plan import History, TrainingPlan
 from groupnoise.training.saved_state import (
     OWN_ENCODER,
@@ -71,8 +72,8 @@ class ObjectScores(NamedTuple):
     offsets: IntArray
 
 
-class MatchingEstimator(BaseEstimator):
-    """Base of the estimators; holds no parameter of its own."""
+class MatchingEstimator(MatchingParameters, BaseEstimator):
+    """Base of the estimators."""
 
     model_: MatchingModel
     trade_off_: TradeOff

@@ -1,0 +1,128 @@
+"""Parameters that estimators share: of the objective, of the training, and of features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from groupnoise.core.arrays import ProgressCallback, RandomState
+from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.prior_weights import ClassWeight
+from groupnoise.core.selection import Selection
+from groupnoise.core.similarity import Similarity
+from groupnoise.core.weighting import Weighting
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MatchingParameters:
+    """The objective and its training; subclasses have other defaults.
+
+    Parameters
+    ----------
+    selection : str or Selection, default="tempered"
+        How a group's score comes from its objects; see :func:`groupnoise.core.make_selection`.
+    temperature : float, (start, end) or "auto", default=(1.0, 0.3)
+        Of "tempered" selection, or where it starts and ends; "auto" is chosen on held-out groups.
+    top_k : int, default=2
+        Objects that "top_k" selection averages.
+    weighting : {"sigmoid", "contrastive"}, Weighting or None, default="sigmoid"
+        Group weighting; see :func:`groupnoise.core.make_weighting`.
+    weighting_strength : float or "auto", default=1.0
+        Lambda, which multiplies the log weights; "auto" is chosen on held-out groups.
+    similarity : {"dot", "neg_kl"} or Similarity, default="dot"
+        S of the group weighting.
+    similarity_scale : float, default=1.0
+        What similarities are multiplied by.
+    max_epochs : int, default=60
+        Passes over the data.
+    batch_size : int, default=64
+        Groups per step.
+    learning_rate : float, default=0.01
+        Adam's step size.
+    weight_decay : float, default=0.0
+        Decoupled weight decay: weights shrink by learning_rate * weight_decay each step.
+    schedule : {"constant", "cosine", "linear"}, default="cosine"
+        Path of the learning rate; all but "constant" end at zero.
+    patience : int or None, default=None
+        Stop after this many epochs without a better validation value.
+    n_members : int, default=1
+        Number of models in the ensemble, from different initial weights. Their probabilities are
+        averaged. An encoder of your own has one set of initial weights, so it takes one member.
+    device : str, default="auto"
+        Where the training runs: "cpu", "cuda", "cuda:1", "mps"; "auto" takes a CUDA device where
+        there is one. Fitted models lie in the memory of the CPU, and answer there.
+    on_epoch : callable or None, default=None
+        Called with a record after each epoch.
+    random_state : int, generator or None, default=None
+        Decides all randomness.
+    """
+
+    selection: str | Selection = "tempered"
+    temperature: float | Sequence[float] | str = (1.0, 0.3)
+    top_k: int = 2
+    weighting: str | Weighting | None = "sigmoid"
+    weighting_strength: float | str = 1.0
+    similarity: str | Similarity = "dot"
+    similarity_scale: float = 1.0
+    max_epochs: Any = 60
+    batch_size: Any = 64
+    learning_rate: Any = 1e-2
+    weight_decay: Any = 0.0
+    schedule: str = "cosine"
+    patience: int | None = None
+    n_members: Any = 1
+    device: str = "auto"
+    on_epoch: ProgressCallback | None = None
+    random_state: RandomState = None
+
+
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
+class FeatureParameters(MatchingParameters):
+    """Those of classifiers, which encode rows of features.
+
+    Parameters
+    ----------
+    encoder : {"identity", "linear", "mlp"} or nn.Module, default="mlp"
+        Of the features. A module of your own maps (n, ...) to (n, dim).
+    hidden : int or sequence of int, default=(300,)
+        Hidden widths of "mlp".
+    dim : int, default=64
+        Width of the vectors; "identity" takes that of the features.
+    dropout : float, default=0.5
+        Dropout of "mlp".
+    scaling : {"standard", "l2", "power", "rms", "none"}, default="standard"
+        Scaling of the features, learned from the training data.
+    class_weight : "balanced", mapping of label to weight, or None, default=None
+        How much the groups of each class count; a group counts as the mean of its labels.
+    keep : {"best", "last"}, default="last"
+        Weights to end with where there is a validation value.
+    mixed_precision : bool, default=False
+        Run the encoder in bfloat16 where the processor computes in it; float32 elsewhere.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    n_features_in_ : int
+        Width of the rows.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where `fit` was given data frames with names; answers are given for
+        the same columns in the same order only.
+    members_ : ModuleList of MatchingModel
+        The trained encoders of each member; `model_` is the first.
+    history_ : History
+        One record per epoch, with the number of the member where there are several.
+    """
+
+    encoder: str | nn.Module = "mlp"
+    hidden: Any = (300,)
+    dim: Any = 64
+    dropout: Any = 0.5
+    scaling: str = "standard"
+    class_weight: ClassWeight = None
+    keep: str = "last"
+    mixed_precision: bool = False
