@@ -19,7 +19,7 @@ from _record import write_result
 from groupnoise.candidates import MaxMatchingPartialLabelClassifier
 from groupnoise.exceptions import MissingDataError
 from groupnoise.reproduce.unseen_sets import read_unseen_sets
-from groupnoise.training.questions import STRATEGIES
+from groupnoise.training.selective import STRATEGIES
 
 SETS = {"lost": "l2", "msrcv2": "power", "birdsong": "standard", "digits uniform": "standard"}
 """Sets of the list of `groupnoise reproduce unseen`, and the scaling of the kernel."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from groupnoise.core.groups import Groups
     from groupnoise.core.loss import GroupLoss
     from groupnoise.core.threads import configure_threads
-    from groupnoise.io.models import load_model
+    from groupnoise.io.model_files import load_model
 
 __version__ = "0.1.0"
 
@@ -32,7 +32,7 @@ __getattr__, __dir__ = lazy_names(
         "configure_threads": "groupnoise.core.threads",
         "find_group_issues": "groupnoise.audit.find",
         "find_label_issues": "groupnoise.candidates.label_issues",
-        "load_model": "groupnoise.io.models",
+        "load_model": "groupnoise.io.model_files",
     },
 )
 

@@ -20,7 +20,7 @@ from groupnoise.clicks.baselines import (
     PopularityRecommender,
     SASRecRecommender,
 )
-from groupnoise.clicks.history_windows import sliding_windows
+from groupnoise.clicks.windows import sliding_windows
 from groupnoise.core import Groups, hit_at_k
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError, UnknownTargetError
 from groupnoise.io.files import write_json

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from groupnoise.cli.app import app
 from groupnoise.exceptions import GroupNoiseError
-from groupnoise.io.models import load_model
+from groupnoise.io.model_files import load_model
 from groupnoise.io.training_record import read_training_record
 
 QUICK = ("-p", "dim=6", "-p", "max_epochs=2", "-p", "encoder=null", "-p", "linear=null", "-q")

@@ -9,14 +9,13 @@ if TYPE_CHECKING:
     from groupnoise.bags.embedding.folder import embed_folder
     from groupnoise.bags.estimator import MaxMatchingMILClassifier
     from groupnoise.bags.files import read_bags
-    from groupnoise.bags.mipl import MaxMatchingMIPLClassifier
-    from groupnoise.bags.mipl_answers import ChosenPairs
+    from groupnoise.bags.mipl import ChosenPairs, MaxMatchingMIPLClassifier
     from groupnoise.bags.sival import make_sival_like
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "ChosenPairs": "groupnoise.bags.mipl_answers",
+        "ChosenPairs": "groupnoise.bags.mipl",
         "MaxMatchingMILClassifier": "groupnoise.bags.estimator",
         "MaxMatchingMIPLClassifier": "groupnoise.bags.mipl",
         "embed_folder": "groupnoise.bags.embedding.folder",

@@ -21,19 +21,14 @@ from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.feature_names import check_same_columns, rows_to_predict, tables_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
-from groupnoise.core.objective import GroupObjective
+from groupnoise.core.objective import GroupObjective, ObjectScores, mean_probability, object_scores
 from groupnoise.core.pair_matching import Matching
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.weighting import ContrastiveWeighting
 from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import DataError
-from groupnoise.training.estimator import (
-    MatchingEstimator,
-    ObjectScores,
-    mean_probability,
-    object_scores,
-)
+from groupnoise.training.estimator import MatchingEstimator
 from groupnoise.training.parameters import FeatureParameters
 
 EVALUATION_BATCH = 256

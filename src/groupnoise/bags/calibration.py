@@ -23,8 +23,12 @@ from groupnoise.training.calibration import (
     _with_guesses,
     fit_temperature,
 )
-from groupnoise.training.questions import choose_questions
-from groupnoise.training.selective import CalibratedSets, calibrated_by, columns_of
+from groupnoise.training.selective import (
+    CalibratedSets,
+    calibrated_by,
+    choose_questions,
+    columns_of,
+)
 
 OF_BAGS = "bag_sets"
 """What names of the held-out bags begin with in a model folder."""

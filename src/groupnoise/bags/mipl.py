@@ -1,28 +1,36 @@
-"""MaxMatchingMIPLClassifier: bags with candidate labels in, one label per bag out."""
+"""MaxMatchingMIPLClassifier: bags with candidate labels in, one label and its instance out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from groupnoise.bags.forms import check_labelled, read_bag_labels, read_bags
-from groupnoise.bags.mipl_answers import PairAnswers
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.batching import GroupBatch, batch_rows, collate
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.feature_names import (
+    check_same_columns,
     column_state,
     remember_columns,
     restore_columns,
     tables_of_bags,
 )
-from groupnoise.core.joint_matching import JointMatching, PerObjectWeighting
+from groupnoise.core.groups import Groups
+from groupnoise.core.joint_matching import JointMatching, PerObjectWeighting, match_pairs
+from groupnoise.core.label_sets import answered_right
 from groupnoise.core.model import MatchingModel
-from groupnoise.core.objective import GroupObjective
+from groupnoise.core.objective import GroupObjective, mean_probability
 from groupnoise.core.prior_weights import group_weights
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.selection import Selection
@@ -31,8 +39,183 @@ from groupnoise.decisions.trade_off import is_auto
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.model_files import pack_labels, unpack_labels
 from groupnoise.training.checkpoints import Checkpoints
-from groupnoise.training.estimator import Validate
+from groupnoise.training.estimator import MatchingEstimator, Validate
+from groupnoise.training.parameters import FeatureParameters
 from groupnoise.training.workers import Workers
+
+EVALUATION_BATCH = 256
+
+
+class ChosenPairs(NamedTuple):
+    """The instance-label pair that each bag is believed to hold.
+
+    Attributes
+    ----------
+    instance : int64 ndarray of shape (n_bags,)
+        Place inside its bag of the instance chosen.
+    label : ndarray of shape (n_bags,)
+        The candidate label chosen.
+    probability : ndarray of shape (n_bags,)
+        The part of the chosen pair among all pairs the bag allows.
+    """
+
+    instance: IntArray
+    label: NDArray[Any]
+    probability: FloatArray
+
+
+@inherit_docstring
+class PairAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
+    """Answers of bags with candidate labels, by the pairs of instance and label they allow."""
+
+    classes_: NDArray[Any]
+    scaler_: Scaler
+    pooling: float
+
+    def _scaled(self, instances: Groups) -> Groups:
+        """Return scaled bags; the target of a bag is its own row, whose candidates are known."""
+        rows = np.arange(len(instances))
+        return Groups(self.scaler_(instances.objects), instances.offsets, rows)
+
+    def _log_pairs(self, batch: GroupBatch, candidates: Tensor) -> Tensor:
+        """Return the log score of every pair, shape (bags, size, n_classes); -inf where none is."""
+        objective, members = self._objective(), []
+        for model in self._models():
+            matching = match_pairs(model, batch, candidates, self.pooling)
+            scores = objective(matching).scores.masked_fill(~matching.mask, -torch.inf)
+            members.append(scores.log_softmax(-1))
+        return mean_probability(members).view(*batch.mask.shape, len(self.classes_))
+
+    def _batches(self, bags: Any, groups: ArrayLike | None) -> Iterator[GroupBatch]:
+        check_is_fitted(self, "model_")
+        instances = read_bags(bags, groups)
+        check_same_columns(self, tables_of_bags(bags, instances.objects))
+        scaled = self._scaled(instances)
+        for rows in batch_rows(scaled.sizes, EVALUATION_BATCH, None):
+            yield collate(scaled, rows)
+
+    def predict_log_proba(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
+        """Return log P(label | bag), shape (n_bags, n_classes).
+
+        A plain matrix is read as bags of one, so single instances can be asked as well.
+
+        Parameters
+        ----------
+        bags : Groups, sequence of arrays, or array
+            As in :meth:`fit`.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Log-probabilities, in the order of `classes_`.
+        """
+        parts = []
+        with torch.no_grad():
+            for batch in self._batches(bags, groups):
+                every = torch.ones(len(batch), len(self.classes_), dtype=torch.bool)
+                parts.append(self._log_pairs(batch, every).logsumexp(1))
+        result: FloatArray = torch.cat(parts).numpy()
+        return result
+
+    def predict_proba(self, bags: Any, *, groups: ArrayLike | None = None) -> FloatArray:
+        """Return P(label | bag), shape (n_bags, n_classes); rows sum to one.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
+        return np.exp(self.predict_log_proba(bags, groups=groups))
+
+    def predict(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the label of each bag, shape (n_bags,).
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Labels.
+        """
+        best = self.predict_log_proba(bags, groups=groups).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the label of each bag: :meth:`predict` under the name all bag classifiers have.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Labels.
+        """
+        return self.predict(bags, groups=groups)
+
+    def select(self, bags: Any, candidates: Any, *, groups: ArrayLike | None = None) -> ChosenPairs:
+        """Return which instance and which candidate label of each bag form the true pair.
+
+        Parameters
+        ----------
+        candidates : array-like, sparse matrix or sequence of n_bags sets
+            Candidate labels of each bag, in any form :meth:`fit` takes.
+
+        Returns
+        -------
+        ChosenPairs
+            One pair per bag.
+        """
+        batches = list(self._batches(bags, groups))
+        indicator = self._read_candidates(candidates, sum(map(len, batches)), groups)
+        table = torch.from_numpy(indicator)
+        best, probability = [], []
+        with torch.no_grad():
+            for batch in batches:
+                pairs = self._log_pairs(batch, table[batch.rows])
+                top = pairs.flatten(1).max(-1)
+                best.append(top.indices.numpy())
+                probability.append(top.values.exp().numpy())
+        instance, column = np.divmod(np.concatenate(best), len(self.classes_))
+        return ChosenPairs(instance, self.classes_[column], np.concatenate(probability))
+
+    def disambiguate(
+        self, bags: Any, candidates: Any, *, groups: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """Return the best of the candidate labels of each bag, shape (n_bags,).
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Labels.
+        """
+        log_proba = self.predict_log_proba(bags, groups=groups)
+        indicator = self._read_candidates(candidates, len(log_proba), groups)
+        best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def score(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> float:
+        """Return the accuracy for true bag labels, the covering rate for candidate labels.
+
+        Parameters
+        ----------
+        y : array-like
+            True labels, or candidate labels in any form :meth:`fit` takes.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        best = self.predict_log_proba(bags, groups=groups).argmax(axis=1)
+        if groups is None:
+            return float(answered_right(self.classes_[best], y, self.classes_).mean())
+        indicator = self._read_candidates(y, len(best), groups)
+        return float(indicator[np.arange(len(best)), best].mean())
+
+    def _read_candidates(self, candidates: Any, n_bags: int, groups: Any) -> BoolArray:
+        indicator, _ = read_bag_labels(candidates, n_bags, self.classes_, groups=groups)
+        check_labelled(indicator)
+        return indicator
 
 
 @inherit_docstring

@@ -18,9 +18,8 @@ from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.feature_names import rows_to_predict
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
-from groupnoise.core.objective import GroupObjective
+from groupnoise.core.objective import GroupObjective, ObjectScores
 from groupnoise.decisions.budget import is_auto
-from groupnoise.training.estimator import ObjectScores
 from groupnoise.training.plan import History
 from groupnoise.training.saved_state import OWN_ENCODER, WEIGHTS, read_parameters, saved_parameters
 

@@ -11,6 +11,7 @@ import polars as pl
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.exceptions import DataError, EmptyGroupError
+from groupnoise.io.cells import and_more
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
@@ -245,8 +246,8 @@ def _check_rows_have_candidates(memberships: BoolArray, place: Any) -> None:
     empty = np.flatnonzero(~memberships.any(axis=1))
     if len(empty):
         raise EmptyGroupError(
-            f"{place(int(empty[0]))}: no candidate label there and in {len(empty) - 1} other "
-            "rows; drop these rows or give them candidates."
+            f"{place(int(empty[0]))}: no candidate label there{and_more(len(empty))}; drop such "
+            "rows or give them candidates."
         )
 
 

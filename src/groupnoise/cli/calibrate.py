@@ -30,7 +30,7 @@ def calibrate(
     from groupnoise.cli.evaluate import check_held_out
     from groupnoise.cli.sources import find_model_and_data
     from groupnoise.io.files import check_not_own_input, check_writable_folder
-    from groupnoise.io.models import load_model
+    from groupnoise.io.model_files import load_model
     from groupnoise.io.training_record import write_training_record
 
     check_not_own_input(output, data)

@@ -190,7 +190,7 @@ def _ahead(
 ) -> dict[str, Interval]:
     """Return by how much a model is ahead of another that held out the same."""
     from groupnoise.clicks.evaluation import paired_differences
-    from groupnoise.io.models import load_model
+    from groupnoise.io.model_files import load_model
     from groupnoise.io.training_record import read_training_record
 
     theirs = read_training_record(against)

@@ -213,7 +213,7 @@ def _write_elsewhere(artifact: Path, output: Path, to: str, scope: str | None) -
 
 
 def _load(folder: Path) -> Any:
-    from groupnoise.io.models import load_model
+    from groupnoise.io.model_files import load_model
 
     fitted = load_model(folder)
     if not hasattr(fitted, "recommend"):

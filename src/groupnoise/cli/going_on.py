@@ -48,7 +48,7 @@ def go_on(
     """
     from groupnoise.cli.sources import find_data
     from groupnoise.clicks.item_table import read_ids
-    from groupnoise.io.models import load_model
+    from groupnoise.io.model_files import load_model
     from groupnoise.io.training_record import (
         TrainingRecord,
         read_training_record,

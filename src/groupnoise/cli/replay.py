@@ -133,7 +133,7 @@ def _chances_of_models(
 
     from groupnoise.clicks.log import read_histories
     from groupnoise.clicks.replay import chances_of_model
-    from groupnoise.io.models import load_model
+    from groupnoise.io.model_files import load_model
     from groupnoise.io.setting import setting_of_model
 
     read = read_histories(histories, report=partial(typer.echo, err=True))

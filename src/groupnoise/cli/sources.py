@@ -149,7 +149,7 @@ def find_model_and_data(
     from dataclasses import replace
 
     from groupnoise.io.datasets import select_features
-    from groupnoise.io.models import load_model
+    from groupnoise.io.model_files import load_model
     from groupnoise.io.setting import find_setting, setting_of_model
     from groupnoise.io.training_record import read_training_record
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from groupnoise.audit.evidence import Columns, Evidence, Tally, choice_columns, posterior
-from groupnoise.clicks.history_windows import sliding_windows
+from groupnoise.clicks.windows import sliding_windows
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.groups import Groups, ragged_rows
 from groupnoise.exceptions import UnknownTargetError

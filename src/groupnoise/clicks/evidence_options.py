@@ -11,10 +11,10 @@ import numpy as np
 from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
 from groupnoise.clicks.evidence_saves import EvidenceSaves
 from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
-from groupnoise.clicks.history_windows import sliding_windows
 from groupnoise.clicks.linear_evidence import RANK, LinearEvidence, following, together
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import SpectralStart, spectral_start
+from groupnoise.clicks.windows import sliding_windows
 from groupnoise.core.arrays import ProgressCallback, torch_generator
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for

@@ -31,11 +31,11 @@ from groupnoise.clicks.evidence_options import (
     member_encoders,
 )
 from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
-from groupnoise.clicks.history_windows import sliding_windows
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.recurrence import Recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import clicked_together, spectral_start
+from groupnoise.clicks.windows import sliding_windows
 from groupnoise.core.arrays import FloatArray, ProgressCallback, torch_generator
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for

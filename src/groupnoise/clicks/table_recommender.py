@@ -32,9 +32,10 @@ from groupnoise.core.batching import batch_rows, collate
 from groupnoise.core.candidates import FullCandidates
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel, item_model
+from groupnoise.core.objective import ObjectScores, object_scores
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.exceptions import DataError
-from groupnoise.training.estimator import MatchingEstimator, ObjectScores, object_scores
+from groupnoise.training.estimator import MatchingEstimator
 
 EVALUATION_BATCH = 512
 SCORES_AT_ONCE = 1 << 25

@@ -20,7 +20,6 @@ from groupnoise.clicks.described_items import (
     read_item_features,
 )
 from groupnoise.clicks.evidence import Evidence
-from groupnoise.clicks.history_windows import large_enough, sliding_windows
 from groupnoise.clicks.item_features import (
     FAIR_QUERIES,
     FAIR_TOP,
@@ -32,6 +31,7 @@ from groupnoise.clicks.item_table import ItemRows
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.resumed_evidence import CAREFUL_RATE, among_neighbours, updated
 from groupnoise.clicks.window_training import WindowTraining
+from groupnoise.clicks.windows import large_enough, sliding_windows
 from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback, count_ids
 from groupnoise.core.checks import check_fraction
 from groupnoise.core.device import training_on

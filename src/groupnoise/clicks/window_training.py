@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from groupnoise.clicks.history_windows import large_enough, sliding_windows
 from groupnoise.clicks.spectral import start_among_neighbours
 from groupnoise.clicks.table_recommender import TableRecommender
+from groupnoise.clicks.windows import large_enough, sliding_windows
 from groupnoise.core.candidates import (
     CandidateSource,
     FullCandidates,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice
 from groupnoise.core.pair_matching import Matching, log_allowed_mass
 from groupnoise.core.selection import All, Marginal, Max, Selection, Tempered, TopK, log_recency
@@ -216,3 +219,74 @@ def make_weighting(
     if form == "sigmoid":
         return SigmoidWeighting(similarity)
     return ContrastiveWeighting(similarity)
+
+
+class ObjectScores(NamedTuple):
+    """Which object of each group matched, and how every object scored.
+
+    Attributes
+    ----------
+    chosen : int64 ndarray of shape (n_groups,)
+        Position inside its group of the object that matches best.
+    scores : ndarray of shape (n_objects,)
+        Matching score of every object, groups one after the other.
+    log_weight : ndarray of shape (n_objects,)
+        log P(object | group), before it is multiplied by the weighting strength.
+    responsibility : ndarray of shape (n_objects,)
+        The part of each object in its group; sums to one over a group under soft selection.
+    offsets : int64 ndarray of shape (n_groups + 1,)
+        Where each group begins.
+    """
+
+    chosen: IntArray
+    scores: FloatArray
+    log_weight: FloatArray
+    responsibility: FloatArray
+    offsets: IntArray
+
+
+def mean_probability(log_probabilities: list[Tensor], weights: list[float] | None = None) -> Tensor:
+    """Return the log of the probability that members give on average, shape of each.
+
+    Parameters
+    ----------
+    log_probabilities : list of Tensor, all of one shape
+        What each member says.
+    weights : list of float, optional
+        How much each counts, summing to one; alike by default.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+    """
+    if weights is not None:
+        pairs = zip(log_probabilities, weights, strict=True)
+        return torch.stack([each + math.log(weight) for each, weight in pairs]).logsumexp(0)
+    return torch.stack(log_probabilities).logsumexp(0) - math.log(len(log_probabilities))
+
+
+def mean_output(outputs: list[LossOutput]) -> LossOutput:
+    """Return the average of what members say of one batch."""
+    return LossOutput(*(torch.stack(parts).mean(0) for parts in zip(*outputs, strict=True)))
+
+
+def object_scores(outputs: list[tuple[LossOutput, Tensor]]) -> ObjectScores:
+    """Put the outputs of several batches, each with its mask, in one table."""
+    chosen, scores, weights, responsibilities, sizes = [], [], [], [], []
+    for output, mask in outputs:
+        # A mask may have gaps (candidate labels), so a position in the row is not one in the group.
+        rank = torch.cumsum(mask, -1) - 1
+        best = output.scores.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)
+        chosen.append(rank.gather(-1, best).squeeze(-1).numpy())
+        scores.append(output.scores[mask].numpy())
+        weights.append(output.log_weight[mask].numpy())
+        responsibilities.append(output.responsibility[mask].numpy())
+        sizes.append(mask.sum(-1).numpy())
+    return ObjectScores(
+        np.concatenate(chosen),
+        np.concatenate(scores),
+        np.concatenate(weights),
+        np.concatenate(responsibilities),
+        np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
+    )

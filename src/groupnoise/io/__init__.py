@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from groupnoise.io.describe_page import write_description
     from groupnoise.io.description import Description, describe
     from groupnoise.io.download import fetch_dataset
-    from groupnoise.io.models import load_model
+    from groupnoise.io.model_files import load_model
     from groupnoise.io.named import load_dataset
     from groupnoise.io.registry import list_datasets
     from groupnoise.io.tables import read_table
@@ -36,7 +36,7 @@ __getattr__, __dir__ = lazy_names(
         "fetch_dataset": "groupnoise.io.download",
         "list_datasets": "groupnoise.io.registry",
         "load_dataset": "groupnoise.io.named",
-        "load_model": "groupnoise.io.models",
+        "load_model": "groupnoise.io.model_files",
         "open_groups": "groupnoise.io.data_folder",
         "read_table": "groupnoise.io.tables",
         "single_label": "groupnoise.io.datasets",

@@ -239,9 +239,20 @@ def check_no_empty_cells(table: Table, column: str, cells: pl.Series) -> None:
     if cells.null_count():
         row = int(cells.is_null().arg_true()[0])
         raise DataError(
-            f"{table.locate(row)}: column {column!r} is empty there and in "
-            f"{cells.null_count() - 1} other rows; fill it or drop these rows."
+            f"{table.locate(row)}: column {column!r} is empty there{and_more(cells.null_count())}; "
+            "fill it or drop such rows."
         )
+
+
+def and_more(n_rows: int) -> str:
+    """Return in how many rows beside the first something is found, as the end of a clause.
+
+    Examples
+    --------
+    >>> and_more(1), and_more(2), and_more(5)
+    ('', ' and in 1 other row', ' and in 4 other rows')
+    """
+    return "" if n_rows == 1 else f" and in {n_rows - 1} other row{'s' if n_rows > 2 else ''}"
 
 
 def _flat_column(table: Table, column: str) -> pl.Series:

@@ -1,15 +1,12 @@
-"""Model folders: `manifest.json` and one safetensors file, written atomically, never executed.
-
-The manifest names the tensor file by its content, so replacing the manifest is the single timestamp
-at which a new model becomes visible; a crash before it leaves the old model whole.
-"""
+"""Model folders: `manifest.json` and one safetensors file, written whole; and opening any."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +20,10 @@ from groupnoise.io.files import (
     why_not_written,
     write_json,
 )
+
+if TYPE_CHECKING:
+    from torch import nn
+
 
 FORMAT = "groupnoise-model"
 FORMAT_VERSION = 1
@@ -224,3 +225,37 @@ def unpack_labels(packed: Mapping[str, Any]) -> NDArray[Any]:
         return np.array(packed["values"], dtype=dtype)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise ModelFileError(f"the manifest holds no readable labels ({error}).") from None
+
+
+_HOMES = (
+    "groupnoise",
+    "groupnoise.bags.baselines",
+    "groupnoise.candidates.baselines",
+    "groupnoise.clicks.baselines",
+)
+"""Packages whose public classes a model folder may name; nothing else is ever loaded by name."""
+
+
+def load_model(path: Path | str, *, encoder: nn.Module | None = None) -> Any:
+    """Return the fitted estimator or baseline in a model folder, whichever it is.
+
+    Parameters
+    ----------
+    path : path
+        What `save` of an estimator or baseline wrote.
+    encoder : nn.Module, default=None
+        The architecture of an encoder of the user's own; its weights come from the file.
+
+    Returns
+    -------
+    estimator
+        As it was when it was saved.
+    """
+    kind = str(read_manifest(path).get("kind"))
+    own = {} if encoder is None else {"encoder": encoder}
+    for home in map(importlib.import_module, _HOMES):
+        if kind in home.__all__ and hasattr(getattr(home, kind), "load"):
+            return getattr(home, kind).load(path, **own)
+    raise ModelFileError(
+        f"{path} holds a {kind!r}, which is no estimator or baseline of this version of groupnoise."
+    )

@@ -7,10 +7,11 @@ import random
 import time
 from collections.abc import Generator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from groupnoise.core.checks import check_count, check_positive, require
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.exceptions import ServiceError
 from groupnoise.recall.items import ItemId
 
@@ -24,13 +25,44 @@ _Flow = Generator[tuple[str, str, Any] | float, Any, Any]
 
 
 class _Requests:
-    """What both clients ask, and what they make of the answers."""
+    """What both clients ask, and what they make of the answers.
 
-    def __init__(self, retries: int, backoff: float) -> None:
+    Parameters
+    ----------
+    address : str
+        Such as "http://127.0.0.1:8000".
+    token : str, optional
+        Of a service that asks for one.
+    timeout : float, default=10.0
+        Seconds for connecting, and for each read and write, of an attempt.
+    retries : int, default=3
+        Further attempts where the service cannot be reached, is busy or fails.
+    backoff : float, default=0.1
+        Seconds before the second attempt at most; twice as many before each that follows.
+    """
+
+    _kind: ClassVar[str]
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str | None = None,
+        timeout: float = 10.0,
+        retries: int = 3,
+        backoff: float = 0.1,
+    ) -> None:
         check_count("retries", retries, least=0)
         check_positive("backoff", backoff, allow_zero=True)
         self._retries = retries
         self._backoff = backoff
+        self._httpx = require("httpx", extra="client")
+        self._http = getattr(self._httpx, self._kind)(
+            base_url=address,
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            timeout=timeout,
+            trust_env=False,
+        )
 
     def _flow(self, method: str, path: str, body: Any = None) -> _Flow:
         for attempt in range(self._retries + 1):
@@ -74,25 +106,9 @@ def _message(answer: Any) -> str:
         return str(answer.text)[:200] or "nothing"
 
 
-def _headers(token: str | None) -> dict[str, str]:
-    return {} if token is None else {"Authorization": f"Bearer {token}"}
-
-
+@inherit_docstring
 class Client(_Requests):
     """Asks a recall service and waits for its answers; connections are kept, threads may share it.
-
-    Parameters
-    ----------
-    address : str
-        Such as "http://127.0.0.1:8000".
-    token : str, optional
-        Of a service that asks for one.
-    timeout : float, default=10.0
-        Seconds for connecting, and for each read and write, of an attempt.
-    retries : int, default=3
-        Further attempts where the service cannot be reached, is busy or fails.
-    backoff : float, default=0.1
-        Seconds before the second attempt at most; twice as many before each that follows.
 
     Examples
     --------
@@ -100,20 +116,7 @@ class Client(_Requests):
     ...     answer = client.recall([["tea", "cup"]], top=5)
     """
 
-    def __init__(
-        self,
-        address: str,
-        *,
-        token: str | None = None,
-        timeout: float = 10.0,
-        retries: int = 3,
-        backoff: float = 0.1,
-    ) -> None:
-        super().__init__(retries, backoff)
-        self._httpx = require("httpx", extra="client")
-        self._http = self._httpx.Client(
-            base_url=address, headers=_headers(token), timeout=timeout, trust_env=False
-        )
+    _kind = "Client"
 
     def recall(self, histories: Sequence[Sequence[ItemId]], **options: Any) -> list[dict[str, Any]]:
         """Return the answer to each history.
@@ -200,37 +203,11 @@ class Client(_Requests):
             return end.value
 
 
+@inherit_docstring
 class AsyncClient(_Requests):
-    """Asks a recall service without waiting; otherwise as :class:`Client`.
+    """Asks a recall service without waiting; otherwise as :class:`Client`."""
 
-    Parameters
-    ----------
-    address : str
-        Such as "http://127.0.0.1:8000".
-    token : str, optional
-        Of a service that asks for one.
-    timeout : float, default=10.0
-        Seconds for connecting, and for each read and write, of an attempt.
-    retries : int, default=3
-        Further attempts where the service cannot be reached, is busy or fails.
-    backoff : float, default=0.1
-        Seconds before the second attempt at most; twice as many before each that follows.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        *,
-        token: str | None = None,
-        timeout: float = 10.0,
-        retries: int = 3,
-        backoff: float = 0.1,
-    ) -> None:
-        super().__init__(retries, backoff)
-        self._httpx = require("httpx", extra="client")
-        self._http = self._httpx.AsyncClient(
-            base_url=address, headers=_headers(token), timeout=timeout, trust_env=False
-        )
+    _kind = "AsyncClient"
 
     async def recall(
         self, histories: Sequence[Sequence[ItemId]], **options: Any

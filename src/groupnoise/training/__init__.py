@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from groupnoise.core.objective import ObjectScores
     from groupnoise.training.checkpoints import Checkpoints, stop_on_signals
-    from groupnoise.training.estimator import ObjectScores
     from groupnoise.training.plan import History, TrainingPlan
     from groupnoise.training.trainer import train
 
@@ -15,7 +15,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "Checkpoints": "groupnoise.training.checkpoints",
         "History": "groupnoise.training.plan",
-        "ObjectScores": "groupnoise.training.estimator",
+        "ObjectScores": "groupnoise.core.objective",
         "TrainingPlan": "groupnoise.training.plan",
         "stop_on_signals": "groupnoise.training.checkpoints",
         "train": "groupnoise.training.trainer",

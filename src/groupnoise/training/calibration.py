@@ -15,8 +15,8 @@ from torch import Tensor
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.feature_names import column_state, restore_columns
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
+from groupnoise.core.objective import mean_probability
 from groupnoise.io.model_files import pack_labels, unpack_labels
-from groupnoise.training.estimator import mean_probability
 
 LOWEST, HIGHEST = 0.05, 20.0
 """Temperatures looked at."""

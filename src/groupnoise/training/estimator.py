@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,13 +17,13 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from groupnoise import __version__
-from groupnoise.core.arrays import FloatArray, IntArray, generator_from, torch_generator
+from groupnoise.core.arrays import generator_from, torch_generator
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.core.device import CPU, find_device
 from groupnoise.core.encoders import IdentityEncoder, LinearEncoder, MLPEncoder, reduced_precision
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
-from groupnoise.core.objective import GroupObjective, LossOutput, make_selection, make_weighting
+from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
 from groupnoise.core.pair_matching import Matcher
 from groupnoise.decisions.record import Decisions
 from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off, is_auto
@@ -46,30 +45,6 @@ from groupnoise.training.workers import OneWorker, Workers
 
 Validate = Callable[[Any], float]
 """Scores an estimator after an epoch; larger is better."""
-
-
-class ObjectScores(NamedTuple):
-    """Which object of each group matched, and how every object scored.
-
-    Attributes
-    ----------
-    chosen : int64 ndarray of shape (n_groups,)
-        Position inside its group of the object that matches best.
-    scores : ndarray of shape (n_objects,)
-        Matching score of every object, groups one after the other.
-    log_weight : ndarray of shape (n_objects,)
-        log P(object | group), before it is multiplied by the weighting strength.
-    responsibility : ndarray of shape (n_objects,)
-        The part of each object in its group; sums to one over a group under soft selection.
-    offsets : int64 ndarray of shape (n_groups + 1,)
-        Where each group begins.
-    """
-
-    chosen: IntArray
-    scores: FloatArray
-    log_weight: FloatArray
-    responsibility: FloatArray
-    offsets: IntArray
 
 
 class MatchingEstimator(MatchingParameters, BaseEstimator):
@@ -376,50 +351,3 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
     def _rebuild(self, fitted: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Rebuild the untrained model from what :meth:`_fitted_state` returned."""
         raise TypeError(f"{type(self).__name__} cannot be loaded.")
-
-
-def mean_probability(log_probabilities: list[Tensor], weights: list[float] | None = None) -> Tensor:
-    """Return the log of the probability that members give on average, shape of each.
-
-    Parameters
-    ----------
-    log_probabilities : list of Tensor, all of one shape
-        What each member says.
-    weights : list of float, optional
-        How much each counts, summing to one; alike by default.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape.
-    """
-    if weights is not None:
-        pairs = zip(log_probabilities, weights, strict=True)
-        return torch.stack([each + math.log(weight) for each, weight in pairs]).logsumexp(0)
-    return torch.stack(log_probabilities).logsumexp(0) - math.log(len(log_probabilities))
-
-
-def mean_output(outputs: list[LossOutput]) -> LossOutput:
-    """Return the average of what members say of one batch."""
-    return LossOutput(*(torch.stack(parts).mean(0) for parts in zip(*outputs, strict=True)))
-
-
-def object_scores(outputs: list[tuple[LossOutput, Tensor]]) -> ObjectScores:
-    """Put the outputs of several batches, each with its mask, in one table."""
-    chosen, scores, weights, responsibilities, sizes = [], [], [], [], []
-    for output, mask in outputs:
-        # A mask may have gaps (candidate labels), so a position in the row is not one in the group.
-        rank = torch.cumsum(mask, -1) - 1
-        best = output.scores.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)
-        chosen.append(rank.gather(-1, best).squeeze(-1).numpy())
-        scores.append(output.scores[mask].numpy())
-        weights.append(output.log_weight[mask].numpy())
-        responsibilities.append(output.responsibility[mask].numpy())
-        sizes.append(mask.sum(-1).numpy())
-    return ObjectScores(
-        np.concatenate(chosen),
-        np.concatenate(scores),
-        np.concatenate(weights),
-        np.concatenate(responsibilities),
-        np.concatenate([[0], np.cumsum(np.concatenate(sizes))]),
-    )

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.votes.agreement import krippendorff_alpha
-    from groupnoise.votes.ballots import Votes
+    from groupnoise.votes.ballots import Votes, krippendorff_alpha
     from groupnoise.votes.dawid_skene import DawidSkene, Reliability
     from groupnoise.votes.files import VotedRows, read_votes
     from groupnoise.votes.resolution import Resolution, resolve
@@ -19,7 +18,7 @@ __getattr__, __dir__ = lazy_names(
         "Resolution": "groupnoise.votes.resolution",
         "VotedRows": "groupnoise.votes.files",
         "Votes": "groupnoise.votes.ballots",
-        "krippendorff_alpha": "groupnoise.votes.agreement",
+        "krippendorff_alpha": "groupnoise.votes.ballots",
         "read_votes": "groupnoise.votes.files",
         "resolve": "groupnoise.votes.resolution",
     },

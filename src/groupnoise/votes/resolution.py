@@ -14,8 +14,7 @@ from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import match_columns
 from groupnoise.io.sources import Guesses, Report
-from groupnoise.votes.agreement import krippendorff_alpha
-from groupnoise.votes.ballots import Votes, as_label
+from groupnoise.votes.ballots import Votes, as_label, krippendorff_alpha
 from groupnoise.votes.crowd import Belief, Fit, believe, trainings
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features

@@ -16,8 +16,7 @@ from groupnoise.core.selective import (
 )
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import load_model
-from groupnoise.training.questions import choose_questions
-from groupnoise.training.selective import calibrated_by
+from groupnoise.training.selective import calibrated_by, choose_questions
 
 
 def simulated(n_rows, generator, n_classes=5, noise=0.2, spread=0.4):

@@ -9,7 +9,7 @@ import pytest
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop, split_clicks
-from groupnoise.clicks.describe import CLICKS_TO_BE_TESTED
+from groupnoise.clicks.setting import CLICKS_TO_BE_TESTED
 from groupnoise.core import Groups
 from groupnoise.exceptions import MissingDataError
 from groupnoise.io import BagDataset, ClickDataset, PartialLabelDataset, describe, load_dataset

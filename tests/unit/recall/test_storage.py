@@ -10,7 +10,6 @@ import pytest
 
 from groupnoise.exceptions import ModelFileError
 from groupnoise.io import array_folder as _storage
-from groupnoise.io import npy as _array_files
 from groupnoise.io.array_folder import (
     MANIFEST,
     read_arrays,
@@ -286,7 +285,7 @@ def test_a_hole_of_40_gigabytes_is_refused_before_it_is_read(folder):
 
 
 def test_what_is_larger_than_memory_is_refused_before_it_is_read(folder, monkeypatch):
-    monkeypatch.setattr(_array_files.os, "sysconf", lambda name: 8)
+    monkeypatch.setattr(_storage.os, "sysconf", lambda name: 8)
     with pytest.raises(ModelFileError, match="more than the memory of this machine"):
         read_arrays(folder, read_manifest(folder), memory_map=False)
     assert read_arrays(folder, read_manifest(folder), memory_map=True)

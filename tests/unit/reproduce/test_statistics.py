@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import reference
-from groupnoise.reproduce.report.rank_picture import rank_picture
+from groupnoise.reproduce.report.reproduction import rank_picture
 from groupnoise.reproduce.statistics import (
     corrected_t_test,
     critical_difference,

@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from groupnoise.bags.baselines.attention import AttentionMILClassifier
     from groupnoise.bags.baselines.gicf import GICFClassifier
     from groupnoise.bags.baselines.imil import IMILClassifier
-    from groupnoise.bags.baselines.instance_lr import InstanceLRClassifier
-    from groupnoise.bags.baselines.milr import MILRClassifier
+    from groupnoise.bags.baselines.logistic import InstanceLRClassifier, MILRClassifier
     from groupnoise.bags.baselines.minet import MiNetClassifier
 
 __getattr__, __dir__ = lazy_names(
@@ -18,8 +17,8 @@ __getattr__, __dir__ = lazy_names(
         "AttentionMILClassifier": "groupnoise.bags.baselines.attention",
         "GICFClassifier": "groupnoise.bags.baselines.gicf",
         "IMILClassifier": "groupnoise.bags.baselines.imil",
-        "InstanceLRClassifier": "groupnoise.bags.baselines.instance_lr",
-        "MILRClassifier": "groupnoise.bags.baselines.milr",
+        "InstanceLRClassifier": "groupnoise.bags.baselines.logistic",
+        "MILRClassifier": "groupnoise.bags.baselines.logistic",
         "MiNetClassifier": "groupnoise.bags.baselines.minet",
     },
 )

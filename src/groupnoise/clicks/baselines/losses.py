@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from groupnoise.clicks.history_windows import sliding_windows
+from groupnoise.clicks.windows import sliding_windows
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.groups import Groups
 

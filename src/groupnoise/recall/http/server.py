@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import select
 import signal
 import socket
+import struct
+import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Literal
@@ -18,7 +23,6 @@ from groupnoise.recall.http.app import guarded_app
 from groupnoise.recall.http.monitoring import configure_logs, log
 from groupnoise.recall.http.service import RecallService
 from groupnoise.recall.http.settings import ServiceSettings
-from groupnoise.recall.http.stopping import answer_what_is_open
 
 MAX_HEAD_BYTES = 65_536
 
@@ -203,3 +207,82 @@ class _Server(uvicorn.Server):
         self._service.is_ready = False
         log("stopping", signal=signal.Signals(sig).name)
         super().handle_exit(sig, frame)
+
+
+LINGER_SECONDS = 1.0
+"""How long a connection may stay silent, after the service stopped accepting, to ask once more."""
+PAUSE_SECONDS = 0.02
+SO_ATTACH_FILTER = 26
+DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
+"""Berkeley packet filter: load the flags of TCP; if SYN is set drop the packet, else let it pass.
+
+Only SYN, since a client whose last packet of the handshake is lost believes it is connected.
+"""
+CLOSE_HEADER = (b"connection", b"close")
+
+
+def hold_off_newcomers(listening: Iterable[socket.socket]) -> None:
+    """Let the kernel drop further attempts to connect; clients try again a second later.
+
+    Closing a listening socket resets the connections that wait to be accepted. Once no more can
+    come, those that wait can all be accepted, and the socket closed.
+
+    Parameters
+    ----------
+    listening : iterable of socket
+        Sockets that accept.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    steps = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in DROP_SYN))
+    program = struct.pack("HL", len(DROP_SYN), ctypes.addressof(steps))
+    for each in listening:
+        with suppress(OSError):
+            each.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+
+
+async def answer_what_is_open(server: Any, sockets: Iterable[socket.socket]) -> None:
+    """Stop accepting, and answer every connection until it is closed or stays silent.
+
+    Parameters
+    ----------
+    server : uvicorn.Server
+        The server that ends; every answer from now on ends its connection.
+    sockets : iterable of socket
+        What it listens on.
+    """
+    state = server.server_state
+    listening = list(sockets)
+    hold_off_newcomers(listening)
+    loop = asyncio.get_running_loop()
+    end = loop.time() + (server.config.timeout_graceful_shutdown or LINGER_SECONDS)
+    await asyncio.sleep(PAUSE_SECONDS)
+    while _have_waiting(listening) and loop.time() < end and not server.force_exit:
+        await asyncio.sleep(PAUSE_SECONDS)  # the loop accepts them
+    for each in server.servers:
+        each.close()
+    for each in listening:
+        each.close()
+    state.default_headers = [*state.default_headers, CLOSE_HEADER]
+    silent_since = loop.time()
+    while state.connections and loop.time() < end and not server.force_exit:
+        cycles = [getattr(connection, "cycle", None) for connection in list(state.connections)]
+        running = [each for each in cycles if each is not None and not each.response_complete]
+        for each in running:
+            if not each.response_started:
+                each.keep_alive = False  # which also tells the client so
+        if running:
+            silent_since = loop.time()
+        elif loop.time() - silent_since > LINGER_SECONDS:
+            return
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+def _have_waiting(listening: list[socket.socket]) -> bool:
+    """Return whether a connection waits to be accepted."""
+    poll = select.poll() if hasattr(select, "poll") else None
+    if poll is None:
+        return False
+    for each in listening:
+        poll.register(each, select.POLLIN)
+    return bool(poll.poll(0))

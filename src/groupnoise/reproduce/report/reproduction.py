@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from groupnoise.io.files import write_text
+from groupnoise.pages.charts import Scale, Tick
 from groupnoise.pages.render import render_page
 from groupnoise.reproduce.facts import RunFacts
 from groupnoise.reproduce.recipes import Recipe
-from groupnoise.reproduce.report.rank_picture import rank_picture
 from groupnoise.reproduce.report.sections import Section, make_sections, not_baselines, under
 from groupnoise.reproduce.report.tables import (
     OURS,
@@ -24,6 +25,7 @@ from groupnoise.reproduce.report.tables import (
 )
 from groupnoise.reproduce.run import summarise
 from groupnoise.reproduce.running import Reproduction
+from groupnoise.reproduce.statistics import critical_difference
 
 TITLE = 70
 """The most letters of a title in a list of examples."""
@@ -208,3 +210,81 @@ def _ranks(outcome: Reproduction) -> dict[str, dict[str, float]]:
         criterion: {method: float(np.mean(ranks)) for method, ranks in table.items()}
         for criterion, table in rank_tables(outcome).items()
     }
+
+
+WIDTH, LEFT, RIGHT = 720, 190, 190
+AXIS, ROW, BAR = 30, 18, 8
+"""Height of the axis, of a name, and of a bar."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A method: the line from its mean rank to its name."""
+
+    method: str
+    rank: float
+    line: str
+    x: float
+    y: float
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Methods that cannot be told apart, from the best to the worst of them."""
+
+    low: float
+    high: float
+    y: float
+
+
+@dataclass(frozen=True)
+class RankPicture:
+    """Where everything of a critical-difference picture lies."""
+
+    distance: float
+    ticks: list[Tick]
+    marks: list[Mark]
+    bars: list[Bar]
+    height: int
+    width: int = WIDTH
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+    axis: int = AXIS
+
+
+def rank_picture(ranks: Mapping[str, Sequence[float]]) -> RankPicture | None:
+    """Lay out the picture; None where there are too few methods or data sets for the test.
+
+    Parameters
+    ----------
+    ranks : mapping of str to sequence of float
+        For each method its rank on every data set.
+    """
+    found = critical_difference(ranks)
+    if found is None:
+        return None
+    n_methods = len(found.ranks)
+    scale = Scale(1, n_methods, LEFT, WIDTH - RIGHT)
+    bars = [
+        Bar(
+            scale(found.ranks[clique[0]]) - 3,
+            scale(found.ranks[clique[-1]]) + 3,
+            AXIS + BAR * (number + 1),
+        )
+        for number, clique in enumerate(found.cliques)
+    ]
+    top = AXIS + BAR * (len(bars) + 2)
+    n_left = (n_methods + 1) // 2
+    marks = []
+    for number, (method, rank) in enumerate(found.ranks.items()):
+        # The better half is named on the left, the other on the right, nearest the axis first.
+        on_left = number < n_left
+        level = number if on_left else n_methods - 1 - number
+        x, y = (LEFT - 8 if on_left else WIDTH - RIGHT + 8), top + ROW * level
+        line = f"{scale(rank)},{AXIS} {scale(rank)},{y} {x},{y}"
+        marks.append(
+            Mark(method, rank, line, x - 4 if on_left else x + 4, y, "end" if on_left else "start")
+        )
+    ticks = [Tick(scale(rank), str(rank)) for rank in range(1, n_methods + 1)]
+    return RankPicture(found.distance, ticks, marks, bars, top + ROW * n_left)
