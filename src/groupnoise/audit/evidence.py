@@ -7,10 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.arrays import FloatArray, IntArray
-
-Columns = dict[str, NDArray[Any]]
-"""Arrays of one length by name: a table."""
+from groupnoise.core.arrays import Columns, FloatArray, IntArray
 
 
 class Evidence(NamedTuple):

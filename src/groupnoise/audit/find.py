@@ -8,11 +8,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.audit.evidence import Columns, Evidence
+from groupnoise.audit.evidence import Evidence
 from groupnoise.audit.issues import GroupIssues
-from groupnoise.core.arrays import IntArray, ProgressCallback, RandomState, generator_from
+from groupnoise.core.arrays import (
+    Columns,
+    IntArray,
+    ProgressCallback,
+    RandomState,
+    generator_from,
+    ragged_rows,
+)
 from groupnoise.core.checks import check_count
-from groupnoise.core.groups import ragged_rows
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.setting import Setting, setting_of, setting_of_model
 

@@ -8,16 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from groupnoise.audit.evidence import (
-    Columns,
-    Evidence,
-    Tally,
-    choice_columns,
-    class_columns,
-    posterior,
-)
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.audit.evidence import Evidence, Tally, choice_columns, class_columns, posterior
+from groupnoise.core.arrays import BoolArray, Columns, FloatArray, IntArray, ragged_rows
+from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset
 
 

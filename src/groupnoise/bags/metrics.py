@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.class_metrics import class_metrics, majority_metrics
-from groupnoise.core.groups import Groups
-from groupnoise.core.selective import risk_coverage
-from groupnoise.io.datasets import BagDataset
-from groupnoise.io.setting import (
-    Evaluation,
+from groupnoise.core.class_metrics import (
+    class_metrics,
     columns_of_classes,
+    majority_metrics,
     positions_of_labels,
     with_columns_of,
 )
+from groupnoise.core.groups import Groups
+from groupnoise.core.selective import risk_coverage
+from groupnoise.io.datasets import BagDataset
+from groupnoise.io.setting import Evaluation
 
 
 def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:

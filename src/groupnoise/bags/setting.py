@@ -14,6 +14,7 @@ from groupnoise.bags.forms import read_bag_labels
 from groupnoise.bags.forms import read_bags as bags_of
 from groupnoise.bags.metrics import evaluate_bags
 from groupnoise.core.arrays import IntArray
+from groupnoise.core.class_metrics import labels_as_names, labels_where_known
 from groupnoise.core.streamed_groups import answers_about
 from groupnoise.io.datasets import BagDataset, subset_bags
 from groupnoise.io.description import (
@@ -25,15 +26,7 @@ from groupnoise.io.description import (
     histogram_of_sizes,
 )
 from groupnoise.io.hold_out import draw_held_out
-from groupnoise.io.setting import (
-    Answers,
-    Evaluation,
-    RowLabels,
-    Setting,
-    check_labels_given,
-    labels_as_names,
-    labels_where_known,
-)
+from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting, check_labels_given
 from groupnoise.io.sources import Report
 
 if TYPE_CHECKING:

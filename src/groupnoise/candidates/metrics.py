@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.core.class_metrics import class_metrics, majority_metrics
-from groupnoise.core.metrics import expected_calibration_error
-from groupnoise.core.selective import risk_coverage
-from groupnoise.io.datasets import PartialLabelDataset
-from groupnoise.io.setting import (
-    Evaluation,
+from groupnoise.core.class_metrics import (
+    class_metrics,
     columns_of_classes,
+    majority_metrics,
     positions_of_labels,
     with_columns_of,
 )
+from groupnoise.core.metrics import expected_calibration_error
+from groupnoise.core.selective import risk_coverage
+from groupnoise.io.datasets import PartialLabelDataset
+from groupnoise.io.setting import Evaluation
 
 TOP = 3
 """How many of the best classes may hold the truth in the third figure; 2 of three classes."""

@@ -13,6 +13,7 @@ from groupnoise.candidates.files import read_candidates
 from groupnoise.candidates.metrics import evaluate_candidates
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_features
+from groupnoise.core.class_metrics import columns_of_classes, labels_as_names, labels_where_known
 from groupnoise.core.label_sets import check_equal_rows
 from groupnoise.core.label_sets import read_candidates as candidates_of
 from groupnoise.io.datasets import PartialLabelDataset, subset_rows
@@ -25,16 +26,7 @@ from groupnoise.io.description import (
     histogram_of_sizes,
 )
 from groupnoise.io.hold_out import draw_held_out
-from groupnoise.io.setting import (
-    Answers,
-    Evaluation,
-    RowLabels,
-    Setting,
-    check_labels_given,
-    columns_of_classes,
-    labels_as_names,
-    labels_where_known,
-)
+from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting, check_labels_given
 from groupnoise.io.sources import Report
 
 if TYPE_CHECKING:

@@ -74,11 +74,11 @@ def audit(
     Example: groupnoise audit digit-bags -o runs/audit --clean runs/clean
     """
     from groupnoise.audit.find import find_group_issues
-    from groupnoise.audit.issues import TABLE_FORMATS
     from groupnoise.audit.page import write_audit_page
     from groupnoise.audit.rewrite import FORMS
     from groupnoise.cli.sources import find_data, find_model_and_data
     from groupnoise.core.checks import check_choice, check_count
+    from groupnoise.io.answer_files import TABLE_FORMATS
     from groupnoise.io.files import (
         check_not_own_input,
         check_writable_file,

@@ -88,7 +88,8 @@ def _convert_log(
     quiet: bool,
     **options: Any,
 ) -> str:
-    from groupnoise.clicks.streaming import convert_clicks, write_windows
+    from groupnoise.clicks.stored_windows import write_windows
+    from groupnoise.clicks.streaming import convert_clicks
     from groupnoise.io.setting import setting_of
 
     with conversion_progress(quiet) as show:

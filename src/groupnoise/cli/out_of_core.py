@@ -90,7 +90,7 @@ def cut_on_disk(
     the windows are cut.
     """
     from groupnoise.cli.data_convert import conversion_progress
-    from groupnoise.clicks.streaming import windows_on_disk
+    from groupnoise.clicks.stored_windows import windows_on_disk
 
     if estimator.shuffle_pool is None:
         estimator.set_params(shuffle_pool=SHUFFLE_POOL)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from groupnoise.clicks.scoring import ScoringRule
     from groupnoise.clicks.shop import make_shop
     from groupnoise.clicks.splits import split_clicks
-    from groupnoise.clicks.streaming import convert_clicks, write_windows
+    from groupnoise.clicks.stored_windows import write_windows
+    from groupnoise.clicks.streaming import convert_clicks
     from groupnoise.clicks.windows import cut_windows
 
 __getattr__, __dir__ = lazy_names(
@@ -41,7 +42,7 @@ __getattr__, __dir__ = lazy_names(
         "replay_policy": "groupnoise.clicks.replay",
         "split_clicks": "groupnoise.clicks.splits",
         "split_histories": "groupnoise.clicks.history_split",
-        "write_windows": "groupnoise.clicks.streaming",
+        "write_windows": "groupnoise.clicks.stored_windows",
     },
 )
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from groupnoise.audit.evidence import Columns, Evidence, Tally, choice_columns, posterior
+from groupnoise.audit.evidence import Evidence, Tally, choice_columns, posterior
 from groupnoise.clicks.windows import sliding_windows
-from groupnoise.core.arrays import FloatArray, IntArray
-from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.core.arrays import Columns, FloatArray, IntArray, ragged_rows
+from groupnoise.core.groups import Groups
 from groupnoise.exceptions import UnknownTargetError
 from groupnoise.io.datasets import ClickDataset
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from groupnoise.clicks.evidence import Evidence, joined
+from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.evidence_options import (
     TRIAL_TARGETS,
     EvidenceLearner,
@@ -17,16 +17,19 @@ from groupnoise.clicks.evidence_options import (
 from groupnoise.clicks.evidence_saves import EvidenceSaves
 from groupnoise.clicks.held_out import (
     GAIN_CUT,
-    MAX_SCORES,
     MIN_HELD_OUT,
     HeldOut,
     evidence_gains,
-    evidence_scores,
-    gains,
     gains_by_block,
     hold_out_last,
 )
-from groupnoise.clicks.linear_evidence import RANK, USUAL_RANK, LinearEvidence
+from groupnoise.clicks.linear_evidence import (
+    Linear,
+    added_evidence,
+    choose_linear,
+    linear_length,
+    linear_ranks,
+)
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.budget import Stopwatch
@@ -35,24 +38,11 @@ from groupnoise.decisions.portfolio import Option, narrow
 from groupnoise.decisions.record import Decisions, Trial
 
 CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"
-RIDGES = (30.0, 100.0, 300.0, 1000.0)
-RATES = (0.05, 0.0, 0.3)
-RANKS = (USUAL_RANK, RANK)
-LINEAR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
-"""In units that give linear and learned scores the same standard deviation."""
 KEPT_OPTIONS = 0.15
 """Share of the options that are trained with all epochs: of six the best alone, which is then
 trained again on all clicks."""
 MAX_LAST_TRAINING = 4.0
 """Budgets that the last training of several members may take; beyond, one is trained alone."""
-MIN_LEAD = 0.5
-"""Standard errors by which linear evidence must be ahead to be added."""
-MAX_LINEAR_HISTORY = 1000
-"""Clicks over which linear evidence is added; it needs no weight to be learned for each."""
-
-Linear = Mapping[str, Sequence[float]]
-"""For "together" and "following": (weight, ridge, rate) of the linear evidence that is added, and
-its rank where that is not the usual one."""
 
 
 class Decided(NamedTuple):
@@ -77,138 +67,6 @@ class Decided(NamedTuple):
     records: list[dict[str, Any]]
     trial: Evidence | None = None
     held: HeldOut | None = None
-
-
-def linear_length(histories: Groups) -> int:
-    """Return over how many clicks linear evidence is added: all, up to the longest allowed.
-
-    Parameters
-    ----------
-    histories : Groups
-        Item indices in time order.
-
-    Returns
-    -------
-    int
-    """
-    return min(int(histories.sizes.max()) + 1, MAX_LINEAR_HISTORY)
-
-
-def added_evidence(
-    learned: Evidence, regressions: Mapping[str, LinearEvidence], linear: Linear, length: int
-) -> Evidence:
-    """Return learned evidence with the linear evidence added.
-
-    Parameters
-    ----------
-    learned : Evidence
-        What gradient descent found.
-    regressions : mapping of str to LinearEvidence
-        By name.
-    linear : mapping of str to (weight, ridge, rate) or (weight, ridge, rate, rank)
-        What is added of each; a weight of 0 leaves one out.
-    length : int
-        Over how many of the latest clicks it is added.
-
-    Returns
-    -------
-    Evidence
-    """
-    parts = [learned]
-    for name, (weight, ridge, rate, *rank) in linear.items():
-        if weight:
-            own = regressions[name].evidence(ridge, rate, length, *map(int, rank))
-            parts.append(own.scaled(weight))
-    return joined(parts)
-
-
-def linear_ranks(linear: Linear) -> dict[str, int]:
-    """Return the rank of each regression that is added.
-
-    Parameters
-    ----------
-    linear : mapping of str to (weight, ridge, rate) or (weight, ridge, rate, rank)
-        What is added.
-
-    Returns
-    -------
-    dict of str to int
-        Without those of weight 0.
-    """
-    return {
-        name: int(values[3]) if len(values) > 3 else USUAL_RANK
-        for name, values in linear.items()
-        if values[0]
-    }
-
-
-def choose_linear(
-    learned: Evidence, regressions: Mapping[str, LinearEvidence], asked: Groups, length: int
-) -> tuple[dict[str, tuple[float, float, float, int]], FloatArray, dict[str, float]]:
-    """Return how much linear evidence to add to what was learned.
-
-    Parameters
-    ----------
-    learned : Evidence
-        What gradient descent found without the held-out clicks.
-    regressions : mapping of str to LinearEvidence
-        Fitted without them too.
-    asked : Groups
-        Histories with the held-out clicks as targets.
-    length : int
-        Over how many of the latest clicks linear evidence is added.
-
-    Returns
-    -------
-    linear : dict of str to (weight, ridge, rate, rank)
-    gain : ndarray of shape (n_histories,)
-        Of the learned and linear evidence together.
-    alone : dict of str to float
-        The mean gain of each regression by itself.
-    """
-    asked = asked[: max(1, MAX_SCORES // len(learned.bias))]
-    scores = evidence_scores(learned, asked)
-    spread = float(scores.std())
-    best = gains(scores.copy(), asked)
-    linear: dict[str, tuple[float, float, float, int]] = {}
-    alone: dict[str, float] = {}
-    for name, regression in regressions.items():
-        alone[name], (ridge, rate, rank), own = _best_alone(regression, asked, length)
-        unit = spread / max(float(own.std()), 1e-12)
-        tried = {
-            weight * unit: gains(scores + weight * unit * own, asked) for weight in LINEAR_WEIGHTS
-        }
-        taken = max(tried, key=lambda weight: float(tried[weight].mean()))
-        lead = tried[taken] - best
-        if lead.mean() <= MIN_LEAD * lead.std() / np.sqrt(len(lead)):
-            taken = 0.0
-        else:
-            best, scores = tried[taken], scores + taken * own
-        linear[name] = (float(taken), ridge, rate, rank)
-    return linear, best, alone
-
-
-def _best_alone(
-    regression: LinearEvidence, asked: Groups, length: int
-) -> tuple[float, tuple[float, float, int], FloatArray]:
-    """Return the gain of a regression by itself, its (ridge, rate, rank), and its scores."""
-    found: tuple[float, tuple[float, float, int], FloatArray] | None = None
-    widest = len(regression.values)
-    ranks = sorted({min(rank, widest) for rank in RANKS})
-    tried = [(ridge, RATES[0], rank) for rank in ranks for ridge in RIDGES]
-    while tried:
-        setting = tried.pop(0)
-        own = evidence_scores(
-            regression.evidence(setting[0], setting[1], length, setting[2]), asked
-        )
-        gain = float(gains(own.copy(), asked).mean())
-        if found is None or gain > found[0]:
-            found = gain, setting, own
-        if not tried and setting[1] == RATES[0]:  # the best ridge and rank, with other rates
-            ridge, _, rank = found[1]
-            tried = [(ridge, rate, rank) for rate in RATES[1:]]
-    assert found is not None
-    return found
 
 
 def decide_evidence(

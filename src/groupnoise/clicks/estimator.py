@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from groupnoise.clicks.automatic import Decided, Linear, decide_evidence
+from groupnoise.clicks.automatic import Decided, decide_evidence
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.evidence_options import DECIDED, ENCODERS, member_encoders
 from groupnoise.clicks.evidence_saves import EvidenceSaves
 from groupnoise.clicks.item_features import FeatureMap
+from groupnoise.clicks.linear_evidence import Linear
 from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
 from groupnoise.clicks.updates import UpdatableRecommender
 from groupnoise.clicks.window_training import CLICK_VALUES

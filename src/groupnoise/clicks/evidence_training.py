@@ -14,11 +14,11 @@ from torch.nn import functional as F
 
 from groupnoise.clicks.evidence import EvidenceModel
 from groupnoise.clicks.evidence_saves import EvidenceProgress, TrainingSaves
-from groupnoise.core.arrays import IntArray, ProgressCallback, torch_generator
+from groupnoise.core.arrays import IntArray, ProgressCallback, ragged_rows, torch_generator
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.device import CPU, answering_on_cpu, current_device
-from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, TrainingError
 from groupnoise.training.optimizer import Adam
 

@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 import numpy as np
 
 from groupnoise.clicks.protocols import DEFAULT_QUANTILE, ClickProtocol
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ragged_rows
+from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
-from groupnoise.clicks.automatic import added_evidence, linear_length, linear_ranks
 from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
 from groupnoise.clicks.evidence_options import (
     ENCODER_DROPOUT,
@@ -31,6 +30,7 @@ from groupnoise.clicks.evidence_options import (
     member_encoders,
 )
 from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
+from groupnoise.clicks.linear_evidence import added_evidence, linear_length, linear_ranks
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.recurrence import Recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder

@@ -14,8 +14,8 @@ from groupnoise.clicks.evaluation import evaluate_histories, evaluate_queries
 from groupnoise.clicks.history_split import HistorySplit, split_histories
 from groupnoise.clicks.judged import TOP
 from groupnoise.clicks.log import read_clicks
-from groupnoise.core.arrays import IntArray
-from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.core.arrays import IntArray, ragged_rows
+from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.description import (

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import IntArray, blocks
+from groupnoise.core.arrays import IntArray, blocks, ragged_rows
 from groupnoise.core.checks import check_choice, check_count, check_positive
-from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import Windows
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.exceptions import ParameterError
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Columns = dict[str, NDArray[Any]]
+"""A table: its columns by name, all of one length."""
 
 ProgressCallback = Callable[[dict[str, Any]], None]
 """Called with one record per epoch; the library itself never prints."""
@@ -81,3 +83,21 @@ def torch_generator(generator: np.random.Generator) -> torch.Generator:
     import torch
 
     return torch.Generator().manual_seed(int(generator.integers(2**62)))
+
+
+def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
+    """Return `start, ..., start + size - 1` of every pair, one after the other.
+
+    Parameters
+    ----------
+    starts, sizes : array-like of shape (n_pairs,)
+        Where each run of rows begins, and how many rows it has; it may have none.
+
+    Examples
+    --------
+    >>> ragged_rows([5, 0], [2, 3]).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    first, lengths = np.asarray(starts, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))

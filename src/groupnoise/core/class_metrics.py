@@ -1,10 +1,17 @@
-"""Figures of merit over classes, for groups and objects that may belong to several."""
+"""Classes of data and of a model: matched by name, named, and measured one by one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    pass
 
 CLASS_FIGURES = ("accuracy", "balanced accuracy", "AUROC", "average precision", "F1")
 
@@ -88,3 +95,56 @@ def majority_metrics(labels: BoolArray, rated: BoolArray | None = None) -> dict[
     scores = np.zeros(labels.shape)
     scores[:, frequent] = 1.0
     return class_metrics(labels, np.full(len(labels), frequent), scores, rated)[0]
+
+
+def labels_where_known(truth: IntArray | None, class_names: list[str]) -> list[str | None] | None:
+    """Return the names of true labels, None where one is -1."""
+    if truth is None:
+        return None
+    return [class_names[label] if label >= 0 else None for label in truth.tolist()]
+
+
+def labels_as_names(indicator: BoolArray, class_names: Sequence[str]) -> list[list[str]]:
+    """Return the names of the classes set in each row, so that a model speaks of names."""
+    names = np.asarray(class_names)
+    return [names[row].tolist() for row in indicator]
+
+
+def columns_of_classes(class_names: Sequence[str], classes: NDArray[Any]) -> IntArray:
+    """Return the column of a model that stands for each class of the data, -1 where none does.
+
+    Classes are matched by name, for their order may differ and either may lack some. A model
+    trained on a 0/1 matrix only numbers its classes; where it knows no name of the data, they are
+    matched in order.
+    """
+    columns = {str(label): column for column, label in enumerate(classes.tolist())}
+    if columns.keys().isdisjoint(class_names) and list(columns) == [
+        str(number) for number in range(len(class_names))
+    ]:
+        return np.arange(len(class_names))
+    return np.array([columns.get(name, -1) for name in class_names], dtype=np.int64)
+
+
+def positions_of_labels(predicted: Any, classes: NDArray[Any], columns: IntArray) -> IntArray:
+    """Return which class of the data each predicted label is, -1 for one it does not know.
+
+    Parameters
+    ----------
+    predicted : array-like of shape (n_rows,)
+        Labels of the model.
+    classes : ndarray of shape (n_model_classes,)
+        All labels of the model.
+    columns : int64 ndarray of shape (n_classes,)
+        What `columns_of_classes` returned.
+    """
+    own = {label: number for number, label in enumerate(classes.tolist())}
+    position = {int(column): number for number, column in enumerate(columns) if column >= 0}
+    labels = np.asarray(predicted).tolist()
+    return np.array([position.get(own[label], -1) for label in labels], dtype=np.int64)
+
+
+def with_columns_of(values: NDArray[Any], columns: IntArray) -> NDArray[Any]:
+    """Return the scores of the data's classes from those of a model's, 0 where it knows none."""
+    aligned = values[:, np.maximum(columns, 0)].astype(np.float64)
+    aligned[:, columns < 0] = 0.0
+    return aligned

@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import IntArray, blocks
+from groupnoise.core.arrays import IntArray, blocks, ragged_rows
 from groupnoise.core.checks import check_finite
 from groupnoise.exceptions import DataError, EmptyGroupError
 
@@ -386,24 +386,6 @@ class Groups:
             if with_targets == {True}
             else None,
         )
-
-
-def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
-    """Return `start, ..., start + size - 1` of every pair, one after the other.
-
-    Parameters
-    ----------
-    starts, sizes : array-like of shape (n_pairs,)
-        Where each run of rows begins, and how many rows it has; it may have none.
-
-    Examples
-    --------
-    >>> ragged_rows([5, 0], [2, 3]).tolist()
-    [5, 6, 0, 1, 2]
-    """
-    first, lengths = np.asarray(starts, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
 
 
 def _as_targets(targets: ArrayLike | None) -> NDArray[Any] | None:

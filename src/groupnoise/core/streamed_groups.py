@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import IntArray, release_pages
-from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.core.arrays import IntArray, ragged_rows, release_pages
+from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
 
 MAX_BYTES_IN_MEMORY = 1 << 30

@@ -9,9 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
+from groupnoise.core.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    RandomState,
+    generator_from,
+    ragged_rows,
+)
 from groupnoise.core.checks import check_count
-from groupnoise.core.groups import Groups, ragged_rows
+from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ParameterError
 
 

@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -360,13 +360,6 @@ class Setting(ABC, Generic[Data]):
         return estimator
 
 
-def labels_where_known(truth: IntArray | None, class_names: list[str]) -> list[str | None] | None:
-    """Return the names of true labels, None where one is -1."""
-    if truth is None:
-        return None
-    return [class_names[label] if label >= 0 else None for label in truth.tolist()]
-
-
 def find_setting(name: str) -> Setting[Any]:
     """Return the object of a setting by the name that `--setting` takes."""
     check_choice("--setting", name, SETTINGS)
@@ -392,52 +385,6 @@ def check_labels_given(targets: Any) -> None:
     """Refuse groups that come without their labels."""
     if targets is None:
         raise DataError("an audit needs the labels that the groups came with; pass targets.")
-
-
-def labels_as_names(indicator: BoolArray, class_names: Sequence[str]) -> list[list[str]]:
-    """Return the names of the classes set in each row, so that a model speaks of names."""
-    names = np.asarray(class_names)
-    return [names[row].tolist() for row in indicator]
-
-
-def columns_of_classes(class_names: Sequence[str], classes: NDArray[Any]) -> IntArray:
-    """Return the column of a model that stands for each class of the data, -1 where none does.
-
-    Classes are matched by name, for their order may differ and either may lack some. A model
-    trained on a 0/1 matrix only numbers its classes; where it knows no name of the data, they are
-    matched in order.
-    """
-    columns = {str(label): column for column, label in enumerate(classes.tolist())}
-    if columns.keys().isdisjoint(class_names) and list(columns) == [
-        str(number) for number in range(len(class_names))
-    ]:
-        return np.arange(len(class_names))
-    return np.array([columns.get(name, -1) for name in class_names], dtype=np.int64)
-
-
-def positions_of_labels(predicted: Any, classes: NDArray[Any], columns: IntArray) -> IntArray:
-    """Return which class of the data each predicted label is, -1 for one it does not know.
-
-    Parameters
-    ----------
-    predicted : array-like of shape (n_rows,)
-        Labels of the model.
-    classes : ndarray of shape (n_model_classes,)
-        All labels of the model.
-    columns : int64 ndarray of shape (n_classes,)
-        What `columns_of_classes` returned.
-    """
-    own = {label: number for number, label in enumerate(classes.tolist())}
-    position = {int(column): number for number, column in enumerate(columns) if column >= 0}
-    labels = np.asarray(predicted).tolist()
-    return np.array([position.get(own[label], -1) for label in labels], dtype=np.int64)
-
-
-def with_columns_of(values: NDArray[Any], columns: IntArray) -> NDArray[Any]:
-    """Return the scores of the data's classes from those of a model's, 0 where it knows none."""
-    aligned = values[:, np.maximum(columns, 0)].astype(np.float64)
-    aligned[:, columns < 0] = 0.0
-    return aligned
 
 
 def _add(digest: Any, part: Any) -> None:

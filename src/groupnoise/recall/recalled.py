@@ -1,15 +1,25 @@
-"""What a recall model answers: ranked items, and the reasons for them."""
+"""What a recall model answers: ranked items, the reasons for them, and files of answers."""
 
 from __future__ import annotations
 
+import csv
+import json
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.recall.items import ItemId
+from groupnoise.core.checks import require
+from groupnoise.exceptions import DataError
+from groupnoise.io.files import (
+    atomic_path,
+)
+from groupnoise.recall.items import ItemId, ItemTable
 
 NOISE_BELOW = 0.5
 """A click counts as noise where the others agree with it less than this part of the most agreed."""
@@ -128,3 +138,102 @@ def noise_flags(weights: FloatArray) -> BoolArray:
     agreement = np.log(bounded) - np.log1p(-bounded)
     most = np.nanmax(agreement)
     return np.asarray((agreement < NOISE_BELOW * most) & (most > 0))
+
+
+ANSWER_FORMATS = (".parquet", ".csv", ".jsonl")
+
+
+CSV_HEADER = ("user", "rank", "item", "score", "source")
+
+
+def check_format(path: Path) -> None:
+    """Refuse an output file whose ending says no format known here."""
+    if path.suffix not in ANSWER_FORMATS:
+        raise DataError(f"{path} must end in one of {', '.join(ANSWER_FORMATS)}.")
+    if path.suffix == ".parquet":
+        require("pyarrow", extra="data")
+
+
+def write_part(path: Path, users: Sequence[Any], recalled: Recalled, items: ItemTable) -> None:
+    """Write the answers to some histories, atomically, in the format the ending names."""
+    writer = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_json}[path.suffix]
+    with atomic_path(path) as temporary:
+        writer(temporary, users, recalled, items)
+
+
+def join_parts(parts: Sequence[Path], output: Path, header: Sequence[str] = CSV_HEADER) -> None:
+    """Write all parts as one file, atomically."""
+    with atomic_path(output) as temporary:
+        if output.suffix == ".parquet":
+            _join_parquet(parts, temporary)
+            return
+        with temporary.open("wb") as target:
+            if output.suffix == ".csv":
+                target.write((",".join(header) + "\r\n").encode())
+            for part in parts:
+                with part.open("rb") as source:
+                    shutil.copyfileobj(source, target, 1 << 20)
+
+
+def _rows(
+    users: Sequence[Any], recalled: Recalled, items: ItemTable
+) -> Iterator[tuple[Any, list[Any], list[float], str, list[Any] | None]]:
+    """Yield user, items, scores, source and, with interests, the click that led to each item."""
+    for number, user in enumerate(users):
+        positions, scores = recalled.row(number)
+        source = "popularity" if recalled.from_popularity[number] else "history"
+        clicks = None
+        if recalled.led_by is not None:
+            clicks = _ids_or_none(recalled.led_by[number][recalled.positions[number] >= 0], items)
+        yield user, items.ids_of(positions), scores.tolist(), source, clicks
+
+
+def _ids_or_none(positions: IntArray, items: ItemTable) -> list[Any]:
+    return [None if position < 0 else items.id_of(position) for position in positions.tolist()]
+
+
+def _write_csv(path: Path, users: Sequence[Any], recalled: Recalled, items: ItemTable) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        for user, ids, scores, source, clicks in _rows(users, recalled, items):
+            for rank, (item, score) in enumerate(zip(ids, scores, strict=True), start=1):
+                led_by = () if clicks is None else (clicks[rank - 1],)
+                writer.writerow((user, rank, item, f"{score:.6g}", source, *led_by))
+
+
+def _write_json(path: Path, users: Sequence[Any], recalled: Recalled, items: ItemTable) -> None:
+    with path.open("w", encoding="utf-8") as stream:
+        for user, ids, scores, source, clicks in _rows(users, recalled, items):
+            row = {"user": user, "items": ids, "scores": scores, "source": source}
+            if clicks is not None:
+                row["clicks"] = clicks
+            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _write_parquet(path: Path, users: Sequence[Any], recalled: Recalled, items: ItemTable) -> None:
+    pyarrow = require("pyarrow", extra="data")
+    is_item = recalled.positions >= 0
+    ends = is_item.sum(axis=1).cumsum()
+    offsets = pyarrow.array([0, *ends.tolist()], pyarrow.int32())
+    id_type = pyarrow.int64() if items.has_integer_ids else pyarrow.string()
+    ids = pyarrow.array(items.ids_of(recalled.positions[is_item]), id_type)
+    scores = pyarrow.array(recalled.scores[is_item], pyarrow.float32())
+    sources = ["popularity" if popular else "history" for popular in recalled.from_popularity]
+    columns = {
+        "user": pyarrow.array(users),
+        "items": pyarrow.ListArray.from_arrays(offsets, ids),
+        "scores": pyarrow.ListArray.from_arrays(offsets, scores),
+        "source": pyarrow.array(sources, pyarrow.string()),
+    }
+    if recalled.led_by is not None:
+        clicks = pyarrow.array(_ids_or_none(recalled.led_by[is_item], items), id_type)
+        columns["clicks"] = pyarrow.ListArray.from_arrays(offsets, clicks)
+    require("pyarrow.parquet", extra="data").write_table(pyarrow.table(columns), path)
+
+
+def _join_parquet(parts: Sequence[Path], path: Path) -> None:
+    parquet = require("pyarrow.parquet", extra="data")
+    schema = parquet.read_schema(parts[0])
+    with parquet.ParquetWriter(path, schema) as writer:
+        for part in parts:
+            writer.write_table(parquet.read_table(part).cast(schema))

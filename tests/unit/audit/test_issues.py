@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from groupnoise.audit import GroupIssues
-from groupnoise.audit import issues as _tables
 from groupnoise.audit.issues import ISSUE_KINDS
 from groupnoise.exceptions import ParameterError
+from groupnoise.io import answer_files as _tables
 
 
 @pytest.fixture

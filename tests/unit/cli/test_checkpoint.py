@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from groupnoise.cli.fit import read_checkpoints
+from groupnoise.cli.workers import read_checkpoints
 from groupnoise.exceptions import ParameterError
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from groupnoise.clicks import cut_windows, write_windows
-from groupnoise.clicks.streaming import clicks_on_disk, windows_on_disk
+from groupnoise.clicks.stored_windows import windows_on_disk
+from groupnoise.clicks.streaming import clicks_on_disk
 from groupnoise.core import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io import data_folder

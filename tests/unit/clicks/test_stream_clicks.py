@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from groupnoise.clicks import cut_windows, read_clicks
-from groupnoise.clicks.streaming import convert_clicks, write_windows
+from groupnoise.clicks.stored_windows import write_windows
+from groupnoise.clicks.streaming import convert_clicks
 from groupnoise.core import Groups, collate
 from groupnoise.exceptions import DataError
 

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from builders import offsets_of, ragged_sizes, seeds, steady
 from groupnoise.core import Groups
-from groupnoise.core.groups import ragged_rows
+from groupnoise.core.arrays import ragged_rows
 from groupnoise.exceptions import DataError, EmptyGroupError
 
 ROWS = np.arange(12.0).reshape(6, 2)

@@ -89,7 +89,8 @@ class LRURecRecommender(SASRecRecommender):
         states, targets = self._trained_positions(clicks, only_target)
         table, biases = self.network_.items.weight[: self.n_items_], self.network_.biases
         logits = (states * table[targets]).sum(-1) + biases[targets]
-        return (log_normalizer(states, table, biases) - logits).mean()
+        loss: Tensor = (log_normalizer(states, table, biases) - logits).mean()
+        return loss
 
 
 class LRURecNetwork(nn.Module):

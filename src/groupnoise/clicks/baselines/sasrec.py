@@ -163,7 +163,8 @@ class SASRecRecommender(VectorScoring):
         table = self.network_.items.weight[: self.n_items_]
         if self.n_negatives is None:
             logits = (states * table[targets]).sum(-1)
-            return (log_normalizer(states, table) - logits).mean()
+            exact: Tensor = (log_normalizer(states, table) - logits).mean()
+            return exact
         drawn = torch.randint(self.n_items_, (self.n_negatives,), generator=noise)
         return sampled_softmax_loss(states, table, targets, drawn.to(clicks.device)).mean()
 
