@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from groupnoise.core.arrays import Columns, IntArray
 from groupnoise.core.checks import check_choice, require
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.io.answer_files import write_table
 
 
@@ -147,6 +148,7 @@ NAMED_COLUMNS = ("source", "target", "object", "suggested")
 """Columns that number bags, instances, classes or items, and are shown by name."""
 
 
+@inherit_docstring
 @dataclass(frozen=True)
 class GroupIssues:
     """What an audit found.
@@ -319,8 +321,6 @@ class GroupIssues:
 
         Parameters
         ----------
-        kind : str
-            The name of one of `kinds`.
         top : int, optional
             At most so many rows.
 
@@ -353,11 +353,6 @@ class GroupIssues:
     def to_pandas(self, table: str = "groups") -> Any:
         """Return a table as a pandas frame; needs pandas.
 
-        Parameters
-        ----------
-        table : {"groups", "objects", "never_chosen"}, default="groups"
-            Which table.
-
         Returns
         -------
         pandas.DataFrame
@@ -372,23 +367,13 @@ class GroupIssues:
         ----------
         path : path
             The file to write; its ending decides the format.
-        kind : str
-            The name of one of `kinds`.
         """
         rows = self.ranked(kind)
         columns = self.table(self.kind(kind).table)
         write_table(Path(path), {name: each[rows] for name, each in columns.items()}, self.named)
 
     def write(self, path: Path | str, table: str = "groups") -> None:
-        """Write a table as .csv, .parquet or .json, whole or not at all.
-
-        Parameters
-        ----------
-        path : path
-            The file to write; its ending decides the format.
-        table : {"groups", "objects", "never_chosen"}, default="groups"
-            Which table.
-        """
+        """Write a table as .csv, .parquet or .json, whole or not at all."""
         write_table(Path(path), self.table(table), self.named)
 
 

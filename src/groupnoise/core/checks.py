@@ -8,10 +8,16 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import blocks
-from groupnoise.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
+from groupnoise.core.arrays import IntArray, blocks
+from groupnoise.exceptions import (
+    DataError,
+    DataTypeError,
+    EmptyGroupError,
+    MissingExtraError,
+    ParameterError,
+)
 
 MAX_ID_LENGTH = 1000
 """Characters of an id, wherever one is read, trained on, exported or asked for."""
@@ -127,3 +133,53 @@ def require(package: str, *, extra: str) -> ModuleType:
             f"{package.split('.')[0]} is needed for this; install it with "
             f"`pip install 'groupnoise[{extra}]'`."
         ) from None
+
+
+def as_rows(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Return values as an array with at least one axis, without a copy where they are one."""
+    try:
+        rows = values if isinstance(values, np.ndarray) else np.asarray(values)
+    except ValueError:
+        raise DataError(f"{name} must hold rows of one width; some differ.") from None
+    if rows.ndim == 0:
+        raise DataError(f"{name} must be a list or an array; got the single value {values!r}.")
+    return rows
+
+
+def check_not_empty(sizes: NDArray[np.integer[Any]]) -> None:
+    """Refuse groups of which some have no object, naming the first."""
+    empty = np.flatnonzero(sizes == 0)
+    if len(empty):
+        raise EmptyGroupError(
+            f"{len(empty)} of {len(sizes)} groups are empty, first at row {empty[0]}. "
+            "Max-Matching needs an object to select; drop these rows before fitting."
+        )
+
+
+def checked_offsets(offsets: ArrayLike, n_objects: int) -> IntArray:
+    """Return where groups begin and the last one ends, after checking that none is empty."""
+    values = as_rows("offsets", offsets)
+    if values.ndim != 1 or len(values) < 1 or values.dtype.kind not in "iu":
+        raise DataError(
+            f"offsets must be a row of whole numbers; got dtype {values.dtype}, "
+            f"shape {values.shape}."
+        )
+    if len(values) == 1:
+        raise DataError("0 groups were given; at least one is needed.")
+    values = values.astype(np.int64, copy=False)
+    if values[0] != 0 or values[-1] != n_objects:
+        raise DataError(
+            f"offsets must run from 0 to the number of objects ({n_objects}); "
+            f"they run from {values[0]} to {values[-1]}."
+        )
+    for first, begins in blocks(values[:-1]):
+        sizes = values[first + 1 : first + 1 + len(begins)] - begins
+        if (sizes < 0).any():
+            row = first + int(np.flatnonzero(sizes < 0)[0])
+            raise DataError(
+                f"offsets must not decrease: entry {row + 1} ({values[row + 1]}) is below "
+                f"entry {row} ({values[row]})."
+            )
+        if not sizes.all():
+            check_not_empty(np.diff(values))
+    return values

@@ -8,11 +8,13 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from groupnoise.core.arrays import IntArray, blocks, ragged_rows
-from groupnoise.core.checks import check_finite
-from groupnoise.exceptions import DataError, EmptyGroupError
+from groupnoise.core.arrays import IntArray, ragged_rows
+from groupnoise.core.checks import as_rows, check_not_empty, checked_offsets, check_finite
+from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.exceptions import DataError
 
 
+@inherit_docstring
 class Groups:
     """A ragged collection of groups, each of them tied to one target.
 
@@ -40,12 +42,12 @@ class Groups:
     def __init__(
         self, objects: NDArray[Any], offsets: ArrayLike, targets: NDArray[Any] | None = None
     ) -> None:
-        self._objects = _as_rows("objects", objects)
+        self._objects = as_rows("objects", objects)
         if self.objects.dtype.kind not in "fiub":
             raise DataError(
                 f"objects must be numeric features or integer ids; got dtype {self.objects.dtype}."
             )
-        self.offsets = _checked_offsets(offsets, len(self.objects))
+        self.offsets = checked_offsets(offsets, len(self.objects))
         check_finite("objects", self.objects)
         self.targets = _as_targets(targets)
         if self.targets is not None:
@@ -78,12 +80,12 @@ class Groups:
             If a group has no object.
         """
         parts = [
-            _as_rows(f"group {row}", sorted(group) if isinstance(group, Set) else group)
+            as_rows(f"group {row}", sorted(group) if isinstance(group, Set) else group)
             for row, group in enumerate(groups)
         ]
         if not parts:
             raise DataError("0 groups were given; at least one is needed.")
-        _check_not_empty(np.array([len(part) for part in parts]))
+        check_not_empty(np.array([len(part) for part in parts]))
         widths = {part.shape[1:] for part in parts}
         if len(widths) > 1:
             row = next(i for i, part in enumerate(parts) if part.shape[1:] != parts[0].shape[1:])
@@ -102,21 +104,19 @@ class Groups:
         ----------
         array : array-like of shape (n_groups, size, ...)
             The objects of each group.
-        targets : array-like of shape (n_groups, ...), optional
-            What each group is tied to.
 
         Returns
         -------
         Groups
             In the order given.
         """
-        dense = _as_rows("a dense array", array)
+        dense = as_rows("a dense array", array)
         if dense.ndim < 2:
             raise DataError(f"a dense array needs shape (groups, size, ...); got {dense.shape}.")
         n_groups, size = dense.shape[:2]
         if n_groups == 0:
             raise DataError("0 groups were given; at least one is needed.")
-        _check_not_empty(np.full(n_groups, size))
+        check_not_empty(np.full(n_groups, size))
         offsets = np.arange(n_groups + 1) * size
         return cls(dense.reshape(n_groups * size, *dense.shape[2:]), offsets, _as_targets(targets))
 
@@ -143,7 +143,7 @@ class Groups:
         ids : ndarray of shape (n_groups,)
             The id of each group.
         """
-        rows = _as_rows("objects", objects)
+        rows = as_rows("objects", objects)
         keys = np.asarray(groups)
         if keys.ndim != 1 or len(keys) != len(rows):
             raise DataError(
@@ -182,8 +182,6 @@ class Groups:
         ----------
         indicator : array-like or scipy sparse matrix of shape (n_groups, n_ids)
             1 where an id belongs to the group, 0 elsewhere.
-        targets : array-like of shape (n_groups, ...), optional
-            What each group is tied to.
 
         Returns
         -------
@@ -199,25 +197,16 @@ class Groups:
         """
         from scipy import sparse
 
-        if sparse.issparse(indicator):
-            table = sparse.csr_array(indicator, copy=True)
-            table.sum_duplicates()
-            table.eliminate_zeros()
-            table.sort_indices()
-            check_finite("indicator", table.data)
-            if table.nnz and not np.all(table.data == 1):
-                raise DataError("an indicator matrix may hold only 0 and 1.")
-            columns, offsets = table.indices.astype(np.int64), table.indptr.astype(np.int64)
-        else:
-            dense = np.asarray(indicator)
-            if dense.ndim != 2:
-                raise DataError(f"an indicator must be a matrix; got shape {dense.shape}.")
-            check_finite("indicator", dense)
-            if not np.isin(dense, (0, 1)).all():
-                raise DataError("an indicator matrix may hold only 0 and 1.")
-            members = dense.astype(bool)
-            columns = np.nonzero(members)[1].astype(np.int64)
-            offsets = np.concatenate([[0], np.cumsum(members.sum(axis=1))])
+        if not sparse.issparse(indicator) and np.ndim(indicator) != 2:
+            raise DataError(f"an indicator must be a matrix; got shape {np.shape(indicator)}.")
+        table = sparse.csr_array(indicator, copy=True)
+        table.sum_duplicates()
+        table.eliminate_zeros()
+        table.sort_indices()
+        check_finite("indicator", table.data)
+        if not (table.data == 1).all():
+            raise DataError("an indicator matrix may hold only 0 and 1.")
+        columns, offsets = table.indices.astype(np.int64), table.indptr.astype(np.int64)
         if len(offsets) < 2:
             raise DataError("0 rows were given; at least one is needed.")
         return cls(columns, offsets, _as_targets(targets))
@@ -286,11 +275,6 @@ class Groups:
 
     def padded(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Return the objects of the groups at `rows`, each group up to the size of the largest.
-
-        Parameters
-        ----------
-        rows : int ndarray of shape (groups,)
-            Which groups.
 
         Returns
         -------
@@ -389,51 +373,4 @@ class Groups:
 
 
 def _as_targets(targets: ArrayLike | None) -> NDArray[Any] | None:
-    return None if targets is None else _as_rows("targets", targets)
-
-
-def _as_rows(name: str, values: ArrayLike) -> NDArray[Any]:
-    try:
-        rows = values if isinstance(values, np.ndarray) else np.asarray(values)
-    except ValueError:
-        raise DataError(f"{name} must hold rows of one width; some differ.") from None
-    if rows.ndim == 0:
-        raise DataError(f"{name} must be a list or an array; got the single value {values!r}.")
-    return rows
-
-
-def _check_not_empty(sizes: NDArray[np.integer[Any]]) -> None:
-    empty = np.flatnonzero(sizes == 0)
-    if len(empty):
-        raise EmptyGroupError(
-            f"{len(empty)} of {len(sizes)} groups are empty, first at row {empty[0]}. "
-            "Max-Matching needs an object to select; drop these rows before fitting."
-        )
-
-
-def _checked_offsets(offsets: ArrayLike, n_objects: int) -> IntArray:
-    values = _as_rows("offsets", offsets)
-    if values.ndim != 1 or len(values) < 1 or values.dtype.kind not in "iu":
-        raise DataError(
-            f"offsets must be a row of whole numbers; got dtype {values.dtype}, "
-            f"shape {values.shape}."
-        )
-    if len(values) == 1:
-        raise DataError("0 groups were given; at least one is needed.")
-    values = values.astype(np.int64, copy=False)
-    if values[0] != 0 or values[-1] != n_objects:
-        raise DataError(
-            f"offsets must run from 0 to the number of objects ({n_objects}); "
-            f"they run from {values[0]} to {values[-1]}."
-        )
-    for first, begins in blocks(values[:-1]):
-        sizes = values[first + 1 : first + 1 + len(begins)] - begins
-        if (sizes < 0).any():
-            row = first + int(np.flatnonzero(sizes < 0)[0])
-            raise DataError(
-                f"offsets must not decrease: entry {row + 1} ({values[row + 1]}) is below "
-                f"entry {row} ({values[row]})."
-            )
-        if not sizes.all():
-            _check_not_empty(np.diff(values))
-    return values
+    return None if targets is None else as_rows("targets", targets)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import IntArray, ragged_rows, release_pages
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
 
@@ -23,6 +24,7 @@ MIN_SCALING_ROWS = 1 << 12
 """Rows that it is learned from at least, however wide they are."""
 
 
+@inherit_docstring
 class StreamedGroups(Groups):
     """Groups of feature rows in a mapped file, of which only what is asked for is in memory.
 
@@ -99,11 +101,6 @@ class StreamedGroups(Groups):
 
     def gathered(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Read the objects of the groups at `rows`, one group after the other.
-
-        Parameters
-        ----------
-        rows : int ndarray of shape (groups,)
-            Which groups.
 
         Returns
         -------

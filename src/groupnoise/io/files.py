@@ -20,6 +20,13 @@ import numpy as np
 
 from groupnoise.exceptions import GroupNoiseError, OutputError, ParameterError
 
+try:
+    import fcntl
+except ImportError:  # Windows: two who write at once are not kept apart there
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
+
 OS_ERROR = re.compile(r"os error (\d+)")
 """Errors of libraries written in Rust carry the number in their text alone."""
 
@@ -93,6 +100,21 @@ def filling_folder(folder: Path) -> Iterator[Path]:
                         path.replace(place)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Inside the block others wait who lock the folder too; the lock goes with the process."""
+    if not HAS_LOCKS:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network disks know no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def check_writable_folder(folder: Path) -> None:

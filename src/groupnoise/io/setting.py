@@ -172,8 +172,6 @@ class Setting(ABC, Generic[Data]):
 
         Parameters
         ----------
-        dataset : BagDataset, PartialLabelDataset or ClickDataset
-            The data.
         share : float
             How much of it, from 0 to 1.
         seed : int
@@ -190,11 +188,6 @@ class Setting(ABC, Generic[Data]):
 
     def known_labels(self, dataset: Data) -> list[str | None] | None:
         """Return the true labels that `fit(truth=)` takes, None where nobody knows one.
-
-        Parameters
-        ----------
-        dataset : BagDataset, PartialLabelDataset or ClickDataset
-            What to train on.
 
         Returns
         -------
@@ -227,8 +220,6 @@ class Setting(ABC, Generic[Data]):
 
         Parameters
         ----------
-        fitted : estimator
-            Of this setting.
         dataset : BagDataset, PartialLabelDataset or ClickDataset
             The data; labels may be missing.
         top : int, default=10
@@ -278,13 +269,6 @@ class Setting(ABC, Generic[Data]):
     def group_fingerprints(self, dataset: Data, rows: IntArray) -> NDArray[np.uint64]:
         """Return a checksum of each of some groups, equal in whatever file a group comes.
 
-        Parameters
-        ----------
-        dataset : BagDataset, PartialLabelDataset or ClickDataset
-            The data.
-        rows : int64 ndarray
-            Which groups.
-
         Returns
         -------
         ndarray of uint64 of shape (n_rows,)
@@ -301,8 +285,6 @@ class Setting(ABC, Generic[Data]):
 
         Parameters
         ----------
-        dataset : BagDataset, PartialLabelDataset or ClickDataset
-            The data.
         protocol : str
             The name of a protocol.
         """

@@ -14,22 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from groupnoise.core.checks import check_count
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.exceptions import GroupNoiseError, ModelFileError, ParameterError
 from groupnoise.io.array_folder import MANIFEST, read_manifest
 from groupnoise.io.files import (
     explaining_writes,
+    locked_folder,
     new_folder,
     read_json,
     sync_folder,
     write_json,
 )
-
-try:
-    import fcntl
-except ImportError:  # Windows: two who promote at once are not kept apart there
-    HAS_LOCKS = False
-else:
-    HAS_LOCKS = True
 
 FORMAT = "groupnoise-registry"
 FORMAT_VERSION = 1
@@ -68,6 +63,7 @@ class Version:
     problem: str | None
 
 
+@inherit_docstring
 class Registry:
     """A folder of artifact versions: adding one never deletes another.
 
@@ -173,7 +169,7 @@ class Registry:
             yield staged
             _check(staged, every_byte=False, is_staged=True)
             name = str(read_manifest(staged)["version"])
-            with explaining_writes(self.path), self._locked():
+            with explaining_writes(self.path), locked_folder(self.path):
                 _move_version(staged, self.path / name)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
@@ -200,7 +196,7 @@ class Registry:
         """
         name = self.find(version)
         _check(self.path / name, every_byte=True)
-        with self._locked():
+        with locked_folder(self.path):
             promoted = self._promoted()
             if not promoted or promoted[-1] != name:
                 _write_pointer(self.path, [*promoted, name])
@@ -222,7 +218,7 @@ class Registry:
             If no version promoted before is whole; what is promoted stays.
         """
         passed_over = []
-        with self._locked():
+        with locked_folder(self.path):
             earlier = self._promoted()[:-1]
             while earlier:
                 try:
@@ -252,7 +248,7 @@ class Registry:
             The versions deleted, oldest first.
         """
         check_count("keep", keep)
-        with self._locked():
+        with locked_folder(self.path):
             versions = self.versions()
             whole = [version.name for version in versions if version.problem is None]
             promoted = self._promoted()
@@ -271,11 +267,6 @@ class Registry:
 
     def find(self, version: str | None = None) -> str:
         """Return the full name of a version.
-
-        Parameters
-        ----------
-        version : str, optional
-            Its name or the beginning of it; by default the newest.
 
         Returns
         -------
@@ -321,20 +312,6 @@ class Registry:
         ):
             raise ModelFileError(f"{path} names no versions in `promoted`; restore it.")
         return promoted
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Keep others from changing the registry; the lock goes with the process."""
-        if not HAS_LOCKS:
-            yield
-            return
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            with suppress(OSError):  # some network disks know no locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
 
 def is_registry(path: Path | str) -> bool:
