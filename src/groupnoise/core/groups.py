@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import IntArray, ragged_rows
-from groupnoise.core.checks import as_rows, check_not_empty, checked_offsets, check_finite
+from groupnoise.core.checks import as_rows, check_finite, check_not_empty, checked_offsets
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.exceptions import DataError
 
