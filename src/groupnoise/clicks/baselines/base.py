@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.recommender import ItemToItemRecommender, Recommender
 from groupnoise.core.arrays import FloatArray
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.io.model_files import read_model, whole_model, write_model
 from groupnoise.io.parameters import pack_parameters, unpack_parameters
@@ -27,6 +28,13 @@ class BaselineRecommender(Recommender):
 
     A subclass says how to learn (`_learn`), how to score (`_score_all`, and `_score_some` where
     that is cheaper), and which arrays hold what it learned (`_arrays`, `_restore`).
+
+    Attributes
+    ----------
+    items_ : ndarray of shape (n_items,)
+        Item ids in index order.
+    popularity_ : float ndarray of shape (n_items,)
+        Clicks on each item.
     """
 
     def fit(
@@ -119,19 +127,13 @@ class ItemToItemBaseline(ItemToItemRecommender, BaselineRecommender):
     """A baseline that can also say which items go with an item."""
 
 
+@inherit_docstring
 class PopularityRecommender(BaselineRecommender):
     r"""Rank items by how often they were clicked, whatever the history.
 
     .. math:: s(y) = \#\{\text{clicks on } y\}
 
     Every personal method should beat it; that it comes close is common and worth knowing.
-
-    Attributes
-    ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    popularity_ : float ndarray of shape (n_items,)
-        Clicks on each item.
 
     Examples
     --------

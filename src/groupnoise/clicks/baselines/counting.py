@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from groupnoise.clicks.baselines.base import ItemToItemBaseline
 from groupnoise.clicks.recommender import last_items
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.io.untrusted_arrays import (
     FLOATS,
@@ -32,13 +34,21 @@ _TIE_BREAK = 1e-9
 """Weight of popularity beside a similarity: enough to order ties, too little to do more."""
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class CountingRecommender(ItemToItemBaseline):
-    """Score by rows of a sparse item-item table, popularity deciding between equals."""
+    """Score by rows of a sparse item-item table, popularity deciding between equals.
+
+    Parameters
+    ----------
+    scope : {"group", "last"}, default="group"
+        Sum over the clicks of the history, or look at the last one alone.
+    """
 
     _learned = "similarity_"
 
-    scope: str
-    similarity_: sparse.csr_array
+    scope: str = "group"
+    similarity_: sparse.csr_array = field(init=False)
 
     def _check_parameters(self) -> None:
         check_choice("scope", self.scope, SCOPES)
@@ -135,6 +145,7 @@ def column_products(
     return products
 
 
+@inherit_docstring
 class CooccurrenceRecommender(CountingRecommender):
     r"""Rank items by how many histories they share with the clicks at hand.
 
@@ -147,17 +158,8 @@ class CooccurrenceRecommender(CountingRecommender):
     and popularity deciding between equal counts. The first form is the reading of the paper's
     "Pop" that agrees with its figures; the second has no parameter either and is hard to beat.
 
-    Parameters
-    ----------
-    scope : {"group", "last"}, default="group"
-        Sum over all clicks of the history, or look at the last one alone.
-
     Attributes
     ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    popularity_ : float ndarray of shape (n_items,)
-        Clicks on each item.
     similarity_ : sparse array of shape (n_items, n_items)
         The counts :math:`c`, zero on the diagonal.
 
@@ -167,9 +169,6 @@ class CooccurrenceRecommender(CountingRecommender):
     >>> CooccurrenceRecommender().fit(log).recommend([["tea"]], top=2)[0].tolist()
     [['jam', 'rye']]
     """
-
-    def __init__(self, *, scope: str = "group") -> None:
-        self.scope = scope
 
     def _learn(self, training: Groups) -> None:
         table = baskets(training, self.n_items_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from groupnoise.clicks.baselines.base import ItemToItemBaseline
 from groupnoise.clicks.baselines.counting import baskets, item_counts
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count, check_positive
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io.untrusted_arrays import (
@@ -24,6 +26,8 @@ from groupnoise.io.untrusted_arrays import (
 )
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class BlockEASERecommender(ItemToItemBaseline):
     r"""EASE solved block by block, in memory that follows the catalogue and not its square.
 
@@ -49,10 +53,6 @@ class BlockEASERecommender(ItemToItemBaseline):
 
     Attributes
     ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    popularity_ : float ndarray of shape (n_items,)
-        Clicks on each item.
     weights_ : float32 csr_array of shape (n_items, n_items)
         B; the weight of click x for item y stands at (x, y).
 
@@ -70,20 +70,12 @@ class BlockEASERecommender(ItemToItemBaseline):
 
     _learned = "weights_"
 
-    weights_: sparse.csr_array
+    weights_: sparse.csr_array = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        ridge: float = 250.0,
-        block_size: int = 1024,
-        block_neighbors: int = 3072,
-        n_weights: int = 256,
-    ) -> None:
-        self.ridge = ridge
-        self.block_size = block_size
-        self.block_neighbors = block_neighbors
-        self.n_weights = n_weights
+    ridge: float = 250.0
+    block_size: int = 1024
+    block_neighbors: int = 3072
+    n_weights: int = 256
 
     def _check_parameters(self) -> None:
         check_positive("ridge", self.ridge)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from groupnoise.clicks.baselines.counting import CountingRecommender, baskets, c
 from groupnoise.clicks.held_out import gains_by_block, hold_out_last
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_choice, check_count, check_positive
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.untrusted_arrays import FLOATS, check_numbers, stored_array
@@ -28,6 +30,8 @@ _BM25_LENGTH_SHARE = 0.75
 _BLOCK_ITEMS = 1024
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class ItemCFRecommender(CountingRecommender):
     r"""Rank items by their cosine similarity to the clicks at hand.
 
@@ -48,8 +52,6 @@ class ItemCFRecommender(CountingRecommender):
         What a click counts: one; less if its user clicks on everything (inverse document
         frequency, a user being a word of the item); or that, saturating for items with many
         clicks.
-    scope : {"group", "last"}, default="group"
-        Sum over the clicks of the history, or look at the last one alone.
     n_recent : int or None, default=None
         How many of the latest clicks are summed over; None means all.
     decay : float or "auto", default=0.0
@@ -59,10 +61,6 @@ class ItemCFRecommender(CountingRecommender):
 
     Attributes
     ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    popularity_ : float ndarray of shape (n_items,)
-        Clicks on each item.
     similarity_ : sparse array of shape (n_items, n_items)
         Row x holds the cosines with the neighbours of x.
     decay_ : float
@@ -83,20 +81,10 @@ class ItemCFRecommender(CountingRecommender):
     ([['tea']], [[0.816]])
     """
 
-    def __init__(
-        self,
-        *,
-        n_neighbors: int | None = None,
-        weighting: str = "none",
-        scope: str = "group",
-        n_recent: int | None = None,
-        decay: float | str = 0.0,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weighting = weighting
-        self.scope = scope
-        self.n_recent = n_recent
-        self.decay = decay
+    n_neighbors: int | None = None
+    weighting: str = "none"
+    n_recent: int | None = None
+    decay: float | str = 0.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

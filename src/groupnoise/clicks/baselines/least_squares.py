@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from groupnoise.clicks.baselines.base import ItemToItemBaseline
 from groupnoise.clicks.baselines.counting import baskets, item_counts
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_count, check_positive
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.io.untrusted_arrays import (
     FLOATS,
@@ -25,6 +27,8 @@ from groupnoise.io.untrusted_arrays import (
 _BLOCK_ENTRIES = 1 << 22
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class EASERecommender(ItemToItemBaseline):
     r"""Embarrassingly shallow autoencoder: a ridge regression of each item on all others.
 
@@ -42,10 +46,6 @@ class EASERecommender(ItemToItemBaseline):
 
     Attributes
     ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    popularity_ : float ndarray of shape (n_items,)
-        Clicks on each item.
     weights_ : float32 ndarray of shape (n_kept, n_kept)
         B of the items that are kept.
     kept_ : int64 ndarray of shape (n_kept,)
@@ -64,12 +64,11 @@ class EASERecommender(ItemToItemBaseline):
 
     _learned = "weights_"
 
-    weights_: NDArray[np.float32]
-    kept_: IntArray
+    weights_: NDArray[np.float32] = field(init=False)
+    kept_: IntArray = field(init=False)
 
-    def __init__(self, *, ridge: float = 250.0, max_items: int = 16_384) -> None:
-        self.ridge = ridge
-        self.max_items = max_items
+    ridge: float = 250.0
+    max_items: int = 16_384
 
     def _check_parameters(self) -> None:
         check_positive("ridge", self.ridge)
@@ -111,6 +110,8 @@ class EASERecommender(ItemToItemBaseline):
         self.kept_ = kept
 
 
+@inherit_docstring
+@dataclass(kw_only=True, eq=False, repr=False)
 class ALSRecommender(ItemToItemBaseline):
     r"""Matrix factorisation of implicit feedback by alternating least squares.
 
@@ -138,10 +139,6 @@ class ALSRecommender(ItemToItemBaseline):
 
     Attributes
     ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
-    popularity_ : float ndarray of shape (n_items,)
-        Clicks on each item.
     vectors_ : float32 ndarray of shape (n_items, dim)
         q of every item.
 
@@ -160,22 +157,13 @@ class ALSRecommender(ItemToItemBaseline):
 
     _learned = "vectors_"
 
-    vectors_: NDArray[np.float32]
+    vectors_: NDArray[np.float32] = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        dim: int = 64,
-        ridge: float = 100.0,
-        alpha: float = 10.0,
-        max_epochs: int = 15,
-        random_state: RandomState = None,
-    ) -> None:
-        self.dim = dim
-        self.ridge = ridge
-        self.alpha = alpha
-        self.max_epochs = max_epochs
-        self.random_state = random_state
+    dim: int = 64
+    ridge: float = 100.0
+    alpha: float = 10.0
+    max_epochs: int = 15
+    random_state: RandomState = None
 
     def _check_parameters(self) -> None:
         check_count("dim", self.dim)

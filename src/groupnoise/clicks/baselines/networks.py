@@ -147,8 +147,6 @@ class NeuralRecommender(ItemToItemBaseline):
 
     Attributes
     ----------
-    items_ : ndarray of shape (n_items,)
-        Item ids in index order.
     network_ : nn.Module
         The trained network.
     history_ : list of dict
