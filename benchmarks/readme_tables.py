@@ -49,6 +49,7 @@ from _speed_tables import (
     time_to_hit_table,
 )
 from _tradeoff_tables import trade_off_choices, trade_off_sets
+from _unseen_tables import unseen_table
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -139,6 +140,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "reproduce_sival-ablation": reproduction_table,
     "reproduce_sival-pairs": reproduction_table,
+    "unseen_bags:summary": unseen_table,
 }
 
 
