@@ -21,14 +21,18 @@ from groupnoise.io.setting import Evaluation
 TOP = 3
 """How many of the best classes may hold the truth in the third figure; 2 of three classes."""
 
+AMONG_CANDIDATES = "best candidate accuracy"
+"""How often the candidate that a model finds most probable is the true label."""
+
 
 def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation:
     """Measure a model on rows with candidate labels.
 
     The covering rate says how often the answer is a candidate. Where the truth of rows is known:
-    accuracy, accuracy among the best few, balanced accuracy, AUROC, average precision, F1, the
-    expected calibration error, and the area below the risk-coverage curve: the mean share of
-    wrong answers when only the surest rows are answered, over all numbers of them.
+    accuracy, accuracy of the best candidate of each row, accuracy among the best few classes,
+    balanced accuracy, AUROC, average precision, F1, the expected calibration error, and the area
+    below the risk-coverage curve: the mean share of wrong answers when only the surest rows are
+    answered, over all numbers of them.
 
     Parameters
     ----------
@@ -64,6 +68,12 @@ def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation
             metrics[f"top-{n_top} accuracy"] = float((best == truth[:, None]).any(axis=1).mean())
             most = np.argsort(-labels.sum(axis=0), kind="stable")[:n_top]
             majority[f"top-{n_top} accuracy"] = float(np.isin(truth, most).mean())
+        metrics[AMONG_CANDIDATES], majority[AMONG_CANDIDATES] = (
+            float(
+                (np.where(dataset.candidates[known], scores, -1.0).argmax(axis=1) == truth).mean()
+            )
+            for scores in (aligned[known], np.tile(labels.mean(axis=0), (len(truth), 1)))
+        )
         metrics["calibration error"] = expected_calibration_error(truth, aligned[known])
         sure, right = aligned[known].max(axis=1), predicted[known] == truth
         curve = risk_coverage(sure, right)

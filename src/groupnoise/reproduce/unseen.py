@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from groupnoise.candidates.metrics import AMONG_CANDIDATES
 from groupnoise.exceptions import GroupNoiseError, MissingDataError
 from groupnoise.io.setting import setting_of
 from groupnoise.reproduce.compare import MAIN_METRICS, make_estimator, methods_to_compare
@@ -20,6 +21,8 @@ from groupnoise.reproduce.unseen_sets import UnseenSet
 OURS = "max-matching"
 SHARE = 0.25
 """Share of bags and rows that is tested on; of every history the last click is."""
+TRAINING_ROWS = "accuracy on training rows"
+"""How often the best candidate of a row that was trained on is its true label."""
 MAX_USERS = 3000
 QUICK_GROUPS = 120
 
@@ -79,6 +82,9 @@ def run_one(
             warnings.simplefilter("ignore")
             estimator = setting.fit(make_estimator(entry, seed), training)
         figures = dict(setting.evaluate(estimator, data, rows, seed=seed).metrics)
+        if AMONG_CANDIDATES in figures:
+            resolved = setting.evaluate(estimator, training, seed=seed).metrics[AMONG_CANDIDATES]
+            figures[TRAINING_ROWS] = resolved
         failed = None
     except (GroupNoiseError, ValueError, MemoryError) as error:
         figures, failed = {}, str(error) or type(error).__name__

@@ -102,3 +102,11 @@ def test_a_run_resumes_and_names_what_is_not_here(tmp_path, monkeypatch):
     assert {each.method: each.metrics for each in first} == {
         each.method: each.metrics for each in second
     }
+
+
+def test_rows_that_were_trained_on_are_scored_among_their_candidates():
+    sets = [each for each in read_unseen_sets() if each.name == "iris uniform"]
+    (found,), _ = run_unseen(sets, [0], methods=["soft-lr"], n_jobs=1)
+    figures = found.metrics
+    assert figures["accuracy"] <= figures["best candidate accuracy"] <= 1.0
+    assert 0.5 < figures["accuracy on training rows"] <= 1.0
