@@ -20,10 +20,11 @@ from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.core.arrays import FloatArray
 from groupnoise.decisions.portfolio import Option
 
-SHARES = (0.25, 0.5, 0.75, 0.9)
-"""Weights that members which see bags as a whole may have together."""
-MIN_GAIN = 3.0
-"""Nats by which they must improve on held-out bags: less may be chance."""
+SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.25}
+"""Weights that members which see bags as a whole may have together, and how credible each is."""
+EVIDENCE = 6.0
+"""Nats of held-out bags that divide the credibility of a weight by e."""
+MIN_SHARE = 0.02
 
 
 def share_of_whole(
@@ -32,6 +33,9 @@ def share_of_whole(
     whole: Sequence[tuple[Option, float]],
 ) -> float:
     """Return how much members that see bags as a whole count beside the others.
+
+    A few weights are averaged by the evidence of held-out bags for each: the likeliest one alone
+    would follow chance where bags are few.
 
     Parameters
     ----------
@@ -43,7 +47,7 @@ def share_of_whole(
     Returns
     -------
     float
-        Zero where held-out bags are not likelier by some nats.
+        Between 0 and 0.75.
     """
 
     def pooled(taken: Sequence[tuple[Option, float]]) -> FloatArray:
@@ -57,12 +61,11 @@ def share_of_whole(
         return float(label_log_likelihood(log_odds * scale + shift, *kind).sum())
 
     of_members, of_whole = pooled(members), pooled(whole)
-    best, most = 0.0, likelihood(of_members) + MIN_GAIN
-    for share in SHARES:
-        found = likelihood((1.0 - share) * of_members + share * of_whole)
-        if found > most:
-            best, most = share, found
-    return best
+    shares = np.array(list(SHARES))
+    found = [likelihood((1.0 - share) * of_members + share * of_whole) for share in shares]
+    credible = np.array(list(SHARES.values())) * np.exp((found - np.max(found)) / EVIDENCE)
+    mean = float(shares @ credible / credible.sum())
+    return mean if mean >= MIN_SHARE else 0.0
 
 
 def assembled(
@@ -118,7 +121,10 @@ def assembled(
         centred = centred_log_probabilities(found.log_p)
         spread = max(float(centred.std()), 1e-6)
         members[number] = replace(
-            members[number], spread=spread, bag_scale=found.bag_scale, bag_shift=found.bag_shift
+            members[number],
+            spread=spread,
+            bag_scale=found.bag_scale,
+            bag_shift=found.bag_shift + found.bag_scale * members[number].bag_shift,
         )
         averaged = averaged + weight / total / spread * centred
     each = [weight * search.out_of_fold(option, folds).calibrated for option, weight in taken]

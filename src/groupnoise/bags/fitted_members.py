@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from groupnoise.bags.member_training import MemberBatch, build_member
-from groupnoise.bags.members import BagProblem, MemberSettings, bag_presence, problem_of
+from groupnoise.bags.members import (
+    MAX_LOG_ODDS,
+    BagProblem,
+    MemberSettings,
+    bag_presence,
+    problem_of,
+)
 from groupnoise.bags.statistics import StatisticsModel
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
@@ -74,7 +80,7 @@ class FittedMember:
         if problem.is_binary(self.settings):
             logits = logits[:, :1] - logits[:, 1:]
         found = bag_presence(logits, problem, self.settings, torch.tensor(self.mixture))
-        log_odds = found.log_odds.clamp(-30.0, 30.0).double()
+        log_odds = found.log_odds.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double()
         return log_odds * self.bag_scale + self.bag_shift
 
     def as_record(self) -> dict[str, Any]:
@@ -213,9 +219,15 @@ def train_members(
 
 
 def fitted_member(batch: MemberBatch, number: int, scaler: Scaler) -> FittedMember:
-    """Return the mean of the copies of one member of a batch."""
+    """Return the mean of the copies of one member of a batch; its shift makes up for averaging."""
     rate, constant = batch.mixture[:, batch.columns(number), 0].mean(1).tolist()
     model = batch.model(number)
     return FittedMember(
-        batch.settings[number], 1.0, scaler, model, batch.n_copies, (rate, constant)
+        batch.settings[number],
+        1.0,
+        scaler,
+        model,
+        batch.n_copies,
+        (rate, constant),
+        bag_shift=batch.lost_by_averaging[number],
     )

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import groupby
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from groupnoise.bags.members import BagProblem, MemberSettings, bag_loss
+from groupnoise.bags.members import MAX_LOG_ODDS, BagProblem, MemberSettings, bag_loss, bag_presence
 from groupnoise.core.device import CPU, current_device
 from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder, MLPEncoder
 from groupnoise.core.model import MatchingModel
@@ -244,6 +245,31 @@ class MemberBatch:
         offset = part.sizes.cumsum(0) - part.sizes
         starts = (sizes.cumsum(0) - sizes)[bags]
         return self.rows[torch.arange(len(part.group)) + (starts - offset)[part.group]]
+
+    @cached_property
+    def lost_by_averaging(self) -> list[float]:
+        """By how much the mean of the copies of each member finds bags less positive, trained.
+
+        The best instance of a bag under mean logits scores less than the best ones under each
+        copy do on average, while held-out bags, which calibrate a member, are seen by one copy
+        each. The difference hardly depends on whether copies have seen a bag.
+        """
+        if self.n_copies == 1:
+            return [0.0] * len(self.settings)
+        rows, problem, _, _ = self._part()
+        lost = []
+        with torch.no_grad():
+            logits = self.logits(rows)
+            for number, settings in enumerate(self.settings):
+                values = logits[:, self.columns(number)]
+                shares = self.mixture[:, self.columns(number)]
+                means = values.mean(1, keepdim=True), shares.mean(1, keepdim=True)
+                each = bag_presence(values, problem, settings, shares).log_odds
+                averaged = bag_presence(means[0], problem, settings, means[1]).log_odds
+                difference = each.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).mean(1, keepdim=True)
+                difference = difference - averaged.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS)
+                lost.append(float(difference.double().mean()))
+        return lost
 
     def model(self, number: int) -> MatchingModel:
         """Return the mean of the copies of a member as others read it, free target last.

@@ -26,6 +26,8 @@ from groupnoise.core.quantifier import (
 LIKELIHOODS = (*QUANTIFIERS, "mixture", "inherited", "label_set", "matching")
 STATISTICS = "statistics"
 """The likelihood of members that see a bag as a whole and answer nothing of instances."""
+MAX_LOG_ODDS = 30.0
+"""Log odds of bags are cut off here."""
 TEMPERATURES = (1.0, 0.7)
 ABSENT_STRENGTH = 0.5
 """Of the absent-class term of "matching"."""

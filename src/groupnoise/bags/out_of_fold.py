@@ -19,7 +19,13 @@ from groupnoise.bags.fitted_members import (
     train_members,
 )
 from groupnoise.bags.member_training import MemberBatch
-from groupnoise.bags.members import STATISTICS, MemberSettings, bag_presence, problem_of
+from groupnoise.bags.members import (
+    MAX_LOG_ODDS,
+    STATISTICS,
+    MemberSettings,
+    bag_presence,
+    problem_of,
+)
 from groupnoise.bags.statistics import StatisticsKernel
 from groupnoise.bags.witness_rate import witness_evidence
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
@@ -195,7 +201,7 @@ class BagSearch:
                 of_bags = bag_presence(logits[:, columns], self.problem, each, mixture).log_odds
                 found = self._judged(
                     _of_fold(logits[:, columns], held[self.problem.segments.group]),
-                    _of_fold(of_bags, held).clamp(-30.0, 30.0).double().numpy(),
+                    _of_fold(of_bags, held).clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double().numpy(),
                     each,
                     n_folds,
                 )

@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from groupnoise import MaxMatchingMILClassifier
+from groupnoise.bags.fitted_members import fitted_member
 from groupnoise.bags.member_training import MemberBatch, principal_directions
-from groupnoise.bags.members import BagProblem, MemberSettings
+from groupnoise.bags.members import BagProblem, MemberSettings, bag_presence
 from groupnoise.core.quantifier import Segments
+from groupnoise.core.scaling import Scaler
 from groupnoise.exceptions import ParameterError
 
 SIZES = [3, 2, 4, 1, 3, 2]
@@ -53,6 +55,28 @@ def test_the_model_of_a_member_is_the_mean_of_its_copies(encoder, n_named):
     if n_named == 1:
         mean = torch.cat([mean, torch.zeros_like(mean)], dim=1)
     torch.testing.assert_close(found, mean, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_copies", [1, 3])
+@pytest.mark.parametrize("encoder", ["identity", "mlp"])
+def test_a_mean_of_copies_finds_bags_as_positive_as_the_copies_do_on_average(encoder, n_copies):
+    settings = [
+        MemberSettings(each, encoder=encoder, hidden=4, max_epochs=20)
+        for each in ("max", "mixture")
+    ]
+    batch, rows = batch_of(settings, n_copies=n_copies)
+    for number in range(2):
+        member = fitted_member(batch, number, Scaler("none").fit(rows.numpy()))
+        found = member.log_odds(member.logits(rows.numpy()), batch.problem).mean().item()
+        expected = []
+        for copy in range(batch.columns(number).start, batch.columns(number).stop):
+            logits = batch.logits(rows)[:, copy : copy + 1]
+            shares = batch.mixture[:, copy : copy + 1]
+            each = bag_presence(logits, batch.problem, settings[number], shares)
+            expected.append(each.log_odds.mean().item())
+        assert found == pytest.approx(np.mean(expected), abs=1e-4)
+    lost = batch.lost_by_averaging
+    assert lost == [0.0, 0.0] if n_copies == 1 else min(lost) > 0.0
 
 
 def test_wide_rows_are_seen_through_their_principal_directions(monkeypatch):
