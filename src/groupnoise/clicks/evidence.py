@@ -15,16 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from groupnoise.clicks.recurrence import Recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
-from groupnoise.clicks.scoring import ScoringRule
+from groupnoise.clicks.scoring import MIN_TOTAL, ScoringRule
 
 FADING_RATES = (0.03, 0.1, 0.3, 1.0)
 """How fast the initial weight of a click falls in each block, on log scale per later click."""
@@ -119,6 +121,42 @@ def joined(parts: Sequence[Evidence]) -> Evidence:
     )
 
 
+def position_table(weights: Tensor) -> Tensor:
+    """Return the weight of each click in the context after each click.
+
+    Parameters
+    ----------
+    weights : Tensor of shape (n_blocks, size)
+        Of a click by how many clicks came after it.
+
+    Returns
+    -------
+    Tensor of shape (n_blocks, size, size)
+        Of the clicks (last axis) after each (axis before it): 0 for those that come later.
+    """
+    result: Tensor = _PositionTable.apply(weights)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _PositionTable(torch.autograd.Function):
+    """A table that is constant along its diagonals, whose gradient is summed along them."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor) -> Tensor:
+        # Row t, read from its end: windows of the weights that move by one, newest click first.
+        size = weights.shape[1]
+        return F.pad(weights.flip(1), (0, size - 1)).unfold(1, size, 1).flip(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> Tensor:
+        n_blocks, size, _ = upstream.shape
+        # Read with rows one shorter than they are, the table has its diagonals as columns.
+        wide = F.pad(upstream.flip(1), (0, size)).view(n_blocks, -1)
+        wide = wide[:, : size * (2 * size - 1)].view(n_blocks, size, 2 * size - 1)
+        return wide.sum(1)[:, :size].flip(1)
+
+
 class EvidenceModel(nn.Module):
     """Item vectors, and how much a click counts in each block by its position from the end.
 
@@ -169,15 +207,13 @@ class EvidenceModel(nn.Module):
         """Of the sum of weights that each block is divided by, shape (blocks,)."""
         return torch.sigmoid(self.exponent_logits)
 
-    def contexts(self, clicks: Tensor, mask: Tensor, dropped: Tensor | None = None) -> Tensor:
+    def contexts(self, clicks: Tensor, dropped: Tensor | None = None) -> Tensor:
         """Return the context vector after each click, shape (n, size, dim).
 
         Parameters
         ----------
         clicks : int64 Tensor of shape (n, size)
             Item indices, oldest first; padding follows them.
-        mask : bool Tensor of shape (n, size)
-            True where a click is real.
         dropped : Tensor of shape (n, size), optional
             Factors of the evidence of each click: 0 where it is dropped in training.
 
@@ -185,23 +221,41 @@ class EvidenceModel(nn.Module):
         -------
         Tensor of shape (n, size, dim)
         """
-        size, length = clicks.shape[1], self.log_weights.shape[1]
-        at = torch.arange(size, device=clicks.device)
-        later = at.unsqueeze(-1) - at  # (size, size)
-        counts = (later >= 0) & (later < length)
-        table = self.log_weights.exp()[:, later.clamp(0, length - 1)] * counts
-        real = mask.to(self.objects.dtype)
-        factor = real if dropped is None else real * dropped
-        features = F.embedding(clicks, self.objects)
-        vectors = features * factor.unsqueeze(-1)
-        parts = []
-        exponents = self.exponents
-        for block, part in enumerate(vectors.split(self.block_widths, dim=-1)):
-            total = (real @ table[block].t()).clamp_min(1e-6)  # (n, size)
-            weighed = torch.matmul(table[block], part)
-            parts.append(weighed * total.pow(-exponents[block]).unsqueeze(-1))
-        added = torch.cat(parts, -1)
-        return added if self.encoder is None else added + self.encoder(features)
+        factors = None if dropped is None else dropped.t()
+        features = F.embedding(clicks.t(), self.objects)
+        return self.contexts_by_step(features, factors).transpose(0, 1)
+
+    def contexts_by_step(self, features: Tensor, dropped: Tensor | None = None) -> Tensor:
+        """Return the context vector after each click of sequences whose first axis is of steps.
+
+        Parameters
+        ----------
+        features : Tensor of shape (size, n, dim)
+            f of the clicks, oldest first; padding follows them, and no context looks ahead.
+        dropped : Tensor of shape (size, n), optional
+            Factors of the evidence of each click: 0 where it is dropped in training.
+
+        Returns
+        -------
+        Tensor of shape (size, n, dim)
+        """
+        size, n, _ = features.shape
+        weights = self.log_weights.exp()
+        counted = F.pad(weights[:, :size], (0, max(0, size - weights.shape[1])))
+        total = counted.cumsum(-1).clamp_min(MIN_TOTAL)  # (blocks, size)
+        scale = total.pow(-self.exponents.unsqueeze(-1))
+        table = position_table(counted) * scale.unsqueeze(-1)
+        vectors = features if dropped is None else features * dropped.unsqueeze(-1)
+        widths = self.block_widths
+        if len(set(widths)) == 1:
+            # One product for all blocks and sequences.
+            parts = vectors.view(size, n, self.n_blocks, -1).permute(2, 0, 1, 3)
+            added = torch.bmm(table, parts.reshape(self.n_blocks, size, -1))
+            added = added.view(self.n_blocks, size, n, -1).permute(1, 2, 0, 3).reshape_as(features)
+        else:
+            blocks = zip(table, vectors.split(widths, dim=-1), strict=True)
+            added = torch.cat([torch.tensordot(own, part, 1) for own, part in blocks], -1)
+        return added if self.encoder is None else added + self.encoder.by_step(features)
 
     @torch.no_grad()
     def evidence(self) -> Evidence:

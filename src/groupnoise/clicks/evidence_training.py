@@ -16,7 +16,7 @@ from groupnoise.clicks.evidence import EvidenceModel
 from groupnoise.clicks.evidence_saves import EvidenceProgress, TrainingSaves
 from groupnoise.core.arrays import IntArray, ProgressCallback, ragged_rows, torch_generator
 from groupnoise.core.checks import check_count, check_dropout, check_positive
-from groupnoise.core.chunked_softmax import log_normalizer
+from groupnoise.core.chunked_softmax import cross_entropy
 from groupnoise.core.device import CPU, answering_on_cpu, current_device
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, TrainingError
@@ -276,47 +276,63 @@ def batch_loss(
     -------
     Tensor of shape ()
     """
-    before, after = clicks[:, :-1], clicks[:, 1:]
-    mask = after != model.n_items
-    before = before.masked_fill(~mask, 0)
+    steps = clicks.t()  # one step of all sequences after the other, as an encoder reads them
+    before, after = steps[:-1], steps[1:]
+    is_real = after.reshape(-1) != model.n_items
+    at_target = None if bool(is_real.all()) else is_real.nonzero().squeeze(-1)
+    targets = after.reshape(-1) if at_target is None else after.reshape(-1)[at_target]
     dropped = None
     if model.training and plan.dropout:
-        kept = torch.rand(before.shape, generator=noise) >= plan.dropout
-        dropped = kept.to(before.device) / (1 - plan.dropout)
-    contexts = model.contexts(before, mask, dropped)[mask]  # (n_targets, dim)
-    targets = after[mask]
-    logits = (contexts * F.embedding(targets, model.targets)).sum(-1) + model.bias[targets]
+        kept = torch.rand(before.t().shape, generator=noise) >= plan.dropout
+        dropped = kept.t().to(before.device) / (1 - plan.dropout)
+    read = before.reshape(-1)
+    if at_target is not None:
+        read = read.masked_fill(~is_real, 0)
     drawn = _candidates(targets, model.n_items, plan.n_negatives, noise)
+    vectors: Tensor = model.targets
+    bias: Tensor = model.bias
+    positive = targets
     if drawn is None:
-        level = log_normalizer(contexts, model.targets, model.bias)
+        features = F.embedding(read, model.objects)
     else:
-        candidates, offset = drawn
-        vectors = F.embedding(candidates, model.targets)
-        level = log_normalizer(contexts, vectors, model.bias[candidates] + offset)
-    return (level - logits).mean()
+        candidates, offset, positive = drawn
+        bias = bias.index_select(0, candidates) + offset
+        if model.targets is model.objects:
+            # Looked up together: one gradient as large as the table, and not two.
+            rows = F.embedding(torch.cat([read, candidates]), model.objects)
+            features, vectors = rows.split([len(read), len(candidates)])
+        else:
+            features = F.embedding(read, model.objects)
+            vectors = F.embedding(candidates, model.targets)
+    contexts = model.contexts_by_step(features.view(*before.shape, -1), dropped).flatten(0, 1)
+    if at_target is not None:
+        contexts = contexts.index_select(0, at_target)  # (n_targets, dim)
+    return cross_entropy(contexts, vectors, bias, positive)
 
 
 def _candidates(
     targets: Tensor, n_items: int, n_negatives: int | None, noise: torch.Generator
-) -> tuple[Tensor, Tensor] | None:
-    """Return what stands for the catalogue in a batch, and what is added to its logits.
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Return what stands for the catalogue in a batch, what is added to its logits, and targets.
 
     The distinct targets stand for themselves, and items drawn at random for all others, each for
-    as many as there are: the expected sum of exponentials is that over the catalogue.
+    as many as there are: the expected sum of exponentials is that over the catalogue. Targets are
+    told by their places among the candidates. None where the catalogue is to stand for itself.
     """
-    distinct = torch.unique(targets)
+    place = torch.zeros(n_items, dtype=torch.int64, device=targets.device)
+    place[targets] = 1
+    distinct = place.nonzero().squeeze(-1)
     if n_negatives is None or len(distinct) + n_negatives >= n_items:
         return None
-    is_target = torch.zeros(n_items, dtype=torch.bool, device=targets.device)
-    is_target[distinct] = True
     drawn = torch.randint(n_items, (n_negatives,), generator=noise).to(targets.device)
-    drawn = drawn[~is_target[drawn]]
+    drawn = drawn[place[drawn] == 0]
     if not len(drawn):
         return None
     stands_for = float(np.log((n_items - len(distinct)) / len(drawn)))
     offset = torch.zeros(len(distinct) + len(drawn), device=targets.device)
     offset[len(distinct) :] = stands_for
-    return torch.cat([distinct, drawn]), offset
+    place[distinct] = torch.arange(len(distinct), device=targets.device)
+    return torch.cat([distinct, drawn]), offset, place[targets]
 
 
 def _batches(

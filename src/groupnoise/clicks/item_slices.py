@@ -1,4 +1,4 @@
-"""Scores of many histories for a slice of the catalogue at a time, for ranking at size."""
+"""Scores of many histories for ranking at size: slices of the catalogue, or of the histories."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class ItemSlices(NamedTuple):
         return mixed
 
 
-class LogitSlices(NamedTuple):
-    """Scores, before the softmax, of histories that are one query each.
+class HistoryLogits(NamedTuple):
+    """Scores, before the softmax, of histories that are one query each and are read once.
 
     Attributes
     ----------
@@ -76,26 +76,23 @@ class LogitSlices(NamedTuple):
     items: Float32Array
     queries: Float32Array
 
-    def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
-        """Return the scores of a slice of items after the histories, or after those in `rows`.
+    def whole_rows(self, rows: slice) -> FloatArray:
+        """Return the scores of all items after some histories.
 
         Parameters
         ----------
-        items : slice
-            Of the catalogue.
-        rows : int64 ndarray, optional
-            The histories to score; all by default.
+        rows : slice
+            Of the histories.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_items of the slice)
+        ndarray of shape (n_rows, n_items)
         """
-        queries = self.queries if rows is None else self.queries[rows]
-        return np.asarray(queries @ self.items[items].T)
+        return np.asarray(self.queries[rows] @ self.items.T)
 
 
 @torch.no_grad()
-def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | LogitSlices | None:
+def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | HistoryLogits | None:
     """Prepare scores by slices of items, or return None where probabilities may underflow.
 
     Parameters
@@ -105,7 +102,7 @@ def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | LogitSli
 
     Returns
     -------
-    ItemSlices, LogitSlices or None
+    ItemSlices, HistoryLogits or None
     """
     queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)
@@ -113,7 +110,7 @@ def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | LogitSli
         offset = targets.new_zeros(len(targets)) if bias is None else bias
         with_bias = torch.cat([queries, queries.new_ones(len(queries), 1)], -1)
         items = torch.cat([targets, offset.unsqueeze(-1)], -1)
-        return LogitSlices(items.numpy(), with_bias.numpy())
+        return HistoryLogits(items.numpy(), with_bias.numpy())
     level = log_normalizer(queries, targets, bias)
     # By Cauchy and Schwarz no logit is larger than this, on either side of zero.
     largest = queries.norm(dim=-1).amax() * targets.norm(dim=-1).amax()

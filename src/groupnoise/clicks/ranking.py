@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.clicks.exclusions import Exclusions, draw_negatives
 from groupnoise.clicks.ranking_slices import SLICE, ItemSlices, rank_by_slices
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count
@@ -43,11 +44,20 @@ class Scorer(Protocol):
 
 
 @runtime_checkable
-class SlicedScorer(Protocol):
-    """A scorer that can also score all histories for a few items at a time."""
+class WholeRows(Protocol):
+    """Histories that were read once, and are scored a few at a time."""
 
-    def item_slices(self, histories: Groups) -> ItemSlices | None:
-        """Return the scores by slices of items, or None where they are not to be had."""
+    def whole_rows(self, rows: slice) -> FloatArray:
+        """Return the scores of all items after some of the histories."""
+        ...  # pragma: no cover
+
+
+@runtime_checkable
+class SlicedScorer(Protocol):
+    """A scorer that can also score all histories part by part."""
+
+    def item_slices(self, histories: Groups) -> ItemSlices | WholeRows | None:
+        """Return the scores by slices of items or of histories, or None where it has neither."""
         ...  # pragma: no cover
 
 
@@ -119,11 +129,11 @@ def rank_targets(
     """
     check_choice("protocol", protocol, PROTOCOLS)
     targets = _checked_targets(groups, n_items)
-    excluded = _Exclusions(groups if seen is None else seen, targets, n_items)
+    excluded = Exclusions(groups if seen is None else seen, targets, n_items)
     if protocol == "full":
         return _rank_by_slices(scorer, groups, targets, n_items, excluded)
     check_count("n_negatives", n_negatives)
-    negatives = _draw_negatives(excluded, n_items, n_negatives, generator_from(random_state))
+    negatives = draw_negatives(excluded, n_items, n_negatives, generator_from(random_state))
     return _rank_among(scorer, groups, np.column_stack([targets, negatives]))
 
 
@@ -167,7 +177,7 @@ def rank_and_list(
     """
     check_count("top", top)
     targets = _checked_targets(groups, n_items)
-    excluded = _Exclusions(groups if seen is None else seen, targets, n_items)
+    excluded = Exclusions(groups if seen is None else seen, targets, n_items)
     lists = np.full((len(groups), top), -1, dtype=np.int64)
     ranks = _rank_in_catalogue(scorer, groups, targets, n_items, excluded, lists)
     return RankedLists(*ranks, lists)
@@ -193,7 +203,7 @@ def rank_by_popularity(
     """
     n_items = len(popularity)
     targets = _checked_targets(groups, n_items)
-    excluded = _Exclusions(groups if seen is None else seen, targets, n_items)
+    excluded = Exclusions(groups if seen is None else seen, targets, n_items)
     rising = np.sort(popularity)
     own = popularity[targets]
     n_up_to = np.searchsorted(rising, own, side="right")
@@ -204,62 +214,6 @@ def rank_by_popularity(
     better = better - np.bincount(excluded.rows[removed > of_target], minlength=n_rows)
     tied = tied - np.bincount(excluded.rows[removed == of_target], minlength=n_rows)
     return TargetRanks(better, tied)
-
-
-class _Exclusions:
-    """The distinct items that are no candidates in each row, row after row in item order."""
-
-    def __init__(self, seen: Groups, targets: IntArray, n_items: int) -> None:
-        if len(seen) != len(targets):
-            raise DataError(f"{len(targets)} rows came with seen items of {len(seen)} rows.")
-        known = (seen.objects >= 0) & (seen.objects < n_items)
-        keys = seen.group_of_object[known] * n_items + seen.objects[known]
-        own = np.arange(len(targets)) * n_items + targets
-        # A target is never its own competitor, seen or not; a list may hold it if it was not.
-        keys, counts = np.unique(np.concatenate([keys, own]), return_counts=True)
-        self.is_seen = np.ones(len(keys), dtype=np.bool_)
-        at_target = np.searchsorted(keys, own)
-        self.is_seen[at_target] = counts[at_target] > 1
-        self.rows, self.items = np.divmod(keys, n_items)
-        self.offsets = np.searchsorted(self.rows, np.arange(len(targets) + 1))
-
-    def subset(self, kept: IntArray) -> _Exclusions:
-        """Return those of some rows, in rising order, numbered anew."""
-        part = copy(self)
-        is_kept = np.isin(self.rows, kept)
-        part.rows, part.items = np.searchsorted(kept, self.rows[is_kept]), self.items[is_kept]
-        part.is_seen = self.is_seen[is_kept]
-        part.offsets = np.searchsorted(part.rows, np.arange(len(kept) + 1))
-        return part
-
-
-def _draw_negatives(
-    excluded: _Exclusions, n_items: int, n_negatives: int, generator: np.random.Generator
-) -> IntArray:
-    """Draw distinct items of each row's complement, shape (n_rows, n_negatives)."""
-    n_rows = len(excluded.offsets) - 1
-    n_excluded = np.diff(excluded.offsets)
-    n_left = n_items - n_excluded
-    if n_left.min() < n_negatives:
-        row = int(n_left.argmin())
-        raise DataError(
-            f"row {row} leaves {n_left[row]} of {n_items} items to draw {n_negatives} negatives "
-            "from; ask for fewer negatives or use protocol='full'."
-        )
-    # Floyd's sampling, all rows at once: exact and of fixed length, unlike rejection.
-    places = np.empty((n_rows, n_negatives), dtype=np.int64)
-    for column in range(n_negatives):
-        last = n_left - n_negatives + column
-        draw = generator.integers(last + 1)
-        repeated = (places[:, :column] == draw[:, None]).any(axis=1)
-        places[:, column] = np.where(repeated, last, draw)
-    # Place p of a complement is item p plus the number of excluded items not above it: the j-th
-    # excluded item (from 0) lies below place p when its value less j does not exceed p.
-    j = np.arange(len(excluded.items)) - excluded.offsets[excluded.rows]
-    steps = excluded.rows * n_items + excluded.items - j
-    keys = np.arange(n_rows)[:, None] * n_items + places
-    below = np.searchsorted(steps, keys, side="right") - excluded.offsets[:-1, None]
-    return places + below
 
 
 def _rank_among(scorer: Scorer, groups: Groups, candidates: IntArray) -> TargetRanks:
@@ -274,7 +228,7 @@ def _rank_among(scorer: Scorer, groups: Groups, candidates: IntArray) -> TargetR
 
 
 def _rank_by_slices(
-    scorer: Scorer, groups: Groups, targets: IntArray, n_items: int, excluded: _Exclusions
+    scorer: Scorer, groups: Groups, targets: IntArray, n_items: int, excluded: Exclusions
 ) -> TargetRanks:
     """Rank a few items at a time where the scorer offers that, and row by row where not."""
     n_rows = len(groups)
@@ -284,6 +238,13 @@ def _rank_by_slices(
         for rows in _blocks(n_rows, SLICE):
             slices = scorer.item_slices(groups.subset(np.r_[rows]))
             if slices is None:
+                continue
+            if isinstance(slices, WholeRows):
+                own = np.arange(rows.start, rows.stop)
+                better[rows], tied[rows] = _rank_rows(
+                    slices.whole_rows, targets[rows], n_items, excluded.subset(own), _NEAR_ENTRIES
+                )
+                is_settled[rows] = True
                 continue
             part = slice(excluded.offsets[rows.start], excluded.offsets[rows.stop])
             pairs = (excluded.rows[part] - rows.start, excluded.items[part])
@@ -304,15 +265,31 @@ def _rank_in_catalogue(
     groups: Groups,
     targets: IntArray,
     n_items: int,
-    excluded: _Exclusions,
+    excluded: Exclusions,
     lists: IntArray | None = None,
 ) -> TargetRanks:
-    n_rows = len(groups)
-    better, tied = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
     # Small blocks where no work is shared between rows: what is scored is still near when read.
     n_entries = _BLOCK_ENTRIES if isinstance(scorer, SlicedScorer) else _NEAR_ENTRIES
+
+    def scores_of(rows: slice) -> FloatArray:
+        return scorer.scores(groups.subset(np.r_[rows]))
+
+    return _rank_rows(scores_of, targets, n_items, excluded, n_entries, lists)
+
+
+def _rank_rows(
+    scores_of: Callable[[slice], FloatArray],
+    targets: IntArray,
+    n_items: int,
+    excluded: Exclusions,
+    n_entries: int,
+    lists: IntArray | None = None,
+) -> TargetRanks:
+    """Rank the targets of rows that are scored block by block."""
+    n_rows = len(targets)
+    better, tied = np.empty(n_rows, dtype=np.int64), np.empty(n_rows, dtype=np.int64)
     for rows in _blocks(n_rows, n_items, min(n_entries, _BLOCK_ENTRIES)):
-        scores = np.asarray(scorer.scores(groups.subset(np.r_[rows])))
+        scores = np.asarray(scores_of(rows))
         n_block = rows.stop - rows.start
         _check_scores(scores, (n_block, n_items))
         target_scores = scores[np.arange(n_block), targets[rows]]

@@ -14,23 +14,25 @@ sum over clicks can say. The cost is linear in the length of the history.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from groupnoise.clicks.mixture import Float32Array
+from groupnoise.clicks.recurrence_layers import Gates, ReadingLayer, accumulate, standardized
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import ParameterError
 
-NORM_EPSILON = 1e-5
 EXPANSION = 2
 """How many times wider than a state the perceptron at each click is."""
 STATES_AT_ONCE = 1 << 22
 """Entries of one array of states, so that memory stays bounded for any number of histories."""
+NEAR_STATES = 1 << 18
+"""Entries of one array of states that stay near the processor."""
 MAX_WIDTH = 1 << 14
 MAX_LAYERS = 64
 RECORD = ("begin", "width", "hidden", "n_layers", "length")
@@ -202,50 +204,53 @@ class Recurrence:
         -------
         float32 ndarray of shape (n_histories, width)
         """
-        weights = self.named_weights()
+        weights, layers = self.named_weights(), self._layers
         own = features[:, self.begin : self.begin + self.width] @ weights["project.weight"].T
-        own = _norm(own, weights, "input_norm")
+        own = standardized(own) * weights["input_norm.weight"] + weights["input_norm.bias"]
+        # What the first layer makes of a click depends on its item alone.
+        first = layers[0].gates(standardized(own))
         sizes = np.minimum(np.diff(offsets), self.length)
-        answers = np.empty((len(sizes), self.width), dtype=np.float32)
+        last_states = np.empty((len(sizes), self.hidden), dtype=np.float32)
         order = np.argsort(sizes, kind="stable")  # histories of one size share their padding
-        step = max(1, STATES_AT_ONCE // (3 * self.hidden * int(sizes.max(initial=1))))
-        for first in range(0, len(order), step):
-            rows = order[first : first + step]
-            index = offsets[rows + 1] - sizes[rows] + np.arange(sizes[rows].max())[:, None]
+        for rows in _blocks(order, sizes[order], NEAR_STATES // self.hidden):
+            index = offsets[rows + 1] - sizes[rows] + np.arange(sizes[rows[-1]])[:, None]
             # Padding follows the clicks, and no state looks ahead.
             clicks = click_of[np.minimum(index, offsets[rows + 1] - 1)]  # (size, n)
-            answers[rows] = self._last_states(own[clicks], sizes[rows] - 1, weights)
-        return answers
+            last_states[rows] = self._last_states(own, first, clicks, sizes[rows] - 1)
+        return layers[-1].answers(last_states)
+
+    @cached_property
+    def _layers(self) -> list[ReadingLayer]:
+        weights = self.named_weights()
+        return [ReadingLayer(weights, number) for number in range(self.n_layers)]
 
     def _last_states(
-        self, states: Float32Array, last: IntArray, weights: Mapping[str, Float32Array]
+        self, own: Float32Array, first: Gates, clicks: IntArray, last: IntArray
     ) -> Float32Array:
-        """Return the answer at click `last` of each history from inputs (size, n, hidden)."""
-        column = np.arange(states.shape[1])
-        for layer in range(self.n_layers):
-            own = {
-                name.removeprefix(f"layers.{layer}."): values
-                for name, values in weights.items()
-                if name.startswith(f"layers.{layer}.")
-            }
-            entry = _norm(states, own, "recurrence_norm")
-            matrix, offset = own["gates.weight"], own["gates.bias"]
-            cut = 2 * self.hidden
-            both = entry @ matrix[:cut].T + offset[:cut]
-            kept = expit(both[..., : self.hidden])
-            memory = (1 - kept) * both[..., self.hidden :]
-            for step in range(1, len(memory)):
-                memory[step] += kept[step] * memory[step - 1]
-            if layer == self.n_layers - 1:  # nothing reads the other clicks any more
-                entry, memory, states = (part[last, column] for part in (entry, memory, states))
-            gate = entry @ matrix[cut:].T + offset[cut:]
-            memory = memory * (gate * expit(gate))
-            states = states + memory @ own["read.weight"].T + own["read.bias"]
-            wide = _norm(states, own, "perceptron_norm") @ own["expand.weight"].T
-            wide = np.maximum(wide + own["expand.bias"], 0.0)
-            states = states + wide @ own["reduce.weight"].T + own["reduce.bias"]
-        answers = _norm(states, weights, "output_norm") @ weights["answer.weight"].T
-        return np.asarray(answers, dtype=np.float32)
+        """Return the state at click `last` of each history of clicks (size, n), as (n, hidden)."""
+        size, n = clicks.shape
+        flat = clicks.ravel()  # products of all clicks at once are faster than step by step
+        at_last = last * n + np.arange(n)
+        states = entry = own
+        for number, layer in enumerate(self._layers):
+            if number:
+                entry = standardized(states)
+                kept, memory = layer.memory(entry)
+            else:
+                kept, memory = first.kept[flat], first.added[flat]
+            by_step = memory.reshape(size, n, -1), kept.reshape(size, n, -1)
+            accumulate(*by_step)
+            shown_at: IntArray | slice = slice(None)
+            if number == self.n_layers - 1:  # nothing reads the other clicks any more
+                memory, shown_at = memory[at_last], at_last
+            if number:
+                states, shown = states[shown_at], layer.shown(entry[shown_at])
+            else:
+                read = flat[shown_at]
+                states, shown = own[read], first.shown[read]
+            memory *= shown
+            states = layer.perceive(states, memory)
+        return states
 
     def without_each(
         self, features: Float32Array, click_of: IntArray, offsets: IntArray
@@ -340,9 +345,12 @@ def recurrences_from(records: Any, weights: Any) -> tuple[Recurrence, ...]:
     return tuple(found)
 
 
-def _norm(values: Float32Array, weights: Mapping[str, Float32Array], name: str) -> Float32Array:
-    """Return a layer normalization by name."""
-    centred = values - values.mean(axis=-1, keepdims=True)
-    variance = (centred**2).mean(axis=-1, keepdims=True)
-    scaled = centred / np.sqrt(variance + np.float32(NORM_EPSILON))
-    return np.asarray(scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"])
+def _blocks(order: IntArray, sizes: IntArray, n_states: int) -> Iterator[IntArray]:
+    """Yield rows of rising sizes, together of about `n_states` clicks with their padding."""
+    begin = 0
+    while begin < len(order):
+        end = begin + max(1, n_states // int(sizes[begin]))
+        longest = int(sizes[min(end, len(order)) - 1])
+        end = begin + max(1, n_states // longest)
+        yield order[begin:end]
+        begin = end

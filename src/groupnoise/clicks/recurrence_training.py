@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from groupnoise.clicks.recurrence import (
-    EXPANSION,
-    NORM_EPSILON,
-    Recurrence,
-    packed,
-    weight_shapes,
-)
+from groupnoise.clicks.recurrence import EXPANSION, Recurrence, packed, weight_shapes
+from groupnoise.clicks.recurrence_layers import NORM_EPSILON
+from groupnoise.clicks.recurrence_steps import gated_recurrence
 from groupnoise.core.encoders import dropout_factors
 
 MEMORIES = (1.3, 60.0)
@@ -26,44 +20,6 @@ GATE_SCALE = 0.3
 """How far the initial weights let a click move the memories, in units of the usual start."""
 ANSWER_STD = 0.02
 """Small: an untrained encoder hardly changes the query that it is added to."""
-
-
-def linear_recurrence(kept: Tensor, added: Tensor) -> Tensor:
-    """Return h_t = kept_t * h_{t-1} + added_t for each step t, from h = 0.
-
-    Parameters
-    ----------
-    kept, added : Tensor of shape (n_steps, ...)
-        Both along the first axis.
-
-    Returns
-    -------
-    Tensor of shape (n_steps, ...)
-        Differentiable once; the backward pass is a recurrence too.
-    """
-    result: Tensor = _LinearRecurrence.apply(kept, added)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _LinearRecurrence(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, kept: Tensor, added: Tensor) -> Tensor:
-        states = added.clone()
-        for step in range(1, len(states)):
-            states[step].addcmul_(kept[step], states[step - 1])
-        ctx.save_for_backward(kept, states)
-        return states
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
-        kept, states = ctx.saved_tensors
-        grad_added = upstream.clone()
-        for step in range(len(upstream) - 2, -1, -1):
-            grad_added[step].addcmul_(kept[step + 1], grad_added[step + 1])
-        grad_kept = torch.zeros_like(kept)
-        torch.mul(grad_added[1:], states[:-1], out=grad_kept[1:])
-        return grad_kept, grad_added
 
 
 class RecurrentEncoder(nn.Module):
@@ -128,20 +84,44 @@ class RecurrentEncoder(nn.Module):
         -------
         Tensor of shape (n, size, width)
         """
-        states = self._dropped(self.input_norm(self.project(vectors.transpose(0, 1))))
+        return self.by_step(vectors.transpose(0, 1)).transpose(0, 1)
+
+    def by_step(self, vectors: Tensor) -> Tensor:
+        """Return the same of sequences whose first axis is that of their steps.
+
+        Parameters
+        ----------
+        vectors : Tensor of shape (size, n, width)
+            f of clicks, oldest first; padding follows them.
+
+        Returns
+        -------
+        Tensor of shape (size, n, width)
+        """
+        states = self.input_norm(self.project(vectors))
+        if self._drops:
+            states = states * self._factors(states)
         for layer in self._layers():
-            states = states + self._dropped(layer.remember(states))
-            states = states + self._dropped(layer.perceive(states))
+            states = self._with(states, layer.remember(states))
+            states = self._with(states, layer.perceive(states))
         answers: Tensor = self.answer(self.output_norm(states))
-        return answers.transpose(0, 1)
+        return answers
 
     def _layers(self) -> Iterator[_Layer]:
         return (layer for layer in self.layers if isinstance(layer, _Layer))
 
-    def _dropped(self, values: Tensor) -> Tensor:
-        if not (self.training and self.dropout):
-            return values
-        return values * dropout_factors(values, self.dropout, self.generator)
+    @property
+    def _drops(self) -> bool:
+        return self.training and self.dropout > 0
+
+    def _factors(self, values: Tensor) -> Tensor:
+        return dropout_factors(values, self.dropout, self.generator)
+
+    def _with(self, states: Tensor, more: Tensor) -> Tensor:
+        """Return states with more added, of which some is dropped in training."""
+        if not self._drops:
+            return states + more
+        return torch.addcmul(states, more, self._factors(more))
 
     @torch.no_grad()
     def as_arrays(self, scale: Tensor) -> Recurrence:
@@ -185,14 +165,11 @@ class _Layer(nn.Module):
 
     def remember(self, states: Tensor) -> Tensor:
         """Return what the recurrence adds to each state, shape (size, n, hidden)."""
-        gate, value, shown = self.gates(self.recurrence_norm(states)).chunk(3, -1)
-        kept = torch.sigmoid(gate)
-        memory = linear_recurrence(kept, (1 - kept) * value)
-        read: Tensor = self.read(memory * F.silu(shown))
+        read: Tensor = self.read(gated_recurrence(self.gates(self.recurrence_norm(states))))
         return read
 
     def perceive(self, states: Tensor) -> Tensor:
         """Return what the perceptron adds to each state, shape (size, n, hidden)."""
-        wide = F.relu(self.expand(self.perceptron_norm(states)))
+        wide = F.relu(self.expand(self.perceptron_norm(states)), inplace=True)
         perceived: Tensor = self.reduce(wide)
         return perceived

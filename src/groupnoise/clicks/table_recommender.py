@@ -23,7 +23,7 @@ from groupnoise.clicks.history_scores import (
     score_items,
 )
 from groupnoise.clicks.item_features import FeatureMap
-from groupnoise.clicks.item_slices import ItemSlices, LogitSlices, item_slices
+from groupnoise.clicks.item_slices import HistoryLogits, ItemSlices, item_slices
 from groupnoise.clicks.mixture import ItemVectors, Mixture
 from groupnoise.clicks.recommender import ItemToItemRecommender
 from groupnoise.clicks.scoring import ScoringRule
@@ -111,8 +111,8 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         scores: FloatArray = score_catalogue(self.model_, self._queries(histories)).numpy()
         return scores
 
-    def item_slices(self, histories: Groups) -> ItemSlices | LogitSlices | None:
-        """Return what scores all histories for a few items at a time, for ranking at size.
+    def item_slices(self, histories: Groups) -> ItemSlices | HistoryLogits | None:
+        """Return what scores all histories part by part, for ranking at size.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
 
         Returns
         -------
-        ItemSlices, LogitSlices or None
+        ItemSlices, HistoryLogits or None
             None where only :meth:`scores` will do: an item is unknown, or a probability too small
             for single precision.
         """

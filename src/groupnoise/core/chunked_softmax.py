@@ -9,12 +9,16 @@ which makes `score everything, differentiate the chosen object alone` fall out b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+LOG2_E = math.log2(math.e)
 
 KEPT_ELEMENTS = 1 << 22
 """Up to so many probabilities (16 MB in float32) are kept for the backward pass."""
@@ -54,6 +58,57 @@ def log_normalizer(
         excluded = (nothing, nothing)
     result: Tensor = _LogNormaliser.apply(queries, candidates, offset, *excluded)  # type: ignore[no-untyped-call]
     return result
+
+
+def cross_entropy(queries: Tensor, candidates: Tensor, offset: Tensor, positive: Tensor) -> Tensor:
+    """Return the mean over queries of the log-normalizer less the logit of the positive candidate.
+
+    Parameters
+    ----------
+    queries : Tensor of shape (n_queries, dim)
+        Vectors to be normalized.
+    candidates : Tensor of shape (n_candidates, dim)
+        Vectors of the set that is normalized over.
+    offset : Tensor of shape (n_candidates,)
+        Added to the logits of each candidate.
+    positive : int64 Tensor of shape (n_queries,)
+        Which candidate is right for each query.
+
+    Returns
+    -------
+    Tensor of shape ()
+        Differentiable once in queries, candidates and offset.
+    """
+    if len(queries) * len(candidates) <= KEPT_ELEMENTS:
+        mean: Tensor = _CrossEntropy.apply(queries, candidates, offset, positive)  # type: ignore[no-untyped-call]
+        return mean
+    logits = (queries * F.embedding(positive, candidates)).sum(-1) + offset[positive]
+    return (log_normalizer(queries, candidates, offset) - logits).mean()
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """The logits, their exponentials and the slopes of the loss stand in one array."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, queries: Tensor, candidates: Tensor, offset: Tensor, positive: Tensor
+    ) -> Tensor:
+        logits = torch.addmm(offset, queries, candidates.t())
+        right = logits.gather(1, positive.unsqueeze(-1)).squeeze(-1)
+        shift, exponentials, total = _exponentials(logits)
+        # Of p - 1 at the positive, times the total that all of its row are divided by.
+        exponentials.scatter_add_(1, positive.unsqueeze(-1), -total.unsqueeze(-1))
+        ctx.save_for_backward(queries, candidates, exponentials, total)
+        return (shift + total.log() - right).mean()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        queries, candidates, slopes, total = ctx.saved_tensors
+        weight = (upstream / (len(queries) * total)).unsqueeze(-1)
+        grad_queries = torch.mm(slopes, candidates).mul_(weight)
+        grad_candidates = torch.mm(slopes.t(), queries * weight)
+        return grad_queries, grad_candidates, torch.mv(slopes.t(), weight.squeeze(-1)), None
 
 
 class _LogNormaliser(torch.autograd.Function):
@@ -100,7 +155,7 @@ class _LogNormaliser(torch.autograd.Function):
             weight = upstream
             shift = result.masked_fill(result == -torch.inf, 0.0)
             logits = _logits(queries, candidates, offset, shift, excluded)
-            numerators = ((chunk, shifted.exp_()) for chunk, shifted in logits)
+            numerators = ((chunk, _exp(shifted)) for chunk, shifted in logits)
         else:
             exponentials, total = ctx.kept
             if not all_active:
@@ -143,7 +198,7 @@ def _log_sums(
     # for their own and a subtraction: two of four passes over the logits.
     shift, total = _largest(pilot), no_shift
     for _, shifted in _logits(queries, candidates, offset, shift, excluded):
-        total = total + shifted.exp_().sum(-1)
+        total = total + _exp(shifted).sum(-1)
     result = shift + total.log()
     if bool(result.isfinite().all()):
         return result
@@ -158,8 +213,13 @@ def _log_sums(
 def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return a shift of each row, exp(logits - shift) in their place, and its sums."""
     shift = _largest(logits)
-    exponentials = logits.sub_(shift.unsqueeze(-1)).exp_()
+    exponentials = _exp(logits.sub_(shift.unsqueeze(-1)))
     return shift, exponentials, exponentials.sum(-1)
+
+
+def _exp(logits: Tensor) -> Tensor:
+    """Return exponentials in the place of logits, as powers of two: half the time of exp."""
+    return logits.mul_(LOG2_E).exp2_()
 
 
 def _largest(logits: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ from groupnoise.clicks.evidence_training import EvidencePlan, batch_loss, train_
 from groupnoise.clicks.history_scores import evidence_of_clicks
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.recurrence import Recurrence, weight_shapes
-from groupnoise.clicks.recurrence_training import RecurrentEncoder, linear_recurrence
+from groupnoise.clicks.recurrence_steps import gated_recurrence, linear_recurrence
+from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.exceptions import ParameterError
 
@@ -46,16 +47,52 @@ def reading_of(encoder: RecurrentEncoder, vectors):
     return torch.stack(reference.recurrent_reading(vectors.double(), weights, len(encoder.layers)))
 
 
-def test_a_recurrence_and_its_gradient_are_those_of_a_loop():
-    generator = torch.Generator().manual_seed(0)
-    kept = torch.rand(6, 2, 3, generator=generator, dtype=torch.float64, requires_grad=True)
-    added = torch.randn(6, 2, 3, generator=generator, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(linear_recurrence, (kept, added))
-    state, expected = torch.zeros(2, 3), []
+def looped(kept, added):
+    state, states = torch.zeros_like(added[0]), []
     for keep, more in zip(kept, added, strict=True):
         state = keep * state + more
-        expected.append(state)
-    torch.testing.assert_close(linear_recurrence(kept, added), torch.stack(expected))
+        states.append(state)
+    return torch.stack(states)
+
+
+# Below 32 steps a loop; beyond, chunks of 4, 5, 7 and 10 steps with and without a rest.
+@pytest.mark.parametrize("size", [1, 2, 6, 31, 32, 35, 55, 60, 101, 200])
+def test_a_recurrence_and_its_gradient_are_those_of_a_loop(size):
+    generator = torch.Generator().manual_seed(size)
+    kept = torch.rand(size, 2, 3, generator=generator, dtype=torch.float64, requires_grad=True)
+    added = torch.randn(size, 2, 3, generator=generator, dtype=torch.float64, requires_grad=True)
+    upstream = torch.randn(size, 2, 3, generator=generator, dtype=torch.float64)
+    found, expected = linear_recurrence(kept, added), looped(kept, added)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, (kept, added), upstream),
+        torch.autograd.grad(expected, (kept, added), upstream, materialize_grads=True),
+    )
+
+
+@pytest.mark.parametrize("size", [1, 5, 40, 67])
+def test_a_gated_recurrence_and_its_gradient_are_those_of_a_loop(size):
+    generator = torch.Generator().manual_seed(size)
+    gates = torch.randn(size, 2, 9, generator=generator, dtype=torch.float64, requires_grad=True)
+    upstream = torch.randn(2, size, 3, generator=generator, dtype=torch.float64).transpose(0, 1)
+    gate, value, shown = gates.chunk(3, -1)
+    kept = torch.sigmoid(gate)
+    expected = looped(kept, (1 - kept) * value) * torch.nn.functional.silu(shown)
+    found = gated_recurrence(gates)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, gates, upstream), torch.autograd.grad(expected, gates, upstream)
+    )
+
+
+def test_memories_that_fade_at_once_or_never_stay_finite():
+    gates = torch.full((200, 1, 3), 200.0, requires_grad=True)
+    with torch.no_grad():
+        gates[::7, :, 0] = -200.0
+    shown = gated_recurrence(gates)
+    shown.sum().backward()
+    assert shown.isfinite().all()
+    assert gates.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("n_layers", [1, 2])
@@ -112,7 +149,7 @@ def test_the_rule_answers_what_the_model_was_trained_to():
     for row, history in enumerate(HISTORIES):
         clicks = torch.tensor([history])
         with torch.no_grad():
-            expected = model.contexts(clicks, torch.ones_like(clicks, dtype=torch.bool))[0, -1]
+            expected = model.contexts(clicks)[0, -1]
         np.testing.assert_allclose(found[row], expected.numpy(), rtol=1e-4, atol=1e-5)
 
 

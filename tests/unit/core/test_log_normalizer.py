@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from groupnoise.core import chunked_softmax as module
-from groupnoise.core.chunked_softmax import log_normalizer
+from groupnoise.core.chunked_softmax import cross_entropy, log_normalizer
 
 N_QUERIES, N_CANDIDATES, DIM = 5, 11, 3
 EXCLUDED = (torch.tensor([0, 0, 2, 4]), torch.tensor([1, 10, 5, 0]))
@@ -126,3 +126,25 @@ def test_rows_without_upstream_gradient_cost_no_logits_in_the_backward_pass(monk
     queries, candidates, offset = inputs()
     log_normalizer(queries, candidates, offset)[3].backward()
     assert seen == [N_QUERIES, N_QUERIES, 1]  # the first chunk for its level, all chunks, backward
+
+
+POSITIVE = torch.tensor([3, 0, 10, 3, 7])
+
+
+@pytest.mark.usefixtures("chunk")
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_cross_entropy_and_its_gradient_equal_the_dense_formula(scale):
+    leaves = inputs()
+    queries, candidates, offset = leaves
+    logits = scale * queries @ candidates.t() + offset
+    expected = torch.nn.functional.cross_entropy(logits, POSITIVE)
+    actual = cross_entropy(scale * queries, candidates, offset, POSITIVE)
+    torch.testing.assert_close(actual, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(2.0 * actual, leaves), torch.autograd.grad(2.0 * expected, leaves)
+    )
+
+
+@pytest.mark.usefixtures("chunk")
+def test_the_gradient_of_cross_entropy_equals_finite_differences():
+    assert torch.autograd.gradcheck(lambda *leaves: cross_entropy(*leaves, POSITIVE), inputs())
