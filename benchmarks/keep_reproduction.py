@@ -23,8 +23,8 @@ from _record import RESULTS, write_result
 
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.io.files import write_json
-from groupnoise.reproduce.facts import spell_command
 from groupnoise.reproduce.jobs import read_results
+from groupnoise.reproduce.provenance import spell_command
 from groupnoise.reproduce.recipe_files import read_recipe
 from groupnoise.reproduce.report.reproduction import reproduction_rows
 from groupnoise.reproduce.run import TrialResult

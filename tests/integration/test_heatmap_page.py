@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.bags.heatmap.page import heatmap_page, write_heatmap_page
+from groupnoise.bags.heatmap.page import heatmap_page
 from groupnoise.bags.heatmap.sources import Sources
 from groupnoise.bags.object_answers import ObjectAnswers
 from groupnoise.core.groups import Groups
@@ -34,7 +34,7 @@ def report(tmp_path_factory):
     bags = Groups(generator.normal(size=(4 * N_BAGS, 3)), offsets)
     path = tmp_path_factory.mktemp("heatmap") / "map.html"
     dataset = BagDataset("animals", bags, labels, ["cat", "dog"])
-    write_heatmap_page(path, heatmap_page(answers, dataset, Sources(), command="groupnoise"))
+    path.write_text(heatmap_page(answers, dataset, Sources(), command="groupnoise"))
     return path
 
 

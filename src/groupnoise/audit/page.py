@@ -1,19 +1,182 @@
-"""The page of an audit: its words, and what its template draws."""
+"""The page of an audit: its words, and the worst cases of each list as its template draws them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from groupnoise.audit.attachments import Attachments
-from groupnoise.audit.cases import Case, worst_cases
 from groupnoise.audit.issues import GroupIssues, IssueKind
 from groupnoise.core.arrays import FloatArray
 from groupnoise.io.files import write_text
 from groupnoise.pages.render import render_page
+
+N_CASES = 20
+MAX_OBJECTS = 14
+CLICKS_BEFORE, CLICKS_AFTER = 5, 3
+
+
+@dataclass(frozen=True)
+class CaseObject:
+    """One object of a case: how it is shown and what the audit says of it."""
+
+    name: str
+    responsibility: float
+    noise: float
+    pictures: list[str] = field(default_factory=list)
+    is_chosen: bool = False
+    is_flagged: bool = False
+    is_target: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """One entry of a ranked list with everything that is shown of it."""
+
+    kind: str
+    score: float
+    source: int | str
+    label: str
+    verdict: str
+    objects: list[CaseObject]
+    pictures: list[str] = field(default_factory=list)
+    text: str = ""
+    n_hidden: int = 0
+
+
+def worst_cases(
+    kind: IssueKind, issues: GroupIssues, dataset: Any, attachments: Attachments
+) -> list[Case]:
+    """Return the worst cases of a list; objects never chosen are listed without pictures."""
+    if kind.table == "never_chosen":
+        return []
+    draw = {"mil": _bag_case, "pll": _candidate_case, "rs": _click_case}[issues.setting]
+    table = issues.table(kind.table)
+    # The worst are shown even where none is bad enough to be listed.
+    rows = issues.ranked(kind.name, N_CASES, threshold=-np.inf)
+    return [
+        draw(kind, {name: each[row] for name, each in table.items()}, issues, dataset, attachments)
+        for row in rows
+    ]
+
+
+def _bag_case(
+    kind: IssueKind, found: dict[str, Any], issues: GroupIssues, dataset: Any, shown: Attachments
+) -> Case:
+    bag = int(found["source"])
+    first, stop = dataset.bags.offsets[bag : bag + 2]
+    chosen = int(found["object"])
+    names = dataset.class_names
+    label = ", ".join(names[each] for each in np.flatnonzero(dataset.labels[bag]))
+    positions = _nearby(np.arange(first, stop), chosen - first)
+    verdict = f"labelled {names[found['target']]}"
+    if kind.name == "wrong_target" and found["suggested"] >= 0:
+        verdict += f", looks like {names[found['suggested']]}"
+    objects = [
+        CaseObject(
+            name=shown.text(position) or f"instance {position - first}",
+            responsibility=float(issues.objects["responsibility"][position]),
+            noise=float(issues.objects["noise"][position]),
+            pictures=shown.pictures(position),
+            is_chosen=position == chosen,
+        )
+        for position in positions
+    ]
+    n_hidden = int(stop - first) - len(positions)
+    source = bag if dataset.bag_ids is None else dataset.bag_ids[bag].item()
+    return Case(
+        kind.name, float(found[kind.score]), source, label, verdict, objects, n_hidden=n_hidden
+    )
+
+
+def _candidate_case(
+    kind: IssueKind, found: dict[str, Any], issues: GroupIssues, dataset: Any, shown: Attachments
+) -> Case:
+    row, names = int(found["source"]), dataset.class_names
+    candidates = np.flatnonzero(dataset.candidates[row])
+    first = int(np.searchsorted(issues.objects["source"], row))
+    group = {name: each[row] for name, each in issues.groups.items()}
+    is_object = kind.table == "objects"
+    if is_object:
+        verdict = f"{names[found['object']]} can be dropped"
+    elif group["suggested"] >= 0:
+        verdict = f"looks like {names[group['suggested']]}, which is no candidate"
+    else:
+        verdict = "no candidate is credible"
+    objects = [
+        CaseObject(
+            name=names[label],
+            responsibility=float(issues.objects["responsibility"][first + position]),
+            noise=float(issues.objects["noise"][first + position]),
+            is_chosen=label == group["object"],
+            is_flagged=is_object and label == found["object"],
+        )
+        for position, label in enumerate(candidates)
+    ]
+    return Case(
+        kind=kind.name,
+        score=float(found[kind.score]),
+        source=row,
+        label=names[found["object"]],
+        verdict=verdict,
+        objects=objects[:MAX_OBJECTS],
+        pictures=shown.pictures(row),
+        text=shown.text(row),
+        n_hidden=max(0, len(objects) - MAX_OBJECTS),
+    )
+
+
+def _click_case(
+    kind: IssueKind, found: dict[str, Any], issues: GroupIssues, dataset: Any, shown: Attachments
+) -> Case:
+    history = int(found["source"])
+    first, stop = dataset.histories.offsets[history : history + 2]
+    is_object = kind.table == "objects"
+    position = first + int(found["position"])
+    chosen = -1 if is_object else _chosen_click(issues, history, position - first, first)
+    item = int(dataset.histories.objects[position])
+    categories = getattr(dataset, "categories", None)
+    clicks = range(max(first, position - CLICKS_BEFORE), min(stop, position + CLICKS_AFTER + 1))
+    objects = [
+        CaseObject(
+            name=_title(dataset, shown, int(dataset.histories.objects[click])),
+            responsibility=float(issues.objects["responsibility"][click]),
+            noise=float(issues.objects["noise"][click]),
+            pictures=shown.pictures(int(dataset.histories.objects[click])),
+            is_chosen=click == chosen,
+            is_flagged=click == position and is_object,
+            is_target=click == position and not is_object,
+        )
+        for click in clicks
+    ]
+    return Case(
+        kind=kind.name,
+        score=float(found[kind.score]),
+        source=history,
+        label=categories[item] if categories else str(dataset.item_ids[item]),
+        verdict=f"user {dataset.user_ids[history]}, click {position - first + 1} of {stop - first}",
+        objects=objects,
+    )
+
+
+def _chosen_click(issues: GroupIssues, history: int, position: int, first: int) -> int:
+    """Return which click was chosen for the target at a position of a history."""
+    group = int(np.searchsorted(issues.groups["source"], history)) + position - 1
+    return int(first + position - issues.groups["size"][group] + issues.groups["chosen"][group])
+
+
+def _title(dataset: Any, shown: Attachments, item: int) -> str:
+    return shown.text(item) or str(dataset.item_ids[item])
+
+
+def _nearby(positions: Any, chosen: int) -> Any:
+    """Return at most MAX_OBJECTS positions, the chosen one among them."""
+    start = min(max(0, chosen - MAX_OBJECTS // 2), max(0, len(positions) - MAX_OBJECTS))
+    return positions[start : start + MAX_OBJECTS].tolist()
+
 
 N_BINS = 20
 MAX_ROWS = 200

@@ -23,7 +23,6 @@ from groupnoise.core.quantifier import (
     presence,
 )
 
-MAX_SCALE, MIN_SCALE = 30.0, 1e-3
 MAX_SHIFT = 30.0
 DOUBT = 1e-3
 """Share of labels taken to be wrong, so that no bag can cost without bound."""

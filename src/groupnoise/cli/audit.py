@@ -85,7 +85,7 @@ def audit(
         check_writable_folder,
         filling_folder,
     )
-    from groupnoise.reproduce.facts import spell_command
+    from groupnoise.reproduce.provenance import spell_command
 
     check_choice("--tables", table_format, TABLE_FORMATS)
     if folds is not None:

@@ -74,7 +74,7 @@ def describe_command(
 ) -> None:
     """Show what a data set holds and what is odd about it."""
     from groupnoise.cli.data_tables import show_description
-    from groupnoise.io.describe_page import write_description
+    from groupnoise.io.description import write_description
     from groupnoise.io.files import check_not_own_input, check_writable_file
 
     if html is not None:

@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
-from groupnoise.io.describe_page import format_fact
-from groupnoise.io.description import Description, Histogram
+from groupnoise.io.description import Description, Histogram, format_fact
 from groupnoise.io.registry import DatasetEntry
 
 MAX_BARS = 30

@@ -111,9 +111,10 @@ def run_and_report(
     """Run the demonstration, write its page, show its tables and return their rows."""
     from rich.console import Console
 
+    from groupnoise.io.files import write_text
     from groupnoise.reproduce.demo import demo_tasks, run_demo
-    from groupnoise.reproduce.facts import RunFacts, spell_command
-    from groupnoise.reproduce.report.demo_page import write_demo_page
+    from groupnoise.reproduce.provenance import RunFacts, spell_command
+    from groupnoise.reproduce.report.demo_page import demo_page
     from groupnoise.reproduce.run import summarise
 
     console = Console()
@@ -128,7 +129,7 @@ def run_and_report(
     )
     rows = summarise(outcome.results)
     report = output / "report.html"
-    write_demo_page(report, outcome, facts, quick=quick)
+    write_text(report, demo_page(outcome, facts, quick=quick))
     _show_rows(console, rows)
     console.print(f"\nLearning curves and pictures, after {facts.seconds:.0f} seconds:")
     console.print(str(report), soft_wrap=True, highlight=False)

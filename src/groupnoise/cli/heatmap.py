@@ -40,12 +40,12 @@ def heatmap(
 
     Example: groupnoise heatmap model features -o heatmap.html
     """
-    from groupnoise.bags.heatmap.page import heatmap_page, write_heatmap_page
+    from groupnoise.bags.heatmap.page import heatmap_page
     from groupnoise.bags.heatmap.sources import find_sources
     from groupnoise.bags.object_answers import answer_objects
     from groupnoise.core.checks import check_count
-    from groupnoise.io.files import check_not_own_input, check_writable_file
-    from groupnoise.reproduce.facts import spell_command
+    from groupnoise.io.files import check_not_own_input, check_writable_file, write_text
+    from groupnoise.reproduce.provenance import spell_command
 
     if output.suffix not in (".html", ".htm"):
         raise ParameterError(f"--output must end in .html; got {output.name!r}.")
@@ -69,7 +69,7 @@ def heatmap(
         n_gallery=gallery,
         command=spell_command(sys.argv[1:]),
     )
-    write_heatmap_page(output, page)
+    write_text(output, page)
     if without:
         typer.echo(f"{len(without)} bags have no source, first {without[0]!r}", err=True)
     shown = min(len(answers), max_bags)

@@ -272,7 +272,7 @@ def _run(
     plan: Plan, times: TimeTable, n_jobs: int, folder: Path, *, resume: bool
 ) -> list[dict[str, Any]]:
     """Run a plan, write its reports, show the table and return its rows."""
-    from groupnoise.reproduce.facts import RunFacts, spell_command
+    from groupnoise.reproduce.provenance import RunFacts, spell_command
     from groupnoise.reproduce.report.reproduction import reproduction_rows, write_reproduction
     from groupnoise.reproduce.running import TimeLeft
     from groupnoise.reproduce.running import reproduce as run

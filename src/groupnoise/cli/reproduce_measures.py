@@ -170,7 +170,7 @@ MEASURES: dict[str, tuple[Callable[[Request], Report], str]] = {
 def run_and_report(measure: str, request: Request) -> list[dict[str, Any]]:
     """Run a measure, write and show its report, and return the rows."""
     from groupnoise.io.files import write_json, write_text
-    from groupnoise.reproduce.facts import spell_command
+    from groupnoise.reproduce.provenance import spell_command
 
     started = time.perf_counter()
     report = MEASURES[measure][0](request)

@@ -13,8 +13,6 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     pass
 
-CLASS_FIGURES = ("accuracy", "balanced accuracy", "AUROC", "average precision", "F1")
-
 
 def class_metrics(
     labels: BoolArray, predicted: IntArray, scores: FloatArray, rated: BoolArray | None = None
@@ -39,7 +37,7 @@ def class_metrics(
     Returns
     -------
     figures : dict of str to float
-        By the names of `CLASS_FIGURES`; those that cannot be had are left out.
+        Accuracy, balanced accuracy, AUROC, average precision and F1, where they can be had.
     by_class : dict of str to dict of int to float
         AUROC, average precision, recall and F1 of single classes.
     """

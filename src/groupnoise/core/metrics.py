@@ -182,29 +182,6 @@ def ndcg_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
     return float(np.mean(gain_rows(n_better, n_tied, k)))
 
 
-def mrr_at_k(n_better: ArrayLike, n_tied: ArrayLike, k: int = 10) -> float:
-    """Return the expected reciprocal rank of targets among the first `k`, others gaining nothing.
-
-    Parameters
-    ----------
-    n_better, n_tied : int array-like of shape (n_rows,)
-        How many other candidates score above, and exactly as high as, the target.
-    k : int, default=10
-        Length of the list.
-
-    Returns
-    -------
-    float
-        Between 0 and 1, the mean over rows, tied items in random order.
-
-    Examples
-    --------
-    >>> round(mrr_at_k([0, 3], [0, 0]), 6), mrr_at_k([0], [1])
-    (0.625, 0.75)
-    """
-    return float(np.mean(reciprocal_rows(n_better, n_tied, k)))
-
-
 def hit_rows(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
     """Return for each row the chance of the target to be among the first `k`; see `hit_at_k`."""
     better, tied = _rank_counts(n_better, n_tied, k)
@@ -218,7 +195,7 @@ def gain_rows(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
 
 
 def reciprocal_rows(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> FloatArray:
-    """Return for each row the expected reciprocal rank of the target; see `mrr_at_k`."""
+    """Return for each row the expected reciprocal rank of the target."""
     return _expected_value(n_better, n_tied, 1.0 / np.arange(1, k + 1))
 
 

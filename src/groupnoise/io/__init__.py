@@ -16,8 +16,7 @@ if TYPE_CHECKING:
         subset_bags,
         subset_rows,
     )
-    from groupnoise.io.describe_page import write_description
-    from groupnoise.io.description import Description, describe
+    from groupnoise.io.description import Description, describe, write_description
     from groupnoise.io.download import fetch_dataset
     from groupnoise.io.model_files import load_model
     from groupnoise.io.named import load_dataset
@@ -43,7 +42,7 @@ __getattr__, __dir__ = lazy_names(
         "split_rows": "groupnoise.io.datasets",
         "subset_bags": "groupnoise.io.datasets",
         "subset_rows": "groupnoise.io.datasets",
-        "write_description": "groupnoise.io.describe_page",
+        "write_description": "groupnoise.io.description",
         "write_groups": "groupnoise.io.data_folder",
     },
 )

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from groupnoise.exceptions import ModelFileError
 from groupnoise.io.files import (
     atomic_path,
+    checked_manifest,
     file_in,
     new_folder,
     open_regular,
-    read_json,
     sha256_of,
     write_json,
 )
@@ -77,25 +77,11 @@ def _nothing_left_on_failure(folder: Path) -> Iterator[None]:
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:
     """Return the manifest of an artifact folder after checking that it is one of ours."""
-    path = Path(folder) / MANIFEST
-    try:
-        manifest = read_json(path)
-    except (FileNotFoundError, NotADirectoryError):
-        raise ModelFileError(
-            f"{folder} holds no {MANIFEST}; give the folder that `groupnoise export` wrote."
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ModelFileError(
-            f"{path} cannot be read as JSON ({error}); export the artifact again."
-        ) from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is not the manifest of a groupnoise artifact.")
-    if manifest.get("format_version") != FORMAT_VERSION:
-        raise ModelFileError(
-            f"{path} has format version {manifest.get('format_version')!r}; this release reads "
-            f"version {FORMAT_VERSION}. Upgrade groupnoise or export again."
-        )
-    return manifest
+    return checked_manifest(
+        Path(folder) / MANIFEST, (FORMAT, FORMAT_VERSION), what="a groupnoise artifact",
+        writer="`groupnoise export`", remedy="export the artifact again",
+        error=ModelFileError, missing=ModelFileError,
+    )  # fmt: skip
 
 
 def read_arrays(

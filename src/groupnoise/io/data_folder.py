@@ -19,7 +19,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import groups_of_rows
 from groupnoise.exceptions import DataError, MissingDataError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset, Windows
-from groupnoise.io.files import why_not_written, write_json
+from groupnoise.io.files import checked_manifest, why_not_written, write_json
 from groupnoise.io.growing_arrays import ArrayEntry, map_array, write_array
 
 FORMAT = "groupnoise-data"
@@ -186,23 +186,11 @@ def _put_in_place(building: Path, folder: Path) -> None:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise MissingDataError(
-            f"{folder} holds no {MANIFEST}; give a folder that `groupnoise data convert` wrote."
-        ) from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read ({error}); convert the data again.") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise DataError(f"{path} does not describe a data folder of groupnoise.")
-    if manifest.get("format_version") != FORMAT_VERSION:
-        raise DataError(
-            f"{path} has format version {manifest.get('format_version')!r}; this release reads "
-            f"version {FORMAT_VERSION}, so convert the data again."
-        )
-    return manifest
+    return checked_manifest(
+        folder / MANIFEST, (FORMAT, FORMAT_VERSION), what="a groupnoise data folder",
+        writer="`groupnoise data convert`", remedy="convert the data again",
+        error=DataError, missing=MissingDataError,
+    )  # fmt: skip
 
 
 def _take_apart(data: StoredData) -> tuple[str, dict[str, NDArray[Any]], dict[str, Any]]:

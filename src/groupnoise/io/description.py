@@ -1,15 +1,19 @@
-"""What a data set holds and what is odd about it, before anything is learned."""
+"""What a data set holds and what is odd about it, before anything is learned; and its page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
+from groupnoise.io.files import write_text
+from groupnoise.io.registry import DatasetEntry
 
 MAX_SINGLE_BARS = 24
 """Up to this many distinct sizes get a bar each; beyond, bins double in width."""
@@ -208,3 +212,54 @@ def add_features(draft: DescriptionDraft, features: NDArray[Any]) -> None:
         *count_oddity(is_constant, "feature", "without variation", numbers),
         *scale_oddity(features),
     ]
+
+
+def format_fact(value: int | float | str) -> str:
+    """Write a count with thousands apart, a mean with three digits or none, text as it is.
+
+    Examples
+    --------
+    >>> format_fact(47355), format_fact(0.13999), format_fact("keep")
+    ('47,355', '0.14', 'keep')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def description_page(description: Description, entry: DatasetEntry | None = None) -> str:
+    """Return a description as the text of an HTML page.
+
+    Parameters
+    ----------
+    description : Description
+        What `describe` returned.
+    entry : DatasetEntry, optional
+        Adds the citation, terms and origin of a named set.
+    """
+    import jinja2
+
+    folder = resources.files("groupnoise.io")
+    template = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True
+    ).from_string(folder.joinpath("describe.html").read_text("utf-8"))
+    return template.render(description=description, entry=entry, format_fact=format_fact)
+
+
+def write_description(
+    path: str | Path, description: Description, entry: DatasetEntry | None = None
+) -> None:
+    """Write `description_page` to a file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        The HTML file to write.
+    description : Description
+        What :func:`describe` returned.
+    entry : DatasetEntry, optional
+        Adds the citation, terms and origin of a named set.
+    """
+    write_text(Path(path), description_page(description, entry))

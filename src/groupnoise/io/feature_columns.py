@@ -1,8 +1,4 @@
-"""Which columns of a table are features: those named, or what is numeric and neither id nor index.
-
-A number that only counts or names the rows separates them perfectly where the model is trained and
-says nothing anywhere else, so no guess ever takes it.
-"""
+"""Which columns of a table are features: those named, what is numeric, or the words of text."""
 
 from __future__ import annotations
 
@@ -19,13 +15,6 @@ from groupnoise.io.columns import match_columns
 from groupnoise.io.datasets import check_no_missing_features
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
-from groupnoise.io.text_features import (
-    BETWEEN,
-    guess_text_column,
-    read_words,
-    text_columns_among,
-    word_features,
-)
 
 ID_WORDS = ("id", "ids", "uid", "uuid", "guid")
 """Last words of the names of ids: instance_id, patientId."""
@@ -227,3 +216,81 @@ def _listing(left_out: dict[str, str]) -> str:
     if len(named) > 12:
         named = [*named[:11], f"{len(named) - 11} more columns"]
     return ", ".join(named[:-1]) + " and " + named[-1] if len(named) > 1 else named[0]
+
+
+MAX_WORDS = 2000
+"""Words that count at most, those of the most rows."""
+MIN_TEXT_WORDS = 3.0
+"""Mean number of words from which on a column is guessed to be text."""
+TOKEN = r"(?u)\b\w+\b"
+BETWEEN = ": "
+
+
+def guess_text_column(table: Table, free: Collection[str]) -> str | None:
+    """Return the column with the most words, if it has a few per row.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    free : collection of str
+        Columns that play no other part.
+    """
+    n_words = {
+        name: float(table.frame[name].str.count_matches(r"\S+").fill_null(0).mean() or 0.0)  # type: ignore[arg-type]
+        for name in table.frame.columns
+        if name in free and table.frame.schema[name] == pl.String
+    }
+    most = max(n_words, key=lambda name: n_words[name], default=None)
+    return most if most is not None and n_words[most] >= MIN_TEXT_WORDS else None
+
+
+def word_features(table: Table, column: str) -> list[str]:
+    """Return the features of a column of text: its words that stand in more than one row."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    reader = CountVectorizer(
+        token_pattern=TOKEN, min_df=2, max_df=0.5, max_features=MAX_WORDS, binary=True
+    )
+    try:
+        reader.fit(cells_as_text(table, column))
+    except ValueError:
+        raise DataError(
+            f"{table.origin}: the text in column {column!r} holds no word that stands in several "
+            "rows, so rows cannot be compared; give numeric columns with `features` (--features)."
+        ) from None
+    return [f"{column}{BETWEEN}{word}" for word in sorted(reader.vocabulary_)]
+
+
+def text_columns_among(
+    feature_names: Sequence[str], columns: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return for each column of text the words that a model learned from."""
+    found: dict[str, list[str]] = {}
+    for name in feature_names:
+        column, between, word = name.rpartition(BETWEEN)
+        if between and name not in columns and column in columns:
+            found.setdefault(column, []).append(word)
+    return found
+
+
+def read_words(table: Table, column: str, words: Sequence[str]) -> FloatArray:
+    """Return the weight of each word in each row, shape (n_rows, n_words).
+
+    Counts are dampened by a logarithm and rows brought to length one, so that long texts count no
+    more than short ones; a row without any of the words is zero.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.preprocessing import normalize
+
+    reader = CountVectorizer(token_pattern=TOKEN, vocabulary=list(words))
+    counts = reader.transform(cells_as_text(table, column)).astype(np.float32)
+    counts.data = 1.0 + np.log(counts.data)
+    dense: FloatArray = normalize(counts).toarray()
+    return dense
+
+
+def cells_as_text(table: Table, column: str) -> list[str]:
+    """Return the cells of a column as text, empty where there is none."""
+    text: list[str] = table.frame[column].cast(pl.String).fill_null("").to_list()
+    return text

@@ -270,6 +270,35 @@ def read_json(path: Path) -> Any:
         raise ValueError("it does not fit in memory") from None
 
 
+def checked_manifest(
+    path: Path,
+    form: tuple[str, int],
+    *,
+    what: str,
+    writer: str,
+    remedy: str,
+    error: type[GroupNoiseError],
+    missing: type[GroupNoiseError],
+) -> dict[str, Any]:
+    """Return a manifest of this format and version, or raise one sentence on why it is none."""
+    try:
+        manifest = read_json(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise missing(
+            f"{path.parent} holds no {path.name}; give the folder that {writer} wrote."
+        ) from None
+    except (OSError, ValueError) as reason:
+        raise error(f"{path} cannot be read as JSON ({reason}); {remedy}.") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != form[0]:
+        raise error(f"{path} is not the manifest of {what}.")
+    if manifest.get("format_version") != form[1]:
+        raise error(
+            f"{path} has format version {manifest.get('format_version')!r}; this release reads "
+            f"version {form[1]}. Upgrade groupnoise, or {remedy}."
+        )
+    return manifest
+
+
 def _open_without_waiting(path: str, flags: int) -> int:
     # Opening a pipe would otherwise wait until somebody writes to it.
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

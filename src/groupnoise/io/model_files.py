@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from groupnoise.exceptions import ModelFileError, OutputError
 from groupnoise.io.files import (
     atomic_path,
+    checked_manifest,
     new_folder,
-    read_json,
     sha256_of,
     why_not_written,
     write_json,
@@ -99,26 +99,11 @@ def _remove(paths: Iterable[Path]) -> None:
 
 def read_manifest(folder: Path | str) -> dict[str, Any]:
     """Return the manifest of a model folder after checking that it is one of ours."""
-    path = Path(folder) / MANIFEST
-    try:
-        manifest = read_json(path)
-    except (FileNotFoundError, NotADirectoryError):
-        raise ModelFileError(
-            f"{folder} holds no {MANIFEST}; give the folder that save() or `groupnoise fit` wrote."
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ModelFileError(
-            f"{path} cannot be read as JSON ({error}); restore or refit it."
-        ) from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is not a groupnoise model manifest.")
-    version = manifest.get("format_version")
-    if version != FORMAT_VERSION:
-        raise ModelFileError(
-            f"{path} has format version {version!r}; this release reads version "
-            f"{FORMAT_VERSION}. Upgrade groupnoise or refit the model."
-        )
-    return manifest
+    return checked_manifest(
+        Path(folder) / MANIFEST, (FORMAT, FORMAT_VERSION), what="a groupnoise model",
+        writer="save() or `groupnoise fit`", remedy="restore or refit it",
+        error=ModelFileError, missing=ModelFileError,
+    )  # fmt: skip
 
 
 def weights_of(folder: Path | str) -> str:

@@ -1,18 +1,73 @@
-"""Where a figure comes from: which code, on which machine, when, and how busy it was."""
+"""Where a figure comes from: the command, the code, the versions, the machine, and when."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.metadata
 import os
 import platform
+import shlex
 import subprocess
-from datetime import datetime, timezone
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import groupnoise
-from groupnoise.reproduce.facts import versions_in_use
+
+PACKAGES = ("groupnoise", "torch", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """How figures came about.
+
+    Parameters
+    ----------
+    command : str
+        What was typed.
+    seeds : tuple of int
+        The seeds of the trials.
+    seconds : float
+        How long it took, on the clock.
+    day : str
+        When, as year-month-day.
+    versions : dict
+        Version of Python and of each package that can change a figure.
+    machine : str
+        Kind of machine and number of cores.
+    """
+
+    command: str
+    seeds: tuple[int, ...]
+    seconds: float
+    day: str = field(default_factory=lambda: date.today().isoformat())
+    versions: dict[str, str] = field(default_factory=lambda: versions_in_use())
+    machine: str = field(default_factory=lambda: _machine())
+
+
+def spell_command(arguments: Sequence[str]) -> str:
+    """Return `groupnoise` and its arguments as they would be typed.
+
+    Examples
+    --------
+    >>> spell_command(["demo", "--output", "my runs"])
+    "groupnoise demo --output 'my runs'"
+    """
+    return shlex.join(["groupnoise", *arguments])
+
+
+def versions_in_use() -> dict[str, str]:
+    """Return the version of Python and of each package that can change a figure."""
+    found = {package: importlib.metadata.version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), **found}
+
+
+def _machine() -> str:
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
 
 ROOMS = {"mil": "bags", "pll": "candidates", "rs": "clicks"}
 SHARED = ("core", "training", "decisions")

@@ -17,8 +17,8 @@ import numpy as np
 
 from groupnoise.exceptions import ConfigError, GroupNoiseError, MissingDataError
 from groupnoise.reproduce.compare import make_estimator, methods_to_compare
-from groupnoise.reproduce.kept_trials import run_trials
 from groupnoise.reproduce.methods import import_class
+from groupnoise.reproduce.running import run_trials
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -1,13 +1,13 @@
-"""Running a recipe on several processes, resumable, with the time that is left."""
+"""Running trials on several processes, resumable: a recipe, or a measure whose log is kept."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -304,3 +304,64 @@ def _check_setting(given: Sequence[str] | None, known: tuple[str, ...], words: s
     for name in given or ():
         if name not in known:
             raise ConfigError(f"{words} {name!r}; it has {', '.join(known)}.")
+
+
+Trial = TypeVar("Trial")
+
+
+def run_trials(
+    trials: Mapping[Hashable, Callable[[], Trial]],
+    *,
+    read: Callable[..., Trial],
+    key_of: Callable[[Trial], Hashable],
+    log: Path | None = None,
+    n_jobs: int | None = None,
+    on_result: Callable[[Trial], None] | None = None,
+) -> list[Trial]:
+    """Return the results of all trials, those of the log file first.
+
+    Parameters
+    ----------
+    trials : mapping of key to callable
+        What makes each result.
+    read : callable
+        Makes a result, a dataclass, of the fields that a line of the log holds.
+    key_of : callable
+        The key of a result.
+    log : Path, default=None
+        JSON lines of finished trials, read before and appended to.
+    n_jobs : int, default=None
+        Processes; one per core by default.
+    on_result : callable, default=None
+        Called with every new result.
+
+    Returns
+    -------
+    list
+    """
+    finished = {} if log is None or not log.exists() else _read(log, read, key_of)
+
+    def keep(result: Trial) -> None:
+        if log is not None:
+            fields: Any = result
+            with log.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(asdict(fields)) + "\n")
+        if on_result is not None:
+            on_result(result)
+
+    kept = [finished[key] for key in trials if key in finished]
+    left = [make for key, make in trials.items() if key not in finished]
+    return kept + run_jobs(left, n_jobs=n_jobs, on_result=keep)
+
+
+def _read(
+    path: Path, read: Callable[..., Trial], key_of: Callable[[Trial], Hashable]
+) -> dict[Hashable, Trial]:
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            result = read(**json.loads(line))
+        except (TypeError, ValueError):
+            continue  # cut short when a run was killed
+        found[key_of(result)] = result
+    return found

@@ -15,7 +15,7 @@ from groupnoise.candidates.metrics import AMONG_CANDIDATES
 from groupnoise.exceptions import GroupNoiseError, MissingDataError
 from groupnoise.io.setting import setting_of
 from groupnoise.reproduce.compare import MAIN_METRICS, make_estimator, methods_to_compare
-from groupnoise.reproduce.kept_trials import run_trials
+from groupnoise.reproduce.running import run_trials
 from groupnoise.reproduce.unseen_sets import UnseenSet
 
 OURS = "max-matching"

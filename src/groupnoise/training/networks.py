@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
+import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -40,78 +42,75 @@ def seeded(generator: np.random.Generator) -> Iterator[None]:
 
 def train(
     network: nn.Module,
-    batch_loss: Callable[[Tensor], Tensor],
-    n_rows: int,
+    optimizer: torch.optim.Optimizer,
+    losses: Callable[[], Iterable[tuple[Tensor, int]]],
     *,
     max_epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    weight_decay: float,
+    patience: int | None = None,
     validate: Callable[[], float] | None = None,
     on_epoch: ProgressCallback | None = None,
 ) -> list[dict[str, Any]]:
-    """Minimise a loss over random batches of rows, in place.
+    """Minimise a loss epoch by epoch; leave the network at its best epoch, in evaluation mode.
 
     Parameters
     ----------
-    network : Module
-        What is trained.
-    batch_loss : callable
-        From the row numbers of a batch to its mean loss, a scalar that leads back to `network`.
-    n_rows : int
-        How many rows there are.
-    max_epochs, batch_size, learning_rate, weight_decay : number
-        Adam's; weight decay is added to the gradient.
+    network : nn.Module
+        What is trained, in place.
+    optimizer : Optimizer
+        Over the parameters of the network.
+    losses : callable
+        Called once per epoch; yields the mean loss of each batch, a scalar that leads back to the
+        network, and how much it counts in the loss that is told.
+    max_epochs : int
+        The most epochs to train.
+    patience : int, optional
+        Epochs without a better validation before stopping.
     validate : callable, optional
-        Scores the network, in evaluation mode, after each epoch; the state of the epoch that
-        scored best (the earliest of several) is restored at the end.
+        Returns a figure to maximise, of the network in evaluation mode; the earliest of several
+        best epochs is restored. Without it the last epoch counts as the best.
     on_epoch : callable, optional
-        Called with one record per epoch.
+        Called with the record of each epoch.
 
     Returns
     -------
-    history : list of dict
-        The records: epoch, loss, and validation if it was scored.
+    list of dict
+        One record per epoch: epoch, loss, seconds, and validation if there is one.
     """
-    check_count("max_epochs", max_epochs)
-    check_count("batch_size", batch_size)
-    check_positive("learning_rate", learning_rate)
-    check_positive("weight_decay", weight_decay, allow_zero=True)
-    optimizer = Adam(
-        network.parameters(), learning_rate, weight_decay=weight_decay, decoupled=False
-    )
     history: list[dict[str, Any]] = []
-    best_score, best_state = -np.inf, None
-    work = batch_size * sum(each.numel() for each in network.parameters())
-    with threads_for(work):
-        for epoch in range(1, max_epochs + 1):
-            network.train()
-            total = 0.0
-            for rows in _random_batches(n_rows, batch_size):
-                loss = batch_loss(rows)
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                optimizer.step()
-                total += loss.item() * len(rows)
-            if not np.isfinite(total):
-                raise TrainingError(
-                    f"the loss is no longer finite in epoch {epoch}; scale the features or lower "
-                    "learning_rate."
-                )
-            network.eval()
-            history.append({"epoch": epoch, "loss": total / n_rows})
-            if validate is not None:
-                history[-1]["validation"] = score = validate()
-                if score > best_score:
-                    best_score, best_state = score, copy.deepcopy(network.state_dict())
-            if on_epoch is not None:
-                on_epoch(history[-1])
+    best, best_epoch, best_state = -math.inf, 0, None
+    for epoch in range(1, max_epochs + 1):
+        started = time.perf_counter()
+        network.train()
+        total, whole = 0.0, 0
+        for loss, weight in losses():
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            total, whole = total + loss.item() * weight, whole + weight
+        if not math.isfinite(total):
+            raise TrainingError(
+                f"the loss is no longer finite in epoch {epoch}; scale the features or lower "
+                "learning_rate."
+            )
+        network.eval()
+        record: dict[str, Any] = {"epoch": epoch, "loss": total / whole}
+        if validate is not None:
+            record["validation"] = validate()
+            if record["validation"] > best:
+                best, best_epoch = record["validation"], epoch
+                best_state = copy.deepcopy(network.state_dict())
+        record["seconds"] = time.perf_counter() - started
+        history.append(record)
+        if on_epoch is not None:
+            on_epoch(record)
+        if validate is not None and patience is not None and epoch - best_epoch >= patience:
+            break
     if best_state is not None:
         network.load_state_dict(best_state)
     return history
 
 
-def _random_batches(n_rows: int, batch_size: int) -> list[Tensor]:
+def random_batches(n_rows: int, batch_size: int) -> list[Tensor]:
     """Cut random row numbers into batches; a last row alone joins the batch before.
 
     Batch normalization cannot learn from a single row.
@@ -213,19 +212,30 @@ class NetworkClassifier(SavedClassifier):
         """Build `network_` and train it on the losses of batches of rows."""
         if self.batch_norm and min(self.batch_size, n_rows) < 2:
             raise ParameterError("batch_norm needs batches of two or more; raise batch_size.")
+        for name in ("max_epochs", "batch_size"):
+            check_count(name, getattr(self, name))
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("weight_decay", self.weight_decay, allow_zero=True)
+
+        def losses() -> Iterator[tuple[Tensor, int]]:
+            for rows in random_batches(n_rows, self.batch_size):
+                yield batch_loss(rows), len(rows)
+
         with seeded(generator_from(self.random_state)):
             self.network_ = self._build().to(self._device())
-            self.history_ = train(
-                self.network_,
-                batch_loss,
-                n_rows,
-                max_epochs=self.max_epochs,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                validate=watch.validate and partial(watch.validate, self),
-                on_epoch=watch.on_epoch,
+            parameters = list(self.network_.parameters())
+            optimizer = Adam(
+                parameters, self.learning_rate, weight_decay=self.weight_decay, decoupled=False
             )
+            with threads_for(self.batch_size * sum(each.numel() for each in parameters)):
+                self.history_ = train(
+                    self.network_,
+                    optimizer,
+                    losses,
+                    max_epochs=self.max_epochs,
+                    validate=watch.validate and partial(watch.validate, self),
+                    on_epoch=watch.on_epoch,
+                )
         self.network_.to(CPU)
 
     def _device(self) -> torch.device:

@@ -12,10 +12,14 @@ from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_features, require
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.columns import match_columns
-from groupnoise.io.feature_columns import features_of_table, is_id_name
+from groupnoise.io.feature_columns import (
+    cells_as_text,
+    features_of_table,
+    guess_text_column,
+    is_id_name,
+)
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
-from groupnoise.io.text_features import cells_as_text, guess_text_column
 
 MAX_WORDS = 20_000
 """Words and pairs of words that count at most, the most frequent ones."""

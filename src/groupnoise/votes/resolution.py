@@ -21,8 +21,6 @@ from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, read_votes
 from groupnoise.votes.reasons import reasons
 
-ANSWERS = ("label", "probability", "second", "margin", "agreement", "why", "look")
-"""The columns that `resolve` adds."""
 RENAMED = "input_"
 """Put before a column of the input that is called as one of the answers."""
 STUCK_VOTES = 10

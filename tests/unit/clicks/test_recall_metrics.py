@@ -7,7 +7,7 @@ import pytest
 
 import reference
 from groupnoise.clicks import recall_metrics as metrics
-from groupnoise.core.metrics import gain_rows, hit_at_k, hit_rows, mrr_at_k, reciprocal_rows
+from groupnoise.core.metrics import gain_rows, hit_at_k, hit_rows, reciprocal_rows
 from groupnoise.exceptions import DataError
 
 RNG = np.random.default_rng(0)
@@ -34,7 +34,6 @@ def test_figures_of_tied_targets_are_means_over_the_positions_they_may_have(rows
 
 def test_means_are_those_of_the_rows():
     assert hit_at_k(BETTER, TIED, 5) == pytest.approx(hit_rows(BETTER, TIED, 5).mean())
-    assert mrr_at_k(BETTER, TIED, 5) == pytest.approx(reciprocal_rows(BETTER, TIED, 5).mean())
 
 
 def test_coverage_novelty_and_gini_agree_with_loops():

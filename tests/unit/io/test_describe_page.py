@@ -4,8 +4,7 @@ import re
 from html.parser import HTMLParser
 
 from groupnoise.io import Description, describe, load_dataset, write_description
-from groupnoise.io.describe_page import description_page, format_fact
-from groupnoise.io.description import Histogram
+from groupnoise.io.description import Histogram, description_page, format_fact
 from groupnoise.io.registry import find_dataset
 
 

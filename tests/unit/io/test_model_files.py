@@ -151,8 +151,14 @@ def _name_weights(name):
         (lambda folder: (folder / MANIFEST).write_text("9" * 5000), "cannot be read as JSON"),
         (_make_manifest_a_pipe, "cannot be read as JSON"),
         (_link_manifest_to_zeros, "cannot be read as JSON"),
-        (lambda folder: (folder / MANIFEST).write_text("[1]"), "not a groupnoise model manifest"),
-        (lambda folder: edit_manifest(folder, format="onnx"), "not a groupnoise model manifest"),
+        (
+            lambda folder: (folder / MANIFEST).write_text("[1]"),
+            "is not the manifest of",
+        ),
+        (
+            lambda folder: edit_manifest(folder, format="onnx"),
+            "is not the manifest of",
+        ),
         (lambda folder: edit_manifest(folder, format_version=2), "reads version 1. Upgrade"),
         (lambda folder: edit_manifest(folder, format_version=None), "format version None"),
         (lambda folder: edit_manifest(folder, kind="Other"), "holds a 'Other' model, not a"),

@@ -93,7 +93,7 @@ def test_damage_is_noticed(tmp_path, shop):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "other"}, "does not describe a data folder"),
+        ({"format": "other"}, "is not the manifest of a groupnoise data folder"),
         ({"format_version": 99}, "format version 99"),
         ({"arrays": None}, "lists no arrays"),
         ({"arrays": {"items": {"file": "../items.npy"}}}, "outside of itself"),

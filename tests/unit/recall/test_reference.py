@@ -8,8 +8,9 @@ import pytest
 import reference
 from groupnoise.exceptions import DataError
 from groupnoise.recall import RecallOptions, open_artifact, write_artifact
-from groupnoise.recall.http.drift import MAX_PENDING, Drift
 from groupnoise.recall.reference import (
+    MAX_PENDING,
+    Drift,
     add_reference,
     item_bins,
     population_stability,

@@ -3,11 +3,11 @@ import pytest
 import torch
 from torch import nn
 
+from groupnoise.candidates.baselines import CCClassifier
 from groupnoise.exceptions import ParameterError, TrainingError
-from groupnoise.training.networks import build_network, seeded, train
+from groupnoise.training.networks import build_network, random_batches, seeded, train
 
 NETWORK = {"encoder": "mlp", "hidden": 8, "batch_norm": False, "dropout": 0.5}
-OPTIONS = {"max_epochs": 5, "batch_size": 2, "learning_rate": 0.1, "weight_decay": 0.0}
 
 
 @pytest.fixture
@@ -16,16 +16,30 @@ def network():
         return nn.Linear(1, 1)
 
 
-def squared_error(network):
+def run(network, **options):
     inputs = torch.tensor([[0.0], [1.0], [2.0]])
-    return lambda rows: (network(inputs[rows]) - 3 * inputs[rows] - 1).square().mean()
+
+    def losses():
+        for rows in random_batches(3, 2):
+            loss = (network(inputs[rows]) - 3 * inputs[rows] - 1).square().mean()
+            yield loss, len(rows)
+
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
+    return train(network, optimizer, losses, max_epochs=5, **options)
 
 
 def test_every_epoch_reports_its_mean_loss_and_it_falls(network):
     records = []
-    train(network, squared_error(network), 3, on_epoch=records.append, **OPTIONS)
+    assert run(network, on_epoch=records.append) == records
     assert [record["epoch"] for record in records] == [1, 2, 3, 4, 5]
     assert records[-1]["loss"] < records[0]["loss"]
+
+
+def test_the_loss_that_is_told_counts_batches_by_their_weight(network):
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
+    told = [(network.weight.sum() * 0 + 1, 3), (network.weight.sum() * 0 + 5, 1)]
+    (record,) = train(network, optimizer, lambda: iter(told), max_epochs=1)
+    assert record["loss"] == 2.0
 
 
 def test_the_epoch_that_validates_best_is_restored(network):
@@ -36,43 +50,35 @@ def test_the_epoch_that_validates_best_is_restored(network):
         states.append(network.weight.item())
         return next(scores)
 
-    train(network, squared_error(network), 3, validate=validate, **OPTIONS)
+    run(network, validate=validate)
     assert network.weight.item() == states[1]
     assert len(set(states)) == 5
 
 
-def test_a_last_row_alone_joins_the_batch_before(network):
-    sizes = []
-
-    def batch_loss(rows):
-        sizes.append(len(rows))
-        return network.weight.sum()
-
-    train(network, batch_loss, 5, **{**OPTIONS, "max_epochs": 1})
-    assert sizes == [2, 3]
+def test_a_last_row_alone_joins_the_batch_before():
+    batches = random_batches(5, 2)
+    assert [len(rows) for rows in batches] == [2, 3]
+    assert sorted(torch.cat(batches).tolist()) == [0, 1, 2, 3, 4]
 
 
 def test_without_validation_the_last_epoch_stays(network):
     seen = []
-    train(
-        network,
-        squared_error(network),
-        3,
-        on_epoch=lambda record: seen.append(network.weight.item()),
-        **OPTIONS,
-    )
+    run(network, on_epoch=lambda record: seen.append(network.weight.item()))
     assert network.weight.item() == seen[-1]
 
 
 def test_a_loss_that_is_no_longer_finite_stops_the_training(network):
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     with pytest.raises(TrainingError, match="epoch 1; scale the features or lower learning_rate"):
-        train(network, lambda rows: network.weight.sum() * torch.inf, 3, **OPTIONS)
+        train(
+            network, optimizer, lambda: iter([(network.weight.sum() * torch.inf, 1)]), max_epochs=5
+        )
 
 
-@pytest.mark.parametrize("name", list(OPTIONS))
-def test_a_negative_option_is_refused(network, name):
+@pytest.mark.parametrize("name", ["max_epochs", "batch_size", "learning_rate", "weight_decay"])
+def test_a_negative_option_is_refused(name):
     with pytest.raises(ParameterError, match=name):
-        train(network, squared_error(network), 3, **{**OPTIONS, name: -1})
+        CCClassifier(**{name: -1}).fit([[0.0], [1.0]], [{0}, {1}])
 
 
 def test_a_seeded_block_repeats_itself_and_leaves_the_global_state_alone():

@@ -1,16 +1,267 @@
-"""The page of heat maps: one file for many bags, which needs nothing beside itself."""
+"""The page of heat maps: a card per bag, a gallery per class, one file that needs nothing else."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from groupnoise.bags.heatmap.cards import MAX_CLASSES, VALUES, make_card, make_gallery
-from groupnoise.bags.heatmap.sources import Sources
-from groupnoise.bags.object_answers import ObjectAnswers
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.bags.heatmap.layers import Grid, address_of, lay_on_grid, paint_timeline
+from groupnoise.bags.heatmap.sources import Sources, thumbnail
+from groupnoise.bags.object_answers import STRETCH, ObjectAnswers
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.io.datasets import BagDataset
-from groupnoise.io.files import write_text
 from groupnoise.pages.render import render_page
+
+VALUES = ("probability", "responsibility")
+MAX_CLASSES = 8
+"""Of more classes, a card has only those the bag is labelled with or taken for."""
+MAX_TEXT = 20_000
+"""Characters of a text that a card shows."""
+SUMMARY = 160
+"""Characters of a sentence in the gallery."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Values of one class laid over a bag."""
+
+    value: str
+    label: int
+    address: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a text and its values, by class; none between sentences."""
+
+    text: str
+    probability: list[float] = field(default_factory=list)
+    responsibility: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class BagCard:
+    """What is shown of a bag.
+
+    Attributes
+    ----------
+    name, given, predicted : str
+        Its id, its labels ("" if unknown), and what it is taken for.
+    is_wrong : bool
+        Whether the labels differ.
+    n_objects : int
+        How many objects it has.
+    scores : list of float
+        The highest probability of each class among its objects.
+    form : str
+        "plane", "line" or "text".
+    picture : str
+        Address of what lies below, "" for nothing.
+    aspect : float
+        Width by height.
+    box : list of float
+        Left, top, width and height of the layers in per cent.
+    layers : list of Layer
+        The values.
+    spans : list of Span
+        The pieces of a text.
+    begin, end : str
+        What is written below a line.
+    """
+
+    name: str
+    given: str
+    predicted: str
+    is_wrong: bool
+    n_objects: int
+    scores: list[float]
+    form: str
+    picture: str = ""
+    aspect: float = 1.0
+    box: list[float] = field(default_factory=lambda: [0.0, 0.0, 100.0, 100.0])
+    layers: list[Layer] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    begin: str = ""
+    end: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One object of the gallery."""
+
+    bag: str
+    position: str
+    probability: float
+    address: str = ""
+    text: str = ""
+
+
+def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: Sources) -> BagCard:
+    """Return what is shown of a bag.
+
+    Parameters
+    ----------
+    bag : int
+        Its number.
+    answers : ObjectAnswers
+        What the model said.
+    dataset : BagDataset
+        The bags, with labels or without.
+    sources : Sources
+        What they were cut from.
+
+    Returns
+    -------
+    BagCard
+        For the template.
+    """
+    part = answers.part(bag)
+    name, predicted = answers.bag_ids[bag], answers.predicted[bag]
+    given = ""
+    if dataset.class_names:
+        given = ";".join(np.array(dataset.class_names)[dataset.labels[bag]].tolist())
+    chosen = {*given.split(";"), *predicted.split(";")}
+    probability, responsibility = answers.probability[part], _relative(answers.responsibility[part])
+    labels = [
+        number
+        for number, label in enumerate(answers.class_names)
+        if len(answers.class_names) <= MAX_CLASSES or label in chosen
+    ]
+    card = BagCard(
+        name=name,
+        given=given,
+        predicted=predicted,
+        is_wrong=bool(given) and set(given.split(";")) != set(predicted.split(";")),
+        n_objects=part.stop - part.start,
+        scores=[round(float(value), 4) for value in probability.max(axis=0)],
+        form="plane" if answers.is_placed else "line",
+    )
+    values = {"probability": probability, "responsibility": responsibility}
+    positions = None if answers.coordinates is None else answers.coordinates[part]
+    text = sources.text(name)
+    if text is not None and answers.coordinate_names == STRETCH and positions is not None:
+        return replace(card, form="text", spans=_spans(text, positions, values))
+    if positions is not None and answers.is_placed:
+        return _on_plane(card, positions, values, labels, sources)
+    stretches = positions if answers.coordinate_names == STRETCH else None
+    length = 1.0 if stretches is None else max(float(stretches.max()), 1e-9)
+    layers = [
+        Layer(kind, label, address_of(paint_timeline(stretches, found[:, label], length)))
+        for kind, found in values.items()
+        for label in labels
+    ]
+    end = f"object {card.n_objects}" if stretches is None else f"{length:g}"
+    begin = "object 1" if stretches is None else "0"
+    return replace(card, aspect=12.0, layers=layers, begin=begin, end=end)
+
+
+def _relative(responsibility: FloatArray) -> FloatArray:
+    """Return responsibilities by the highest one of the bag, so that small shares are seen."""
+    highest: FloatArray = responsibility / np.maximum(responsibility.max(axis=0), 1e-12)
+    return highest
+
+
+def _on_plane(
+    card: BagCard,
+    positions: FloatArray,
+    values: dict[str, FloatArray],
+    labels: list[int],
+    sources: Sources,
+) -> BagCard:
+    grid: Grid = lay_on_grid(positions, size=sources.size)
+    layers = [
+        Layer(kind, label, address_of(grid.paint(found[:, label])))
+        for kind, found in values.items()
+        for label in labels
+    ]
+    pixels: NDArray[np.uint8] | None = sources.picture(card.name)
+    left, top, width, height = grid.box
+    if pixels is None:
+        return replace(card, aspect=width / height, layers=layers)
+    across, down = (length * sources.downsample for length in (pixels.shape[1], pixels.shape[0]))
+    box = [100 * left / across, 100 * top / down, 100 * width / across, 100 * height / down]
+    return replace(
+        card,
+        picture=thumbnail(pixels),
+        aspect=across / down,
+        box=[round(value, 4) for value in box],
+        layers=layers,
+    )
+
+
+def _spans(text: str, positions: FloatArray, values: dict[str, FloatArray]) -> list[Span]:
+    """Return the text in pieces: sentences with their values, and what is between them."""
+    spans, last = [], 0
+    for row, (begin, end) in enumerate(positions.astype(int).tolist()):
+        if end > MAX_TEXT:
+            spans.append(Span(" …"))
+            break
+        if begin > last:
+            spans.append(Span(text[last:begin]))
+        figures = {name: found[row].round(3).tolist() for name, found in values.items()}
+        spans.append(Span(text[begin:end], figures["probability"], figures["responsibility"]))
+        last = end
+    return spans
+
+
+def make_gallery(
+    label: int, n_shown: int, answers: ObjectAnswers, dataset: BagDataset, sources: Sources
+) -> tuple[list[Shown], list[Shown]]:
+    """Return the objects that look most like a class, and those of its bags that do so least.
+
+    Parameters
+    ----------
+    label : int
+        The class of the model.
+    n_shown : int
+        How many of each.
+    answers : ObjectAnswers
+        What the model said.
+    dataset : BagDataset
+        The bags; where labels are known, the last objects come from bags of the class.
+    sources : Sources
+        What they were cut from.
+
+    Returns
+    -------
+    top, bottom : list of Shown
+        Most and least probable first.
+    """
+    values = answers.probability[:, label]
+    bag_of_object = np.repeat(np.arange(len(answers)), np.diff(answers.offsets))
+    order: IntArray = np.argsort(-values, kind="stable")
+    name = answers.class_names[label]
+    last = order[::-1]
+    if name in dataset.class_names:
+        is_of_class = dataset.labels[:, dataset.class_names.index(name)]
+        last = last[is_of_class[bag_of_object[last]]]
+    chosen = (order[:n_shown], last[:n_shown])
+    top, bottom = (
+        [_shown(int(row), int(bag_of_object[row]), values, answers, sources) for row in rows]
+        for rows in chosen
+    )
+    return top, bottom
+
+
+def _shown(
+    row: int, bag: int, values: FloatArray, answers: ObjectAnswers, sources: Sources
+) -> Shown:
+    name, position = answers.bag_ids[bag], f"object {row - int(answers.offsets[bag]) + 1}"
+    address = words = ""
+    if answers.coordinates is not None:
+        where = answers.coordinates[row]
+        position = ", ".join(f"{value:g}" for value in where)
+        if answers.is_placed:
+            address = sources.tile(name, float(where[0]), float(where[1]))
+        elif answers.coordinate_names == STRETCH:
+            position = f"{where[0]:g} to {where[1]:g}"
+            text = sources.text(name)
+            if text is not None:
+                words = text[int(where[0]) : int(where[1])][:SUMMARY]
+    return Shown(name, position, float(values[row]), address, words)
 
 
 def heatmap_page(
@@ -71,19 +322,6 @@ def heatmap_page(
         has_labels=bool(dataset.class_names),
         command=command,
     )
-
-
-def write_heatmap_page(path: Path | str, page: str) -> None:
-    """Write a page, whole or not at all.
-
-    Parameters
-    ----------
-    path : path
-        The file to write.
-    page : str
-        What `heatmap_page` returned.
-    """
-    write_text(Path(path), page)
 
 
 def _is_wrong(bag: int, answers: ObjectAnswers, dataset: Any) -> bool:

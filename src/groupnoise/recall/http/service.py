@@ -18,7 +18,6 @@ from groupnoise.recall.http.answers import (
     ranked_items,
     recall_result,
 )
-from groupnoise.recall.http.drift import Drift
 from groupnoise.recall.http.errors import Refusal
 from groupnoise.recall.http.feedback import FeedbackLog, feedback_rows, parse_feedback
 from groupnoise.recall.http.monitoring import ServiceMetrics, log
@@ -30,6 +29,7 @@ from groupnoise.recall.lists import ItemList, NamedLists
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
 from groupnoise.recall.recalled import Recalled
+from groupnoise.recall.reference import Drift
 from groupnoise.recall.registry import served_folder
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from groupnoise.io.files import write_text
 from groupnoise.pages.charts import CurveChart, curve_chart
 from groupnoise.pages.render import render_page
 from groupnoise.reproduce.demo import OURS, Demo
-from groupnoise.reproduce.facts import RunFacts
 from groupnoise.reproduce.pictures import Gallery
+from groupnoise.reproduce.provenance import RunFacts
 from groupnoise.reproduce.report.tables import Comparison, ResultTable, compare, result_table
 from groupnoise.reproduce.run import TrialResult
 
@@ -95,19 +93,6 @@ def demo_page(demo: Demo, facts: RunFacts, *, quick: bool = False) -> str:
         facts=facts,
         quick=quick,
     )
-
-
-def write_demo_page(path: Path | str, demo: Demo, facts: RunFacts, *, quick: bool = False) -> None:
-    """Write `demo_page` to a file, whole or not at all.
-
-    Parameters
-    ----------
-    path : path
-        The file to write.
-    demo, facts, quick
-        As for :func:`demo_page`.
-    """
-    write_text(Path(path), demo_page(demo, facts, quick=quick))
 
 
 def _section(setting: str, demo: Demo) -> Section:

@@ -13,7 +13,7 @@ import numpy as np
 from groupnoise.io.files import write_text
 from groupnoise.pages.charts import Scale, Tick
 from groupnoise.pages.render import render_page
-from groupnoise.reproduce.facts import RunFacts
+from groupnoise.reproduce.provenance import RunFacts
 from groupnoise.reproduce.recipes import Recipe
 from groupnoise.reproduce.report.sections import Section, make_sections, not_baselines, under
 from groupnoise.reproduce.report.tables import (

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from groupnoise.clicks.baselines.networks import train
 from groupnoise.exceptions import TrainingError
+from groupnoise.training.networks import train
 
 
 class Weight(nn.Module):
@@ -25,7 +25,7 @@ def run(weight, *, max_epochs=6, patience=2, **options):
     return train(
         weight,
         optimizer,
-        lambda: iter([-weight.value]),
+        lambda: iter([(-weight.value, 1)]),
         max_epochs=max_epochs,
         patience=patience,
         **options,
@@ -56,7 +56,7 @@ def test_the_network_trains_in_training_mode_and_is_left_in_evaluation_mode(weig
 
     def losses():
         modes.append(weight.training)
-        yield -weight.value
+        yield -weight.value, 1
 
     train(weight, torch.optim.SGD(weight.parameters(), lr=1.0), losses, max_epochs=1, patience=1)
     assert modes == [True]
@@ -69,7 +69,7 @@ def test_a_loss_that_is_no_number_stops_training_with_advice(weight):
         train(
             weight,
             optimizer,
-            lambda: iter([weight.value * torch.nan]),
+            lambda: iter([(weight.value * torch.nan, 1)]),
             max_epochs=2,
             patience=1,
         )
