@@ -114,20 +114,8 @@ def run_unseen(
     ----------
     sets : sequence of UnseenSet
         The data.
-    seeds : sequence of int
-        One trial each.
-    methods : sequence of str, default=()
-        Names; all of each setting by default.
-    data_dir : Path, default=None
-        Searched first for files.
-    quick : bool, default=False
-        A small part of every set.
-    n_jobs : int, default=None
-        Processes; one per core by default.
-    log : Path, default=None
-        JSON lines of finished trials, read before and appended to.
-    on_result : callable, default=None
-        Called with every new result.
+    seeds, methods, data_dir, quick, n_jobs, log, on_result
+        As in :func:`groupnoise.reproduce.recall.run_recall`.
 
     Returns
     -------

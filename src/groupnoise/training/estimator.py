@@ -209,13 +209,11 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
         pair: Matcher,
         generator: np.random.Generator,
         *,
-        allowed: Tensor | None = None,
-        group_weights: Tensor | None = None,
-        validate: Validate | None = None,
         workers: Workers | None = None,
         checkpoint: Checkpoints | None = None,
+        **training: Any,
     ) -> None:
-        """Train `n_members` models one after the other and keep them as `members_`.
+        """Train `n_members` models as `_train` does and keep them as `members_`.
 
         During validation the members trained so far and the one in training answer together.
         """
@@ -237,13 +235,11 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
                     groups,
                     pair,
                     generator,
-                    allowed=allowed,
-                    group_weights=group_weights,
-                    validate=validate,
                     workers=workers,
                     checkpoint=checkpoint.member(member)
                     if checkpoint and n_members > 1
                     else checkpoint,
+                    **training,
                 )
                 self.members_[-1] = self.model_  # gathered, where its tables were split
                 for record in self.history_:

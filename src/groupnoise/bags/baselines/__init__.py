@@ -6,20 +6,18 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.bags.baselines.attention import AttentionMILClassifier
-    from groupnoise.bags.baselines.gicf import GICFClassifier
-    from groupnoise.bags.baselines.imil import IMILClassifier
     from groupnoise.bags.baselines.logistic import InstanceLRClassifier, MILRClassifier
-    from groupnoise.bags.baselines.minet import MiNetClassifier
+    from groupnoise.bags.baselines.networks import GICFClassifier, IMILClassifier, MiNetClassifier
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "AttentionMILClassifier": "groupnoise.bags.baselines.attention",
-        "GICFClassifier": "groupnoise.bags.baselines.gicf",
-        "IMILClassifier": "groupnoise.bags.baselines.imil",
+        "GICFClassifier": "groupnoise.bags.baselines.networks",
+        "IMILClassifier": "groupnoise.bags.baselines.networks",
         "InstanceLRClassifier": "groupnoise.bags.baselines.logistic",
         "MILRClassifier": "groupnoise.bags.baselines.logistic",
-        "MiNetClassifier": "groupnoise.bags.baselines.minet",
+        "MiNetClassifier": "groupnoise.bags.baselines.networks",
     },
 )
 

@@ -8,10 +8,8 @@ import pytest
 import torch
 
 from groupnoise.bags.baselines.attention import attention_loss
-from groupnoise.bags.baselines.gicf import gicf_cost
-from groupnoise.bags.baselines.imil import imil_risk, instance_prior
 from groupnoise.bags.baselines.logistic import milr_loss, soft_maximum
-from groupnoise.bags.baselines.minet import minet_loss
+from groupnoise.bags.baselines.networks import gicf_cost, imil_risk, instance_prior, minet_loss
 
 SIZES = [3, 1, 4, 2]
 OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
