@@ -119,7 +119,8 @@ def assembled(
         found = search.out_of_fold(option, folds)
         assert found.log_p is not None
         centred = centred_log_probabilities(found.log_p)
-        spread = max(float(centred.std()), 1e-6)
+        # About the mean of each target: what all instances share says nothing of their order.
+        spread = max(float((centred - centred.mean(0)).std()), 1e-6)
         members[number] = replace(
             members[number],
             spread=spread,

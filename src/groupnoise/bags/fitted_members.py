@@ -50,7 +50,8 @@ class FittedMember:
     mixture : (float, float), default=(0.0, 0.0)
         Of "mixture": the logit of the share of positive instances, and a constant.
     spread : float, default=1.0
-        Standard deviation of its centred log probabilities on held-out instances.
+        Standard deviation of its centred log probabilities about the mean of each target, on
+        held-out instances.
     bag_scale, bag_shift : float, default=1.0, 0.0
         What calibrates its log odds of bags.
     """
