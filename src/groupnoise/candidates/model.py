@@ -259,7 +259,9 @@ class CandidateModel(CandidateAnswers):
             model for model in getattr(self, "members_", ()) if model.target_inputs is not None
         ]
         if models:
-            self.log_normaliser_ = torch.stack([self._level(model) for model in models]).numpy()
+            self.log_normaliser_ = torch.stack(
+                [self._log_normalizer(model) for model in models]
+            ).numpy()
         for model in models:
             model.target_inputs = None
 
@@ -287,16 +289,18 @@ class CandidateModel(CandidateAnswers):
             return PairMatching(rows, "both", object_source=labels)
         return PairMatching(rows)
 
-    def _level(self, model: MatchingModel) -> Tensor:
+    def _log_normalizer(self, model: MatchingModel) -> Tensor:
         """Return log sum over training rows of exp(logit) for each label, shape (n_classes,)."""
-        level = torch.zeros(len(self.classes_))
+        log_normalizer = torch.zeros(len(self.classes_))
         if self.normalize != "targets" or model.target_inputs is None:
-            return level
-        level -= torch.inf
+            return log_normalizer
+        log_normalizer -= torch.inf
         with torch.no_grad():
             for block in model.target_inputs.split(EVALUATION_BATCH):
-                level = torch.logaddexp(level, self._logits(model, block).logsumexp(0))
-        return level
+                log_normalizer = torch.logaddexp(
+                    log_normalizer, self._logits(model, block).logsumexp(0)
+                )
+        return log_normalizer
 
     def _logits(self, model: MatchingModel, inputs: Tensor) -> Tensor:
         """Return the logit of scaled rows with every label, shape (n_rows, n_classes)."""
@@ -321,10 +325,10 @@ class CandidateModel(CandidateAnswers):
                 if self.normalize != "targets":
                     pairs.append((logits / cooling).log_softmax(-1))
                 elif model.target_inputs is not None:  # asked during training
-                    pairs.append((logits - self._level(model)) / cooling)
+                    pairs.append((logits - self._log_normalizer(model)) / cooling)
                 else:
-                    level = torch.from_numpy(self.log_normaliser_[number])
-                    pairs.append((logits - level) / cooling)
+                    log_normalizer = torch.from_numpy(self.log_normaliser_[number])
+                    pairs.append((logits - log_normalizer) / cooling)
         return pairs
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

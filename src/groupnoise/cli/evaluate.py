@@ -87,17 +87,17 @@ def evaluate(
     part = on or ("held-out" if is_same else "all")
     if protocol is None and record is not None and part == "held-out":
         protocol = record.protocol or None
-    wishes = _wishes(found, protocol, at, against, per_user)
+    options_given = _evaluation_options(found, protocol, at, against, per_user)
     held_out = record.rows if record is not None and is_same else None
     if protocol is not None:
-        part = _check_protocol(record if is_same else None, wishes["protocol"], on, model)
+        part = _check_protocol(record if is_same else None, options_given["protocol"], on, model)
     elif part == "held-out":
         check_held_out(record, is_same, model, data)
     rows = held_out if part == "held-out" else None
-    result = found.setting.evaluate(fitted, found.dataset, rows, seed=seed, **wishes)
+    result = found.setting.evaluate(fitted, found.dataset, rows, seed=seed, **options_given)
     ahead: dict[str, Interval] = {}
     if against is not None:
-        ahead = _ahead(result, against, found, record, rows, seed, wishes)
+        ahead = _ahead(result, against, found, record, rows, seed, options_given)
     trained_on = None
     if held_out is not None:
         n_targets = result.counts["groups"]
@@ -108,7 +108,7 @@ def evaluate(
         trained_on = record.n_trained_among(found.setting, found.dataset)
     if per_user is not None:
         write_columns(per_user, {name: cells.tolist() for name, cells in result.rows.items()})
-    told = f", {wishes['protocol']}" if protocol is not None else ""
+    told = f", {options_given['protocol']}" if protocol is not None else ""
     about_groups = _about_groups(found, result, part, trained_on, record) + told
     if page is not None:
         from groupnoise.io.files import write_text
@@ -120,7 +120,7 @@ def evaluate(
         about: dict[str, Any] = {"model": str(model), "weights": weights_of(model)}
         about |= {"data": found.dataset.name, "on": part}
         if protocol is not None:
-            about["protocol"] = wishes["protocol"]
+            about["protocol"] = options_given["protocol"]
         if ahead:
             about[f"ahead of {against}"] = {name: list(each) for name, each in ahead.items()}
         answer = {**about, "trained_on": trained_on, **as_record(result)}
@@ -137,7 +137,7 @@ def evaluate(
         typer.echo(f"page: {page}")
 
 
-def _wishes(
+def _evaluation_options(
     found: Found, protocol: str | None, at: str, against: Path | None, per_user: Path | None
 ) -> dict[str, Any]:
     """Return what was asked for beyond the plain evaluation, refusing it where it has no sense."""
@@ -156,10 +156,10 @@ def _wishes(
     words = [word.strip() for word in at.split(",")]
     if not all(word.isdigit() and int(word) > 0 for word in words):
         raise ParameterError(f"--at takes lengths of a list such as 5,10,50; got {at!r}.")
-    wishes: dict[str, Any] = {"at": tuple(dict.fromkeys(map(int, words)))}
+    options_given: dict[str, Any] = {"at": tuple(dict.fromkeys(map(int, words)))}
     if protocol is not None:
-        wishes["protocol"] = ClickProtocol.parse(protocol).word
-    return wishes
+        options_given["protocol"] = ClickProtocol.parse(protocol).word
+    return options_given
 
 
 def _check_protocol(
@@ -186,7 +186,7 @@ def _ahead(
     record: TrainingRecord | None,
     rows: Any,
     seed: int,
-    wishes: dict[str, Any],
+    options_given: dict[str, Any],
 ) -> dict[str, Interval]:
     """Return by how much a model is ahead of another that held out the same."""
     from groupnoise.clicks.evaluation import paired_differences
@@ -201,7 +201,9 @@ def _ahead(
                 f"{against} did not hold out the same clicks of {found.dataset.name}; fit both "
                 "with the same --protocol, or with the same --validation and --seed."
             )
-    other = found.setting.evaluate(load_model(against), found.dataset, rows, seed=seed, **wishes)
+    other = found.setting.evaluate(
+        load_model(against), found.dataset, rows, seed=seed, **options_given
+    )
     return paired_differences(result, other, seed=seed)
 
 

@@ -70,7 +70,7 @@ def find_data(
     *,
     expected: Setting[Any] | None = None,
     remembered: dict[str, Any] | None = None,
-    **wishes: Any,
+    **reader_options: Any,
 ) -> Found:
     """Load a file, a converted folder or a named set.
 
@@ -85,7 +85,7 @@ def find_data(
     remembered : dict, optional
         How the data of a model was read; what the user says goes first, and what a file does not
         have is forgotten.
-    **wishes
+    **reader_options
         `feature_names` and `labels_needed` of the reader.
     """
     from groupnoise.io.data_folder import is_data_folder, open_groups
@@ -105,7 +105,7 @@ def find_data(
         if options.setting is not None or path.exists() or is_pattern(name):
             if expected is None:
                 expected = _guessed(name, options)
-            return read_file(name, expected, options, remembered=remembered, **wishes)
+            return read_file(name, expected, options, remembered=remembered, **reader_options)
         _check_no_options(name, "a set known by name", options)
         dataset = load_dataset(name, data_dir=options.data_dir)
         return Found(dataset, setting_of(dataset), name, find_dataset(name))
@@ -204,7 +204,7 @@ def read_file(
     *,
     remembered: dict[str, Any] | None = None,
     report: Callable[[str], None] | None = None,
-    **wishes: Any,
+    **reader_options: Any,
 ) -> Found:
     """Read a user's own file and say in one line what was guessed, on the error stream.
 
@@ -220,7 +220,7 @@ def read_file(
         As in `find_data`.
     report : callable, optional
         Told what was guessed, instead of the error stream.
-    **wishes
+    **reader_options
         Further options of the reader.
     """
     check_columns(setting, options)
@@ -229,7 +229,7 @@ def read_file(
         guesses: list[str] = []
         used = {**old, **options.given}
         try:
-            dataset = setting.read(path, report=guesses.append, **used, **wishes)
+            dataset = setting.read(path, report=guesses.append, **used, **reader_options)
             break
         except MissingColumnError as error:
             if error.part not in old:

@@ -34,13 +34,13 @@ class ItemLift:
         self.known_items = known_items
         self._query, self._target, bias = model.item_vectors()
         clicks = model.popularity_ + 1.0  # an item that was never a target is rare, not impossible
-        self._level = _log_normaliser(self._query, self._target, bias)
+        self._log_normalizer = _log_normalizers(self._query, self._target, bias)
         self._gain = bias - np.log(clicks / clicks.sum())
 
     def __call__(self, earlier: IntArray, later: IntArray) -> FloatArray:
         """Return the lift of each pair of item indices of the model, shape of `earlier`."""
         logit = np.einsum("nd,nd->n", self._query[earlier], self._target[later])
-        lift: FloatArray = np.exp(logit + self._gain[later] - self._level[earlier])
+        lift: FloatArray = np.exp(logit + self._gain[later] - self._log_normalizer[earlier])
         return lift
 
     def of_pairs(
@@ -82,15 +82,15 @@ class ItemLift:
         return support
 
 
-def _log_normaliser(query: FloatArray, target: FloatArray, bias: FloatArray) -> FloatArray:
+def _log_normalizers(query: FloatArray, target: FloatArray, bias: FloatArray) -> FloatArray:
     """Return log sum exp of the logits of each item with all items, block by block."""
-    level = np.empty(len(query))
+    found = np.empty(len(query))
     size = max(1, BLOCK_ENTRIES // len(target))
     for start in range(0, len(query), size):
         logits = query[start : start + size] @ target.T + bias
         peak = logits.max(axis=1, keepdims=True)
-        level[start : start + size] = np.log(np.exp(logits - peak).sum(axis=1)) + peak[:, 0]
-    return level
+        found[start : start + size] = np.log(np.exp(logits - peak).sum(axis=1)) + peak[:, 0]
+    return found
 
 
 class ClickSource:

@@ -166,14 +166,14 @@ def score_catalogue(model: MatchingModel, mixture: Mixture) -> Tensor:
     shares = logits.sub_(logits.amax(-1, keepdim=True)).exp_()
     log_weight = log_weight - shares.sum(-1).log()[query_of]
     highest = np.maximum.reduceat(log_weight.numpy(), mixture.offsets[:-1])  # (groups,)
-    level = torch.from_numpy(np.repeat(highest, np.diff(mixture.offsets)))
+    peak = torch.from_numpy(np.repeat(highest, np.diff(mixture.offsets)))
     # A weighted sum of rows is what an embedding bag computes, several times faster than logs.
     mixed = F.embedding_bag(
         query_of,
         shares,
         torch.from_numpy(mixture.offsets[:-1]),
         mode="sum",
-        per_sample_weights=(log_weight - level).exp(),
+        per_sample_weights=(log_weight - peak).exp(),
     )
     vanished = (mixed.amin(-1) == 0.0).nonzero().squeeze(-1)
     scores = mixed.log_().add_(torch.from_numpy(highest).unsqueeze(-1))
@@ -213,8 +213,10 @@ def score_items(model: MatchingModel, mixture: Mixture, items: Tensor) -> Tensor
     Tensor of shape (groups, n_candidates)
     """
     queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
-    level = log_normalizer(queries, model.encode_targets(everything), model.target_bias(everything))
-    log_weight = torch.from_numpy(mixture.log_weight) - level[mixture.query_of]
+    log_denominator = log_normalizer(
+        queries, model.encode_targets(everything), model.target_bias(everything)
+    )
+    log_weight = torch.from_numpy(mixture.log_weight) - log_denominator[mixture.query_of]
     scores = queries.new_empty(items.shape)
     for histories, terms in mixture.by_size():
         positives = items[histories]

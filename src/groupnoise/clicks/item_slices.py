@@ -111,14 +111,14 @@ def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | HistoryL
         with_bias = torch.cat([queries, queries.new_ones(len(queries), 1)], -1)
         items = torch.cat([targets, offset.unsqueeze(-1)], -1)
         return HistoryLogits(items.numpy(), with_bias.numpy())
-    level = log_normalizer(queries, targets, bias)
+    log_denominator = log_normalizer(queries, targets, bias)
     # By Cauchy and Schwarz no logit is larger than this, on either side of zero.
     largest = queries.norm(dim=-1).amax() * targets.norm(dim=-1).amax()
     offset = targets.new_zeros(len(targets)) if bias is None else bias
-    smallest = float(mixture.log_weight.min()) - level.amax() - largest + offset.amin()
+    smallest = float(mixture.log_weight.min()) - log_denominator.amax() - largest + offset.amin()
     if smallest < MIN_EXPONENT:
         return None
     one = queries.new_ones(1)
-    rows = torch.cat([queries, one.expand(len(queries), 1), -level.unsqueeze(-1)], -1)
+    rows = torch.cat([queries, one.expand(len(queries), 1), -log_denominator.unsqueeze(-1)], -1)
     items = torch.cat([targets, offset.unsqueeze(-1), one.expand(len(targets), 1)], -1)
     return ItemSlices(items, mixture._replace(queries=rows.numpy()))

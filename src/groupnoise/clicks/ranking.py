@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.exclusions import Exclusions, draw_negatives
-from groupnoise.clicks.ranking_slices import SLICE, ItemSlices, rank_by_slices
+from groupnoise.clicks.ranking_slices import SLICE, ScoresBySlice, rank_by_slices
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count
 from groupnoise.core.groups import Groups
@@ -56,7 +56,7 @@ class WholeRows(Protocol):
 class SlicedScorer(Protocol):
     """A scorer that can also score all histories part by part."""
 
-    def item_slices(self, histories: Groups) -> ItemSlices | WholeRows | None:
+    def item_slices(self, histories: Groups) -> ScoresBySlice | WholeRows | None:
         """Return the scores by slices of items or of histories, or None where it has neither."""
         ...  # pragma: no cover
 

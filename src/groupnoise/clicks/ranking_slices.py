@@ -12,7 +12,7 @@ SLICE = 248
 """Items at a time: at most 255, so that a count fits a byte, which is the fastest to add up."""
 
 
-class ItemSlices(Protocol):
+class ScoresBySlice(Protocol):
     """Scores of rows for a slice of the items."""
 
     def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
@@ -46,13 +46,13 @@ class SlicedRanks(NamedTuple):
 
 
 def rank_by_slices(
-    slices: ItemSlices, targets: IntArray, n_items: int, excluded: tuple[IntArray, IntArray]
+    slices: ScoresBySlice, targets: IntArray, n_items: int, excluded: tuple[IntArray, IntArray]
 ) -> SlicedRanks:
     """Count the items above, and level with, the target of each row.
 
     Parameters
     ----------
-    slices : ItemSlices
+    slices : ScoresBySlice
         Scores the rows.
     targets : int64 ndarray of shape (n_rows,)
         The item to rank in each row.
