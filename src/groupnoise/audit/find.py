@@ -251,10 +251,10 @@ class _Table:
         self.columns: Columns = {}
 
     def fill(self, rows: IntArray, columns: Columns) -> None:
-        places = ragged_rows(self._offsets[rows], np.diff(self._offsets)[rows])
+        positions = ragged_rows(self._offsets[rows], np.diff(self._offsets)[rows])
         for name, values in columns.items():
             if name not in self.columns:
                 # Half the width is enough for a score, and for numbering what fits in memory.
                 kind = np.float32 if values.dtype.kind == "f" else np.int32
                 self.columns[name] = np.zeros(self._offsets[-1], dtype=kind)
-            self.columns[name][places] = values
+            self.columns[name][positions] = values

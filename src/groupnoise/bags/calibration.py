@@ -229,9 +229,9 @@ def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:
     def which(log_proba: Tensor) -> Tensor:
         # On log scale: a bag that is background throughout leaves the classes next to nothing.
         values = log_proba[:, :n_classes]
-        place = bag.unsqueeze(-1).expand_as(values)
+        position = bag.unsqueeze(-1).expand_as(values)
         peak = values.new_full((n_bags, n_classes), -torch.inf)
-        peak = peak.scatter_reduce_(0, place, values, "amax")
+        peak = peak.scatter_reduce_(0, position, values, "amax")
         log_mass = peak + over_bags((values - peak[bag]).exp()).log()
         return _with_guesses(log_mass.softmax(-1)[present], 1.0 / n_classes)
 

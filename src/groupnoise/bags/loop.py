@@ -116,8 +116,8 @@ class BagLoop(BagAnswers):
         if isinstance(instances, StreamedGroups):
             rows = instances.some_rows(n_kept)
         else:
-            places = np.linspace(0, instances.n_objects - 1, n_kept).astype(np.int64)
-            rows = instances.objects[places]
+            positions = np.linspace(0, instances.n_objects - 1, n_kept).astype(np.int64)
+            rows = instances.objects[positions]
         self.negatives_ = self._log_probabilities(self.scaler_(rows)).numpy()
 
     def _asks_for_loop(self) -> str | None:

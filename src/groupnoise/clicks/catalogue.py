@@ -102,8 +102,8 @@ class Catalogue:
                 f"item ids are {_kind_name(self.ids)} in this catalogue, but "
                 f"{requested.flat[0].item()!r} was given; convert it first."
             )
-        place = np.minimum(np.searchsorted(self._sorted, requested), len(self) - 1)
-        return np.where(self._sorted[place] == requested, self._order[place], -1)
+        position = np.minimum(np.searchsorted(self._sorted, requested), len(self) - 1)
+        return np.where(self._sorted[position] == requested, self._order[position], -1)
 
     def as_read(self, ids: ArrayLike) -> NDArray[Any]:
         """Return ids of a file as this catalogue spells them, to be looked up.

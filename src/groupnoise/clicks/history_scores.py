@@ -304,16 +304,16 @@ def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) 
     ObjectScores
         Unknown clicks have a score and weight of -inf, and no share.
     """
-    place = np.flatnonzero(is_known)
+    position = np.flatnonzero(is_known)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
 
     def spread(values: FloatArray, fill: float) -> FloatArray:
         full = np.full(len(is_known), fill, dtype=values.dtype)
-        full[place] = values
+        full[position] = values
         return full
 
     return ObjectScores(
-        place[found.offsets[:-1] + found.chosen] - offsets[:-1],
+        position[found.offsets[:-1] + found.chosen] - offsets[:-1],
         spread(found.scores, -np.inf),
         spread(found.log_weight, -np.inf),
         spread(found.responsibility, 0.0),

@@ -284,8 +284,8 @@ def _cut_of(times: FloatArray, protocol: ClickProtocol) -> float:
 
 def _quantile(times: FloatArray, share: float) -> float:
     """Return the time of the click up to which a share of the clicks came."""
-    place = max(int(np.ceil(share * len(times))) - 1, 0)
-    return float(np.partition(times, place)[place])
+    position = max(int(np.ceil(share * len(times))) - 1, 0)
+    return float(np.partition(times, position)[position])
 
 
 def _last_of_user(histories: Groups, clicks: IntArray) -> IntArray:

@@ -111,9 +111,9 @@ def make_impressions(
 def _chances(shop: ClickDataset) -> FloatArray:
     """Return the chance of each user to click on each item, shape (n_users, n_items)."""
     shelf = np.unique(np.asarray(shop.categories), return_inverse=True)[1]
-    place = np.arange(shop.n_items)
+    position = np.arange(shop.n_items)
     sizes = np.bincount(shelf)[shelf]
-    distance = np.abs(place[:, None] - place) / sizes[:, None]
+    distance = np.abs(position[:, None] - position) / sizes[:, None]
     near = np.exp(-distance / REACH) * (shelf[:, None] == shelf) * (distance > 0)
     near /= np.maximum(near.max(axis=1, keepdims=True), 1e-12)  # (items, items)
     chances = np.empty((len(shop.histories), shop.n_items))

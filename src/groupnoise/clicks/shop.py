@@ -92,8 +92,8 @@ def name_items(shelf_of_item: IntArray, generator: np.random.Generator) -> list[
             f"{maker} {kind} {noun}" for maker in MAKERS for kind in KINDS for noun in _NOUNS[shelf]
         ]
         order = generator.permutation(len(names))
-        for place, item in enumerate(items):
-            edition, name = divmod(place, len(names))
+        for position, item in enumerate(items):
+            edition, name = divmod(position, len(names))
             suffix = f", edition {edition + 1}" if edition else ""
             titles[item] = names[order[name]] + suffix
     return titles
@@ -219,12 +219,12 @@ def _stock_shop(n_items: int, generator: np.random.Generator) -> _Shop:
     popularity = (1.0 + generator.permutation(n_items)) ** -POPULARITY_EXPONENT
     popularity /= popularity.sum()
 
-    places = np.arange(sizes.max())
-    exists = places < sizes[:, None]  # (shelves, places)
-    item_at = np.where(exists, shelf_starts[:-1, None] + places, 0)
+    positions = np.arange(sizes.max())
+    exists = positions < sizes[:, None]  # (shelves, places)
+    item_at = np.where(exists, shelf_starts[:-1, None] + positions, 0)
     appeal = np.sqrt(popularity)[item_at] * exists  # the root keeps a shelf's tail alive
     place_of_item = np.arange(n_items) - shelf_starts[shelf_of_item]
-    distance = np.abs(places - place_of_item[:, None]) / sizes[shelf_of_item, None]
+    distance = np.abs(positions - place_of_item[:, None]) / sizes[shelf_of_item, None]
     nearness = np.exp(-distance / REACH) * (distance > 0)  # nobody clicks the same item again
     following = appeal[shelf_of_item] * nearness  # (items, places)
     return _Shop(
@@ -301,5 +301,5 @@ def _running_share(weights: FloatArray) -> FloatArray:
 def _draw_position(running_shares: FloatArray, generator: np.random.Generator) -> IntArray:
     """Draw one column per row; each row holds running sums that end at 1."""
     threshold = generator.random((len(running_shares), 1))
-    place: IntArray = (running_shares <= threshold).sum(axis=1)
-    return place
+    position: IntArray = (running_shares <= threshold).sum(axis=1)
+    return position

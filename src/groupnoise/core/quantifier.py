@@ -276,8 +276,8 @@ def _members(
     chosen = torch.isin(segments.group, rows)
     group = segments.group[chosen]
     column = labels[rows].nonzero()[:, 1].view(len(rows), size)
-    place = torch.searchsorted(rows, group)
-    index = column[place].view(len(group), *[1] * (log_q.dim() - 2), size)
+    position = torch.searchsorted(rows, group)
+    index = column[position].view(len(group), *[1] * (log_q.dim() - 2), size)
     picked = log_q[chosen].gather(-1, index.expand(*log_q[chosen].shape[:-1], size))
     return picked, Segments(segments.sizes[rows])
 

@@ -149,12 +149,12 @@ class StreamedGroups(Groups):
         """
         at = np.arange(0, self.n_objects, -(-self.n_objects // max_rows))
         group = np.searchsorted(self.offsets, at, side="right") - 1
-        place = self._starts[group] + at - self.offsets[group]
-        rows = np.empty((len(place), self.width), dtype=self._file.dtype)
-        for first in range(0, len(place), ROWS_AT_ONCE):
+        position = self._starts[group] + at - self.offsets[group]
+        rows = np.empty((len(position), self.width), dtype=self._file.dtype)
+        for first in range(0, len(position), ROWS_AT_ONCE):
             # A row brings its neighbours along, which would soon be the whole file.
             part = slice(first, first + ROWS_AT_ONCE)
-            rows[part] = self._file[place[part]]
+            rows[part] = self._file[position[part]]
             release_pages(self._file)
         return rows
 

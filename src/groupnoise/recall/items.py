@@ -220,9 +220,11 @@ class ItemTable:
             raise DataError(f"no {attribute} is called {unknown[:40]!r}.")
         assert self._category_codes is not None
         assert self._category_offsets is not None
-        places = np.flatnonzero(np.isin(self._category_codes, [codes[value] for value in values]))
+        positions = np.flatnonzero(
+            np.isin(self._category_codes, [codes[value] for value in values])
+        )
         has = np.zeros(len(self), dtype=bool)
-        has[np.searchsorted(self._category_offsets, places, side="right") - 1] = True
+        has[np.searchsorted(self._category_offsets, positions, side="right") - 1] = True
         return has
 
     def in_categories(self, names: Iterable[str]) -> IntArray:
@@ -234,8 +236,8 @@ class ItemTable:
         if unknown:
             raise DataError(f"no category is called {unknown[0]!r}.")
         requested = np.isin(self._category_codes, [codes[name] for name in names])
-        places = np.flatnonzero(requested)
-        rows = np.searchsorted(self._category_offsets, places, side="right") - 1
+        positions = np.flatnonzero(requested)
+        rows = np.searchsorted(self._category_offsets, positions, side="right") - 1
         return np.unique(rows).astype(np.int64)
 
     def search(self, query: str, limit: int) -> IntArray:

@@ -326,8 +326,8 @@ def tournament(scores: Float32Array, champions: Float32Array, n: int) -> Ranking
     finalists = finalists.transpose(1, 0, 2).reshape(n_rows, -1)
     chosen = _largest(finalists, min(n, finalists.shape[1]))
     best = finalists[rows, chosen]
-    block, place = np.divmod(chosen, n_columns)
-    positions = block * width + columns[rows, place]
+    block, position = np.divmod(chosen, n_columns)
+    positions = block * width + columns[rows, position]
     return _in_order(positions, best, n)
 
 

@@ -152,8 +152,8 @@ class AttRecNetwork(nn.Module):
 
 def sinusoidal_signal(size: int, dim: int) -> Tensor:
     """Return sines, then cosines, of the position at geometric wavelengths, shape (size, dim)."""
-    place = torch.arange(size).unsqueeze(1)
+    position = torch.arange(size).unsqueeze(1)
     half = (dim + 1) // 2
     wavelength = 10_000 ** (torch.arange(half) / half)
-    angle = place / wavelength
+    angle = position / wavelength
     return torch.cat([angle.sin(), angle.cos()], dim=1)[:, :dim]

@@ -197,8 +197,8 @@ def _nearest(
     level = np.flatnonzero(values == least)
     rows = np.searchsorted(similarity.indptr, level, side="right") - 1
     level = level[np.lexsort((columns[level], -popularity[columns[level]], rows))]
-    place = np.arange(len(level)) - np.searchsorted(rows, rows)
-    kept = np.sort(np.concatenate([above, level[place < n_free[rows]]]))
+    position = np.arange(len(level)) - np.searchsorted(rows, rows)
+    kept = np.sort(np.concatenate([above, level[position < n_free[rows]]]))
     offsets = np.searchsorted(kept, similarity.indptr)
     return sparse.csr_array((values[kept], columns[kept], offsets), shape=similarity.shape)
 

@@ -88,8 +88,8 @@ def training_windows(training: Groups, size: int, n_targets: int, fill: int) -> 
 
 def right_aligned(groups: Groups, size: int, fill: int) -> IntArray:
     """Return the last `size` objects of each group, padding before them, shape (n_groups, size)."""
-    place = np.arange(size)
-    index = groups.offsets[1:, None] - size + place
+    position = np.arange(size)
+    index = groups.offsets[1:, None] - size + position
     is_real = index >= groups.offsets[:-1, None]
     return np.where(is_real, groups.objects[np.maximum(index, 0)], fill).astype(np.int64)
 
@@ -97,7 +97,7 @@ def right_aligned(groups: Groups, size: int, fill: int) -> IntArray:
 def left_aligned(groups: Groups, size: int, fill: int) -> IntArray:
     """Return the last `size` objects of each group, padding after them, shape (n_groups, size)."""
     kept = np.minimum(groups.sizes, size)[:, None]
-    place = np.arange(size)
-    index = groups.offsets[1:, None] - kept + place
+    position = np.arange(size)
+    index = groups.offsets[1:, None] - kept + position
     last = groups.n_objects - 1
-    return np.where(place < kept, groups.objects[np.minimum(index, last)], fill).astype(np.int64)
+    return np.where(position < kept, groups.objects[np.minimum(index, last)], fill).astype(np.int64)

@@ -176,8 +176,8 @@ class NeuralRecommender(ItemToItemBaseline):
             with answering_on_cpu(self.network_, find_device(self.device)):
                 scores = self.scores(validation, candidates)
             target, others = scores[:, :1], scores[:, 1:]
-            place = (others > target).sum(1) + 0.5 * (others == target).sum(1)
-            return float(np.mean(1 / np.log2(place + 2)))
+            position = (others > target).sum(1) + 0.5 * (others == target).sum(1)
+            return float(np.mean(1 / np.log2(position + 2)))
 
         return gain
 

@@ -75,9 +75,11 @@ class NeuralCFRecommender(WindowTraining):
         return NeuralCFNetwork(self.n_items_, self.dim)
 
     def _batch_loss(self, clicks: Tensor, targets: Tensor, noise: torch.Generator) -> Tensor:
-        row, place = (clicks != self.n_items_).nonzero(as_tuple=True)
+        row, position = (clicks != self.n_items_).nonzero(as_tuple=True)
         candidates, is_negative, is_real = self._with_negatives(targets[row], noise)
-        logits = self.network_(clicks[row, place, None, None], candidates)  # (pairs, targets, ...)
+        logits = self.network_(
+            clicks[row, position, None, None], candidates
+        )  # (pairs, targets, ...)
         loss = binary_loss(logits[..., 0], logits[..., 1:], is_negative)
         return loss.masked_fill(~is_real, 0.0)
 

@@ -173,8 +173,8 @@ class SASRecRecommender(VectorScoring):
         following = clicks[:, 1:]
         is_trained = following != self.n_items_  # (n, size - 1)
         if only_target:
-            place = torch.arange(following.shape[1], device=clicks.device)
-            is_trained &= place == is_trained.sum(1, keepdim=True) - 1
+            position = torch.arange(following.shape[1], device=clicks.device)
+            is_trained &= position == is_trained.sum(1, keepdim=True) - 1
         return self.network_.states(clicks[:, :-1])[is_trained], following[is_trained]
 
 
