@@ -13,6 +13,8 @@ from griffe import Extension, Object
 
 import groupnoise
 
+CHOICES = re.compile(r"^( *[\w, ]+ : \{)([^}\n]*)(\}[^\n]*, default=([^\n]+))$", re.MULTILINE)
+"""A parameter with choices: griffe takes the first of them for the default, whatever follows."""
 ROLE = re.compile(r":(?:func|class|meth|attr|mod|data|exc):`(~?)([\w.]+)`")
 
 
@@ -24,9 +26,16 @@ class LinkedRoles(Extension):
         if obj.docstring is not None:
             if _inherits(obj) or (obj.parent is not None and _inherits(obj.parent)):
                 obj.docstring.value = _docstring_at_run_time(obj)
-            obj.docstring.value = ROLE.sub(
-                lambda found: _link(found[1], found[2], obj), obj.docstring.value
-            )
+            text = CHOICES.sub(_with_default_first, obj.docstring.value)
+            obj.docstring.value = ROLE.sub(lambda found: _link(found[1], found[2], obj), text)
+
+
+def _with_default_first(found: re.Match[str]) -> str:
+    choices = [choice.strip() for choice in found[2].split(",")]
+    if found[4] not in choices:
+        return found[0]
+    others = [choice for choice in choices if choice != found[4]]
+    return found[1] + ", ".join([found[4], *others]) + found[3]
 
 
 def _inherits(obj: Object) -> bool:

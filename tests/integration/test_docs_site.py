@@ -63,6 +63,17 @@ def test_a_bare_function_is_looked_for_in_its_public_folder():
     assert module["save"].docstring.value == "See [`train`][groupnoise.training.train]."
 
 
+def test_the_default_of_choices_comes_first_as_the_reference_reads_it():
+    entry = 'encoder : {"linear", "mlp"}, default="mlp"'
+    lines = ["Say.", "", "Parameters", "----------", entry, "    Text."]
+    code = 'class Model:\n    """' + "\n    ".join(lines) + '\n    """\n'
+    module = visit("groupnoise.training", filepath=Path("training.py"), code=code)
+    docstring = module["Model"].docstring
+    assert docstring.parse("numpy")[1].value[0].default == '"linear"'  # what the hook is for
+    hook("roles").LinkedRoles().on_object(obj=module["Model"])
+    assert 'encoder : {"mlp", "linear"}, default="mlp"' in docstring.value
+
+
 def test_the_reference_shows_what_a_class_and_its_methods_inherit():
     from groupnoise.candidates.baselines import CCClassifier
 

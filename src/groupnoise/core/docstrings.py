@@ -105,13 +105,13 @@ def _name(entry: str) -> str:
 def _with_default(entry: str, default: Any) -> str:
     """Return an entry whose first line names this default, and "auto" if it is that."""
     head, newline, text = entry.partition("\n")
-    kind, says_default, _ = head.partition(", default=")
+    kind, says_default, before = head.partition(", default=")
     if says_default and default is inspect.Parameter.empty:
         return f"{kind}{newline}{text}"
     if not says_default or not isinstance(default, LITERALS):
         return entry
     name, colon, values = kind.partition(" : ")
-    if default == "auto" and '"auto"' not in values:
+    if default == "auto" and '"auto"' not in before + values:
         values = f'"auto" or {values}'
     shown = f'"{default}"' if isinstance(default, str) else repr(default)
     return f"{name}{colon}{values}{says_default}{shown}{newline}{text}"
