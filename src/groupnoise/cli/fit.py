@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, reads_data
-from groupnoise.cli.workers import join_workers, read_checkpoints, start_workers, stopping
+from groupnoise.cli.workers import (
+    join_workers,
+    read_checkpoints,
+    small_batch,
+    start_workers,
+    stopping,
+)
 from groupnoise.exceptions import ParameterError
 from groupnoise.training.distributed.environment import is_first, is_worker
 
@@ -200,6 +206,8 @@ def fit(
             training = cut_on_disk(found.dataset, estimator, out_of_core, held_out, quiet)
         # Held until the checkpoints are gone, or another training would find them finished.
         with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
+            if team.rank == 0 and (sentence := small_batch(estimator, team.count)):
+                typer.echo(sentence, err=True)
             with _progress(quiet or team.rank > 0) as show, _without_known_warnings(estimator):
                 found.setting.fit(
                     estimator,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -70,6 +70,8 @@ def _command_to_resume() -> str:
 
 
 LAUNCHERS = ("torchrun", "ray")
+MIN_GROUPS_EACH = 1024
+"""Groups of a step for each worker below which sending rows takes longer than it saves."""
 
 
 def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) -> None:
@@ -120,3 +122,32 @@ def join_workers() -> Iterator[Workers]:
         if n_restarts() and is_first():
             typer.echo(f"a worker was lost; start {n_restarts() + 1} of all workers", err=True)
         yield TorchWorkers()
+
+
+def small_batch(estimator: Any, count: int) -> str | None:
+    """Return a sentence where several workers train a recommender more slowly than one would.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted yet.
+    count : int
+        How many workers share its training.
+
+    Returns
+    -------
+    str or None
+        None where the batch is large enough, or what is trained sends no rows of items.
+    """
+    from groupnoise.clicks.window_training import CLICK_VALUES, WindowTraining
+
+    if count == 1 or not isinstance(estimator, WindowTraining):
+        return None
+    asked = estimator.get_params()["batch_size"]
+    batch_size: int = CLICK_VALUES["batch_size"] if asked == "auto" else asked
+    if batch_size >= count * MIN_GROUPS_EACH:
+        return None
+    return (
+        f"batch_size={batch_size} is little work for {count} workers, who will be slower than one "
+        f"process; -p batch_size={count * MIN_GROUPS_EACH} pays where memory or time is short."
+    )

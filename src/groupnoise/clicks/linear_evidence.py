@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.extmath import randomized_svd
 
+from groupnoise.clicks.eigenvectors import leading_of_gram
 from groupnoise.clicks.evidence import Evidence, joined
 from groupnoise.clicks.held_out import (
     MAX_SCORES,
@@ -38,8 +38,6 @@ FOLLOWING_RATE = 0.3
 """How fast a click counts less as an input of the next one, on log scale per click between."""
 FOLLOWING_LAGS = 16
 """Clicks before the next one that are its inputs; those before count for less than a hundredth."""
-DENSE_SHARE = 0.05
-"""A Gram matrix with more entries than this share of all is multiplied faster as a dense one."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ def together(
     )
     users.sum_duplicates()
     users.data[:] = 1.0
-    return LinearEvidence(*_leading(users.T @ users, rank, generator))
+    return LinearEvidence(*_leading(users, rank, generator))
 
 
 def following(
@@ -157,22 +155,19 @@ def following(
         steps.append((later, clicks[later - lag], weight))
     row, item, weight = (np.concatenate(part) for part in zip(*steps, strict=True))
     inputs = sparse.csr_array((weight, (row, item)), shape=(len(clicks), n_items))
-    vectors, values = _leading(inputs.T @ inputs, rank, generator)
+    vectors, values = _leading(inputs, rank, generator)
     outcomes = sparse.csr_array((weight, (clicks[row], item)), shape=(n_items, n_items))
     return LinearEvidence(vectors, values, outcomes @ vectors)
 
 
 def _leading(
-    gram: sparse.csr_array, rank: int, generator: np.random.Generator
+    rows: sparse.csr_array, rank: int, generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the leading eigenvectors and eigenvalues of a Gram matrix."""
-    n_items = gram.shape[0]
-    if gram.nnz > DENSE_SHARE * n_items * n_items:
-        gram = gram.toarray()
+    """Return the leading eigenvectors and eigenvalues of the Gram matrix of some rows."""
+    n_items = rows.shape[1]
     seed = int(generator.integers(1 << 31))
     kept = min(rank, n_items, RANK if n_items <= MAX_WIDE_CATALOGUE else RANK // 2)
-    vectors, values, _ = randomized_svd(gram, kept, n_iter=4, random_state=seed)
-    return vectors, values
+    return leading_of_gram(rows, kept, seed)
 
 
 RIDGES = (30.0, 100.0, 300.0, 1000.0)

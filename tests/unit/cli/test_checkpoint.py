@@ -1,10 +1,12 @@
-"""The checkpoint options: times and steps are read, anything else is refused."""
+"""The options of checkpoints and workers: what they are read as, and what is said of them."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from groupnoise.cli.workers import read_checkpoints
+from groupnoise import MaxMatchingMILClassifier, MaxMatchingRecommender
+from groupnoise.cli.workers import read_checkpoints, small_batch
 from groupnoise.exceptions import ParameterError
 
 
@@ -37,3 +39,18 @@ def test_resuming_needs_a_folder():
 
 def test_without_a_folder_nothing_is_saved():
     assert read_checkpoints(None, "5m", False) is None
+
+
+@pytest.mark.parametrize(
+    ("estimator", "count", "sentence"),
+    [
+        (MaxMatchingRecommender(), 1, None),
+        (MaxMatchingRecommender(), 2, "batch_size=512 is little work for 2 workers.*=2048 pays"),
+        (MaxMatchingRecommender(batch_size=2048), 2, None),
+        (MaxMatchingRecommender(batch_size=2048), 4, "-p batch_size=4096 pays"),
+        (MaxMatchingMILClassifier(), 2, None),
+    ],
+)
+def test_workers_who_are_slower_than_one_process_are_told_of(estimator, count, sentence):
+    found = small_batch(estimator, count)
+    assert found is None if sentence is None else re.search(sentence, found)
