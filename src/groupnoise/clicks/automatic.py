@@ -9,6 +9,7 @@ import numpy as np
 
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.evidence_options import (
+    DEEP,
     TRIAL_TARGETS,
     EvidenceLearner,
     member_encoders,
@@ -156,8 +157,8 @@ def decide_evidence(
         if len(tried) > len(search.trials):
             whole = {trial.option: trial.score or 0.0 for trial in tried if trial.rung > 0}
             reasons.append(
-                f"{ranking[0].name!r} did not gain by all its epochs, so averages of members were "
-                "tried with all of theirs."
+                f"{ranking[0].name!r} led after a third of its epochs by chance or not at all, so "
+                "averages of members were tried with all of theirs."
             )
             ranking = sorted(ranking, key=lambda each: -whole.get(each.name, -1.0))
         trials, seconds = tuple(tried), search.seconds
@@ -228,11 +229,12 @@ def _sampled(histories: Groups, generator: np.random.Generator) -> Groups:
 
 
 def rivals_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option]:
-    """Return what must be tried too, since the leader did not gain by its further epochs.
+    """Return the averages of members that must be tried with all epochs too.
 
-    A member that fits noise leads after a third of its epochs and falls behind with all of them.
-    Averages of several fit less of it, and cost little more than their members, whatever the
-    budget.
+    A member that fits noise leads after a third of its epochs and falls behind with all of them:
+    averages of several fit less of it. And where an average that holds the leader lay within the
+    error of the trial, chance alone would decide between them. Averages cost little more than
+    their members, whatever the budget.
 
     Parameters
     ----------
@@ -244,17 +246,30 @@ def rivals_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option
     Returns
     -------
     list of Option
-        Those of several members that were not tried with all epochs; none where the leader gained.
+        Those that were not tried with all epochs; none where the leader is an average and gained.
     """
-    own = [trial.score for trial in trials if trial.option == ranking[0].name]
-    if len(own) < 2 or own[0] is None or own[-1] is None or own[-1] > own[0]:
+    leader = member_encoders(ranking[0].parameters["encoder"])
+    own = [trial for trial in trials if trial.option == ranking[0].name]
+    if len(own) < 2 or own[0].score is None or own[-1].score is None:
         return []
     whole = {trial.option for trial in trials if trial.rung > 0}
-    return [
+    averages = [
         option
         for option in ranking
         if option.name not in whole and len(member_encoders(option.parameters["encoder"])) > 1
     ]
+    if own[-1].score <= own[0].score:
+        return averages
+    level = own[0].score - (own[0].std_error or 0.0)
+    near = {trial.option for trial in trials if trial.score is not None and trial.score >= level}
+
+    def is_cheap(option: Option) -> bool:
+        members = member_encoders(option.parameters["encoder"])
+        return leader[0] in members and (DEEP in leader or DEEP not in members)
+
+    if len(leader) > 1:
+        return []
+    return [option for option in averages if option.name in near and is_cheap(option)][:1]
 
 
 def affordable(

@@ -14,7 +14,7 @@ from groupnoise.clicks.baselines import (
     ItemCFRecommender,
     PopularityRecommender,
 )
-from groupnoise.clicks.evidence_options import portfolio
+from groupnoise.clicks.evidence_options import DEEP, portfolio
 from groupnoise.clicks.held_out import gains, hold_out_last
 from groupnoise.core import ndcg_at_k
 from groupnoise.decisions.portfolio import Option
@@ -257,10 +257,34 @@ def test_a_leader_that_falls_with_more_epochs_is_held_to_averages():
     ranking = [deep, two, plain]
 
     def trial(name, rung, score):
-        return Trial(name, rung, 1.0, score, 0.1, 1.0)
+        return Trial(name, rung, 1.0, score, 0.005, 1.0)
 
     first = [trial("deep", 0, 0.3), trial("two", 0, 0.29), trial("plain", 0, 0.2)]
     assert rivals_of(ranking, first) == []
     assert rivals_of(ranking, [*first, trial("deep", 1, 0.4)]) == []
     assert rivals_of(ranking, [*first, trial("deep", 1, 0.25)]) == [two]
     assert rivals_of(ranking, [*first, trial("deep", 1, 0.25), trial("two", 1, 0.2)]) == []
+
+
+def test_an_average_within_the_error_of_its_leading_member_is_tried_as_long():
+    encoders = {
+        "deep": DEEP,
+        "two": (DEEP, "recurrence"),
+        "order": "recurrence",
+        "both": ("recurrence", None),
+    }
+    options = {name: Option(name, {"encoder": each}, "") for name, each in encoders.items()}
+
+    def rivals(leader, scores, whole=0.5, error=0.02):
+        trials = [Trial(name, 0, 1.0, score, error, 1.0) for name, score in scores.items()]
+        trials.append(Trial(leader, 1, 1.0, whole, error, 1.0))
+        ranking = sorted(options.values(), key=lambda option: -scores[option.name])
+        return [option.name for option in rivals_of(ranking, trials)]
+
+    near = {"deep": 0.3, "two": 0.29, "order": 0.2, "both": 0.21}
+    assert rivals("deep", near) == ["two"]
+    assert rivals("deep", near, error=0.005) == []
+    assert rivals("two", {**near, "two": 0.31}) == []
+    # Of a leader that is quick to train no average is tried that takes several times as long.
+    quick = {"order": 0.3, "two": 0.29, "both": 0.285, "deep": 0.28}
+    assert rivals("order", quick) == ["both"]
