@@ -85,6 +85,15 @@ def test_a_model_may_be_replaced_and_items_forgotten(shop: Path, tmp_path: Path)
     assert "new" in left
 
 
+def test_a_log_that_was_learned_already_is_warned_of(shop: Path, tmp_path: Path) -> None:
+    yesterday, today, model = shop / "yesterday.csv", shop / "today.csv", tmp_path / "model"
+    words = ("--from", shop / "model", "-o", model)
+    assert "has learned" not in run("fit", today, *words, "--old", yesterday)
+    for log in (yesterday, today):
+        said = run("fit", log, "--from", model, "-o", tmp_path / "again")
+        assert f"{model} has learned {log} already" in " ".join(said.split())
+
+
 def test_items_told_by_features_come_with_a_night(shop: Path, tmp_path: Path) -> None:
     table = tmp_path / "items.csv"
     rows = [f"i{n},{'even' if n % 2 == 0 else 'odd'}" for n in range(20)]

@@ -21,7 +21,7 @@ from groupnoise.cli.serve import serve
 from groupnoise.clicks import MaxMatchingRecommender
 from groupnoise.clicks.baselines import CooccurrenceRecommender
 from groupnoise.clicks.item_table import read_items
-from groupnoise.exceptions import DataError, ModelFileError, ParameterError
+from groupnoise.exceptions import DataError, GroupNoiseError, ModelFileError, ParameterError
 from groupnoise.io.array_folder import read_folder, write_folder
 from groupnoise.recall import RecallOptions, open_artifact
 
@@ -170,6 +170,26 @@ def test_an_item_table_may_be_parquet_with_numbers_as_ids(tmp_path):
     frame.write_parquet(tmp_path / "items.parquet")
     found = read_items(tmp_path / "items.parquet", np.array([8, 7]))
     assert found == (["8", "seven"], [["x"], ["other"]])
+
+
+def test_further_columns_become_attributes_that_filters_name(fitted, run, tmp_path):
+    fitted.save(tmp_path / "model")
+    (tmp_path / "items.csv").write_text(
+        "item,title,brand,colour\ntea,Green Tea,Acme,green|light\ncup,Tea Cup,Bolt,\n"
+    )
+    words = ("--items", tmp_path / "items.csv", "--attribute", "brand", "--attribute", "colour")
+    run("export", tmp_path / "model", "-o", tmp_path / "a", *words)
+    items = open_artifact(tmp_path / "a").items
+    tea, cup = items.positions_of(["tea", "cup"])
+    assert items.category_of(tea) == "brand=Acme|colour=green|colour=light"
+    assert items.category_of(cup) == "brand=Bolt"
+    assert np.flatnonzero(items.having("brand", ["Acme"])).tolist() == [tea]
+    for words, message in (
+        (("--attribute", "brand"), "give that table too"),
+        (("--items", tmp_path / "items.csv", "--attribute", "size"), "no column 'size'"),
+    ):
+        with pytest.raises(GroupNoiseError, match=message):
+            run("export", tmp_path / "model", "-o", tmp_path / "b", *words)
 
 
 @pytest.mark.parametrize(

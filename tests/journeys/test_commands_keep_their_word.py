@@ -55,6 +55,14 @@ def test_the_help_of_data_names_its_commands_and_no_other():
     assert {word.split()[0] for word in named} == there
 
 
+@pytest.mark.parametrize("name", list(NAMED), ids=lambda name: " ".join(name) or "groupnoise")
+def test_an_option_has_the_same_short_form_in_every_command(name):
+    short = {"--output": "-o", "--param": "-p", "--quiet": "-q"}
+    for parameter in NAMED[name].params:
+        for long in short.keys() & set(parameter.opts):
+            assert short[long] in parameter.opts
+
+
 READERS = [
     name
     for name, command in NAMED.items()

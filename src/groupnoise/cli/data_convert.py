@@ -50,7 +50,7 @@ def convert(
     ] = 2_000_000,
     name: Annotated[Optional[str], typer.Option(help="What to call the set.")] = None,  # noqa: UP045
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUTPUT.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No guesses, no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No guesses, no progress.")] = False,
 ) -> None:
     """Read a file of your own, say what was guessed about it, and write it as a data folder.
 

@@ -63,9 +63,9 @@ def demo(
     quick: Annotated[
         bool, typer.Option("--quick", help="Little data and one seed: does everything work?")
     ] = False,
-    output: Annotated[Path, typer.Option(help="Folder to write report.html to.")] = Path(
-        "runs/demo"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder to write report.html to.")
+    ] = Path("runs/demo"),
     json_path: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--json", help="Also write the rows of the table to this file."),

@@ -23,7 +23,10 @@ def export(
         ),
     ],
     output: Annotated[
-        Path, typer.Option(help="Artifact folder to write, or a registry to add a version to.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="Artifact folder to write, or a registry to add a version to."
+        ),
     ],
     registry: Annotated[
         bool,
@@ -54,6 +57,13 @@ def export(
     category: Annotated[
         str | None,
         typer.Option(help="Column of categories in --items, several joined by |; guessed."),
+    ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Another column of --items whose values filters may name, such as brand; may be "
+            "repeated."
+        ),
     ] = None,
     format: Annotated[
         str | None, typer.Option(help="Format of --items, if the suffix does not say it.")
@@ -115,6 +125,8 @@ def export(
     if evaluation is not None:
         training["evaluation"] = _read_evaluation(evaluation, model)
     titles, categories = None, None
+    if attribute and items is None:
+        raise ParameterError("--attribute names a column of --items; give that table too.")
     if items is not None:
         from groupnoise.clicks.item_table import read_items
 
@@ -124,6 +136,7 @@ def export(
             item=item,
             title=title,
             category=category,
+            attributes=attribute or (),
             format=format,
             separator=separator,
             header=header,

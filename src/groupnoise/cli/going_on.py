@@ -64,6 +64,13 @@ def go_on(
     if options.setting is None:
         options = replace(options, setting="rs") if Path(data).exists() else options
     found = find_data(data, options)
+    fingerprint = found.setting.fingerprint(found.dataset)
+    if before is not None and before.has_learned(fingerprint):
+        typer.echo(
+            f"warning: {model} has learned {data} already; its clicks count twice now. Give the "
+            "new clicks alone, and the log of before as --old.",
+            err=True,
+        )
     earlier = None if old is None else find_data(old, options)
     dataset, n_known = _joined(found.dataset, None if earlier is None else earlier.dataset)
     ids = dataset.item_ids
@@ -77,9 +84,8 @@ def go_on(
         decay=decay,
         forget=() if forget_items is None else read_ids(forget_items),
     )
-    record = TrainingRecord.of(
-        found.setting, dataset, np.zeros(0, dtype=np.int64), found.options
-    ).after(before)
+    record = TrainingRecord.of(found.setting, dataset, np.zeros(0, dtype=np.int64), found.options)
+    record = replace(record, added=[fingerprint]).after(before)
     fitted.save(output)
     write_training_record(output, record)
     n_new = int(dataset.histories.n_objects - n_known.sum())

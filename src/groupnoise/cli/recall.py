@@ -27,7 +27,9 @@ def recall(
             "items per row."
         ),
     ],
-    output: Annotated[Path, typer.Option(help="Where to write: .parquet, .csv or .jsonl.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write: .parquet, .csv or .jsonl.")
+    ],
     options: DataOptions,
     top: Annotated[int, typer.Option(help="Items per history.")] = 100,
     scope: Annotated[
@@ -79,7 +81,7 @@ def recall(
     threads: Annotated[
         int | None, typer.Option(help="Blocks answered at a time; one per core by default.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Recall items for every history of a file; a stopped run resumes with --resume."""
     from rich.console import Console

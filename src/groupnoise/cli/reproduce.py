@@ -124,7 +124,9 @@ def reproduce(
         Optional[int],  # noqa: UP045
         typer.Option(help="How many processes.", show_default="one per core"),
     ] = None,
-    output: Annotated[Path, typer.Option(help="Folder of the reports.")] = Path("runs"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the reports.")] = Path(
+        "runs"
+    ),
     json_path: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--json", help="Write the rows of all tables to this file."),

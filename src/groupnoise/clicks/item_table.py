@@ -20,6 +20,8 @@ from groupnoise.io.text import read_history_text
 
 CATEGORY_SEPARATOR = "|"
 NO_CATEGORY = "other"
+ATTRIBUTE_SIGN = "="
+"""A category written `brand=Acme` is the value Acme of the attribute brand."""
 
 
 class ItemDescriptions(NamedTuple):
@@ -44,6 +46,7 @@ def read_items(
     item: str | None = None,
     title: str | None = None,
     category: str | None = None,
+    attributes: Sequence[str] = (),
     report: Report | None = None,
     **table_options: Any,
 ) -> ItemDescriptions:
@@ -63,6 +66,9 @@ def read_items(
     category : str, optional
         The column of categories, several in a cell joined by | or as a list; by default one with
         a usual name.
+    attributes : sequence of str, default=()
+        Further columns whose values filters may name, several in a cell as for categories: a
+        value `Acme` of a column `brand` becomes the category `brand=Acme`.
     report : callable, optional
         Told of each guess, one sentence at a time.
     **table_options
@@ -95,11 +101,28 @@ def read_items(
     named = [title_of.get(key) or key for key in keys]
     taken |= {titles} if titles else set()
     found = pick_column("category", category, columns, origin=origin, report=guesses, taken=taken)
-    if found is None:
+    if found is None and not attributes:
         return ItemDescriptions(named, None)
-    rows = [_categories(cell) for cell in table.frame[found]]
+    rows: list[list[str]] = [[] for _ in ids]
+    if found is not None:
+        rows = [_categories(cell) or [NO_CATEGORY] for cell in table.frame[found]]
+    for name in attributes:
+        _check_attribute(name, columns, origin)
+        for row, cell in zip(rows, table.frame[name], strict=True):
+            row += [f"{name}{ATTRIBUTE_SIGN}{value}" for value in _categories(cell)]
     categories_of = dict(zip(ids, rows, strict=True))
-    return ItemDescriptions(named, [categories_of.get(key) or [NO_CATEGORY] for key in keys])
+    missing = [] if found is None else [NO_CATEGORY]
+    return ItemDescriptions(named, [categories_of.get(key, missing) for key in keys])
+
+
+def _check_attribute(name: str, columns: Sequence[str], origin: str) -> None:
+    if name not in columns:
+        raise DataError(
+            f"{origin} has no column {name!r} to take as an attribute; its columns are "
+            f"{', '.join(map(repr, columns[:12]))}."
+        )
+    if ATTRIBUTE_SIGN in name:
+        raise DataError(f"an attribute is a column without {ATTRIBUTE_SIGN} in its name: {name!r}.")
 
 
 class ItemRows(NamedTuple):

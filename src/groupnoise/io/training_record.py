@@ -50,6 +50,8 @@ class TrainingRecord:
         The protocol that held clicks out; empty where only last clicks of some were.
     earlier : list of str
         Fingerprints of the data that earlier trainings of this model saw, the first of them first.
+    added : list of str
+        Fingerprints of the logs that were added to an earlier one, each as it was given.
     """
 
     name: str
@@ -61,6 +63,7 @@ class TrainingRecord:
     trained: str = ""
     protocol: str = ""
     earlier: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -127,7 +130,22 @@ class TrainingRecord:
             self,
             trained=base64.b64encode(groups.tobytes()).decode("ascii"),
             earlier=[*before.earlier, before.fingerprint][-MAX_EARLIER:],
+            added=[*before.added, *self.added][-MAX_EARLIER:],
         )
+
+    def has_learned(self, fingerprint: str) -> bool:
+        """Return whether a training of this model saw just these data.
+
+        Parameters
+        ----------
+        fingerprint : str
+            The checksum that `Setting.fingerprint` gives.
+
+        Returns
+        -------
+        bool
+        """
+        return fingerprint in (self.fingerprint, *self.earlier, *self.added)
 
     def n_trained_among(self, setting: Setting[Any], dataset: Any) -> int:
         """Return how many groups of other data the model was trained on.
@@ -232,9 +250,10 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     options = found["options"]
     name, setting, fingerprint = (found[key] for key in ("name", "setting", "fingerprint"))
     trained, protocol = found.get("trained", ""), found.get("protocol", "")
-    earlier = found.get("earlier", [])
-    if not isinstance(earlier, list) or not all(isinstance(each, str) for each in earlier):
-        raise TypeError
+    earlier, added = found.get("earlier", []), found.get("added", [])
+    for listed in (earlier, added):
+        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+            raise TypeError
     is_text = all(isinstance(text, str) for text in (name, setting, fingerprint, trained, protocol))
     if not is_text or not isinstance(options, dict):
         raise TypeError
@@ -245,5 +264,5 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     if len(base64.b64decode(trained, validate=True)) % 8:
         raise ValueError
     return TrainingRecord(
-        name, setting, fingerprint, n_groups, held_out, options, trained, protocol, earlier
+        name, setting, fingerprint, n_groups, held_out, options, trained, protocol, earlier, added
     )
