@@ -56,6 +56,7 @@ async def recall(request: Request):
 
 config = uvicorn.Config(app, port=0, log_config=None, access_log=False, server_header=False)
 listening = config.bind_socket()
+listening.listen()  # the server does it again, but only after the address was told
 print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
 uvicorn.Server(config).run(sockets=[listening])
 """

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -114,14 +116,9 @@ class Service:
 
 _RUN = """
 import json, sys
-from pathlib import Path
-from groupnoise.recall.http import Limits, ServiceSettings, serve
-given = json.loads(sys.argv[1])
-given["limits"] = Limits(**given["limits"])
-given["artifact"] = Path(given["artifact"])
-given["compare"] = given["compare"] and Path(given["compare"])
-given["lists"] = given["lists"] and Path(given["lists"])
-serve(ServiceSettings(**given), on_ready=lambda address: print(address, flush=True))
+from groupnoise.recall.http import ServiceSettings, serve
+settings = ServiceSettings.from_record(json.loads(sys.argv[1]))
+serve(settings, on_ready=lambda address: print(address, flush=True))
 """
 
 
@@ -132,7 +129,7 @@ def running_service(folder: Path, artifact: Path, **changes: Any) -> Iterator[Se
     log = folder / f"service-{os.urandom(4).hex()}.log"
     with log.open("w") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-c", _RUN, json.dumps(dataclasses.asdict(settings), default=str)],
+            [sys.executable, "-c", _RUN, json.dumps(settings.as_record())],
             stdout=subprocess.PIPE,
             stderr=stream,
             text=True,
@@ -147,3 +144,43 @@ def running_service(folder: Path, artifact: Path, **changes: Any) -> Iterator[Se
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=20)
         process.stdout.close()
+
+
+BODY = b'{"histories": [[1, 2, 3]]}'
+HEADERS = {"Content-Type": "application/json"}
+
+
+class Client(threading.Thread):
+    """Asks as fast as it is answered, until nobody listens any more."""
+
+    def __init__(self, address, keeps_connection):
+        super().__init__()
+        self._target = urlsplit(address)
+        self._keeps_connection = keeps_connection
+        self.n_answered = 0
+        self.is_ended = False
+        self.lost = None
+
+    def run(self):
+        connection = None
+        while not self.is_ended:
+            if connection is None:
+                connection = http.client.HTTPConnection(
+                    self._target.hostname, self._target.port, timeout=20
+                )
+                try:
+                    connection.connect()
+                except ConnectionRefusedError:
+                    return
+            try:
+                connection.request("POST", "/v1/recall", BODY, HEADERS)
+                answer = connection.getresponse()
+                answer.read()
+                assert answer.status == 200, answer.status
+            except Exception as error:
+                self.lost = repr(error)
+                return
+            self.n_answered += 1
+            if connection.sock is None or not self._keeps_connection:
+                connection.close()
+                connection = None

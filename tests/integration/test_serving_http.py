@@ -269,7 +269,9 @@ def test_a_bad_artifact_is_refused_and_the_old_one_stays(tmp_path):
         wait_until(lambda: len(reload_refusals(service)) == 2)
         assert "truncated" in reload_refusals(service)[0]["reason"]
         assert service.recall([["tea"]], top=1)["results"][0]["items"][0]["item"] == "cup"
-        assert 'groupnoise_reloads_total{outcome="refused"} 2.0' in client.get("/metrics").text
+        version = client.get("/v1/model").json()["main"]["version"]
+        counted = f'groupnoise_reloads_total{{outcome="refused",version="{version}"}} 2.0'
+        assert counted in client.get("/metrics").text
 
 
 @pytest.mark.slow

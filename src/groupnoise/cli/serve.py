@@ -129,6 +129,9 @@ def serve(
         Path | None,
         typer.Option(help="Folder of named lists, NAME.txt with one id per line each."),
     ] = None,
+    processes: Annotated[
+        int, typer.Option(help="Processes that answer; they share the memory of the artifact.")
+    ] = 1,
     max_seconds: Annotated[float, typer.Option(help="Longest a request may take.")] = 10.0,
     max_concurrency: Annotated[int, typer.Option(help="Most requests at a time.")] = 1024,
     max_histories: Annotated[int, typer.Option(help="Most histories in a request.")] = 256,
@@ -183,6 +186,7 @@ def serve(
             token=token,
             least_recall=least_recall,
             lists=lists,
+            processes=processes,
             limits=limits,
         )
         run(settings, on_ready=lambda address: typer.echo(f"listening on {address}"))

@@ -292,7 +292,7 @@ class ScoringRule:
         sizes = np.diff(offsets)
         later = np.repeat(offsets[1:], sizes) - np.arange(1, len(click_of) + 1)
         contexts = np.empty((len(sizes), features.shape[1]), dtype=features.dtype)
-        for block, weights, exponent in self._blocks(features.shape[1]):
+        for block, weights, exponent in self.blocks(features.shape[1]):
             table = sparse.csr_array(
                 (weights[later], click_of, offsets), shape=(len(sizes), len(features))
             )
@@ -319,7 +319,7 @@ class ScoringRule:
         """
         evidence = np.empty_like(features)
         later = np.arange(len(features) - 1, -1, -1)
-        for block, weights, exponent in self._blocks(features.shape[1]):
+        for block, weights, exponent in self.blocks(features.shape[1]):
             total = max(float(weights[later].sum()), MIN_TOTAL)
             evidence[:, block] = features[:, block] * (weights[later] * total**-exponent)[:, None]
         for encoder in self.encoders:
@@ -346,8 +346,19 @@ class ScoringRule:
         shares = widths @ (weights / weights.sum(axis=1, keepdims=True)) / widths.sum()
         return np.asarray(np.log(np.maximum(shares, MIN_TOTAL)), dtype=np.float32)
 
-    def _blocks(self, dim: int) -> Iterator[tuple[slice, Float32Array, np.float32]]:
-        """Yield the dimensions, position weights and exponent of each block."""
+    def blocks(self, dim: int) -> Iterator[tuple[slice, Float32Array, np.float32]]:
+        """Yield the dimensions, position weights and exponent of each block.
+
+        Parameters
+        ----------
+        dim : int
+            How many dimensions the vectors have.
+
+        Yields
+        ------
+        slice, float32 ndarray of shape (window_size,), float
+            Of rules that normalise histories.
+        """
         if sum(self.block_widths) != dim:
             raise ParameterError(
                 f"the rule has blocks of {sum(self.block_widths)} dimensions, the vectors {dim}."

@@ -85,7 +85,7 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
 
 
 def read_arrays(
-    folder: Path | str, manifest: Mapping[str, Any], *, memory_map: bool
+    folder: Path | str, manifest: Mapping[str, Any], *, memory_map: bool, verify: bool = False
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays a manifest names.
 
@@ -99,6 +99,8 @@ def read_arrays(
         True maps the files and checks their length only: instant, whatever the size. False reads
         them and checks the very bytes it keeps against their checksums: the safe choice for a
         long-lived process, which a file truncated under a map would kill.
+    verify : bool, default=False
+        Check the bytes of mapped files too, once.
     """
     entries = manifest.get("files")
     if not isinstance(entries, dict):
@@ -107,12 +109,13 @@ def read_arrays(
     if not memory_map:
         check_memory_for(paths.values())
     return {
-        name: read_array(path, entries[name], memory_map=memory_map) for name, path in paths.items()
+        name: read_array(path, entries[name], memory_map=memory_map, verify=verify)
+        for name, path in paths.items()
     }
 
 
 def read_folder(
-    folder: Path | str, *, memory_map: bool
+    folder: Path | str, *, memory_map: bool, verify: bool = False
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the manifest of an artifact folder and the arrays it names.
 
@@ -120,10 +123,10 @@ def read_folder(
     """
     manifest = read_manifest(folder)
     try:
-        return manifest, read_arrays(folder, manifest, memory_map=memory_map)
+        return manifest, read_arrays(folder, manifest, memory_map=memory_map, verify=verify)
     except MissingFileError:
         manifest = read_manifest(folder)
-        return manifest, read_arrays(folder, manifest, memory_map=memory_map)
+        return manifest, read_arrays(folder, manifest, memory_map=memory_map, verify=verify)
 
 
 def _file_of(folder: Path, entry: Any) -> Path:
@@ -161,7 +164,9 @@ class MissingFileError(ModelFileError):
     """A file that a manifest names is not there."""
 
 
-def read_array(path: Path, entry: Mapping[str, Any], *, memory_map: bool) -> NDArray[Any]:
+def read_array(
+    path: Path, entry: Mapping[str, Any], *, memory_map: bool, verify: bool = False
+) -> NDArray[Any]:
     """Return the array of a file, mapped, or read and verified against its checksum.
 
     Parameters
@@ -172,6 +177,8 @@ def read_array(path: Path, entry: Mapping[str, Any], *, memory_map: bool) -> NDA
         What the manifest says of it: `bytes` and `sha256`.
     memory_map : bool
         True maps the file without reading it.
+    verify : bool, default=False
+        Hold a mapped file to its checksum too; one that is read always is.
     """
     try:
         with open_regular(path) as stream:
@@ -185,9 +192,12 @@ def read_array(path: Path, entry: Mapping[str, Any], *, memory_map: bool) -> NDA
             begin = stream.tell()
             if begin + math.prod(shape) * dtype.itemsize != size:
                 raise ValueError(f"{size} bytes cannot hold shape {shape} of {dtype}")
-            if memory_map:
-                return np.memmap(stream, dtype=dtype, mode="r", offset=begin, shape=shape)
             stream.seek(0)
+            if memory_map:
+                if verify:
+                    _check_digest(path, _digest_of(stream), entry)
+                mapped = np.memmap(stream, dtype=dtype, mode="r", offset=begin, shape=shape)
+                return np.asarray(mapped)  # the class of a map slows every slice of it
             data = stream.read(size)
     except FileNotFoundError:
         raise MissingFileError(
@@ -199,13 +209,24 @@ def read_array(path: Path, entry: Mapping[str, Any], *, memory_map: bool) -> NDA
         raise ModelFileError(f"{path} cannot be read ({error}).") from None
     except (ValueError, TypeError) as error:
         raise ModelFileError(f"{path} is not a plain .npy array ({error}).") from None
-    if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
+    _check_digest(path, hashlib.sha256(data).hexdigest(), entry)
+    # A view of the very bytes that were checked, without a second copy.
+    return np.frombuffer(data, dtype=dtype, offset=begin).reshape(shape)
+
+
+def _digest_of(stream: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while part := stream.read(1 << 20):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _check_digest(path: Path, digest: str, entry: Mapping[str, Any]) -> None:
+    if digest != entry.get("sha256"):
         raise ModelFileError(
             f"{path} does not match the checksum in its manifest: it is truncated or was altered. "
             "Export the artifact again."
         )
-    # A view of the very bytes that were checked, without a second copy.
-    return np.frombuffer(data, dtype=dtype, offset=begin).reshape(shape)
 
 
 def check_memory_for(paths: Iterable[Path]) -> None:

@@ -179,7 +179,11 @@ def write_neighbour_artifact(
 
 
 def open_artifact(
-    folder: Path | str, *, memory_map: bool = True, least_recall: float = 0.0
+    folder: Path | str,
+    *,
+    memory_map: bool = True,
+    verify: bool = False,
+    least_recall: float = 0.0,
 ) -> RecallModel:
     """Return the model of an artifact folder.
 
@@ -191,6 +195,9 @@ def open_artifact(
     memory_map : bool, default=True
         True is instant and passes over vectors, neighbours and texts; False reads everything and
         checks every byte and every value.
+    verify : bool, default=False
+        Check every byte and every value of a mapped artifact too: processes that map the same
+        files share the memory.
     least_recall : float, default=0.0
         Refuse a faiss index whose recorded recall lies below this.
 
@@ -205,9 +212,9 @@ def open_artifact(
         If the folder is missing, altered, or holds parts that do not fit together.
     """
     folder = served_folder(folder)
-    manifest, arrays = read_folder(folder, memory_map=memory_map)
+    manifest, arrays = read_folder(folder, memory_map=memory_map, verify=verify)
     with sound_artifact(folder):
-        check_artifact(manifest, arrays, every_value=not memory_map)
+        check_artifact(manifest, arrays, every_value=verify or not memory_map)
         items = ItemTable(arrays, manifest.get("categories", []))
         ranker = _ranker(manifest, arrays, least_recall)
     return RecallModel(items=items, ranker=ranker, manifest=manifest)

@@ -141,13 +141,19 @@ class ItemTable:
         if len(ids) == 0:
             return np.empty(0, dtype=np.int64)
         if len(self) <= MAX_LOOKED_UP and all(type(value) in (int, str) for value in ids):
-            find = self._by_name.get
-            return np.array([find(str(value), -1) for value in ids], dtype=np.int64)
+            return np.array(self.places_of(ids), dtype=np.int64)
         requested, is_usable = self._encode(ids)
         rank = np.searchsorted(self._ids, requested, sorter=self._id_order)
         found = self._id_order[np.minimum(rank, len(self) - 1)]
         is_known = is_usable & (self._ids[found] == requested)
         return np.where(is_known, found, -1).astype(np.int64)
+
+    def places_of(self, ids: Sequence[Any] | NDArray[Any]) -> list[int]:
+        """Return what :meth:`positions_of` returns for whole numbers and text, as a list."""
+        if len(self) > MAX_LOOKED_UP:
+            return list(self.positions_of(ids).tolist())
+        find = self._by_name.get
+        return [find(str(value), -1) for value in ids]
 
     @cached_property
     def _by_name(self) -> dict[str, int]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.mixture import Float32Array
+from groupnoise.clicks.scoring import SCOPES
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError, ModelFileError
+from groupnoise.recall.one_history import MAX_ITEMS, OneHistorySearch, RowRanking
 from groupnoise.recall.search import Eligible, ExactSearch, Ranking
 from groupnoise.recall.variety import interests_of
 from groupnoise.recall.vectors import MatchingVectors
@@ -80,6 +82,14 @@ class VectorRanker:
     def __init__(self, vectors: MatchingVectors) -> None:
         self.vectors = vectors
         self._exact = ExactSearch(vectors)
+        self._one: dict[str | None, OneHistorySearch] = {}
+        if len(vectors.targets) <= MAX_ITEMS:
+            own = vectors.rule.scope
+            self._one = {
+                scope: OneHistorySearch(replace(vectors, rule=vectors.rule.with_scope(scope)))
+                for scope in SCOPES
+            }
+            self._one[None] = self._one[own]
 
     def rank(
         self,
@@ -90,7 +100,19 @@ class VectorRanker:
         eligible: Eligible | None = None,
     ) -> Ranking:
         """Return the `n` best eligible items per history, exactly."""
+        eligible = eligible or Eligible()
+        if len(histories) == 1 and eligible.candidates is None:
+            excluded = eligible.excluded_by_one.tolist()
+            found = self.rank_one(histories[0].tolist(), n, excluded, scope=scope)
+            if found is not None:
+                return np.array([found[0]]), np.array([found[1]], dtype=np.float32)
         return self._exact.search(self.vectors.mixture(histories, scope), n, eligible)
+
+    def rank_one(
+        self, clicks: list[int], n: int, excluded: list[int], *, scope: str | None = None
+    ) -> RowRanking | None:
+        """Return the `n` best items for one history but for some; None where `rank` must do it."""
+        return self._one[scope].search(clicks, n, excluded) if self._one else None
 
     def explain(
         self, history: IntArray, positions: IntArray, *, scope: str | None = None

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,6 +87,27 @@ class Recalled:
         """
         is_item = self.positions[number] >= 0
         return self.positions[number][is_item], self.scores[number][is_item]
+
+
+class OneRecalled(NamedTuple):
+    """The answer to one history, as plain lists.
+
+    Attributes
+    ----------
+    positions : list of int
+        Positions in the item table, best first.
+    scores : list of float
+        Matching scores; popularity where `from_popularity`.
+    unknown : list
+        The ids of the history that the model does not know.
+    from_popularity : bool
+        Whether it held no known item.
+    """
+
+    positions: list[int]
+    scores: list[float]
+    unknown: list[Any]
+    from_popularity: bool
 
 
 @dataclass(frozen=True)

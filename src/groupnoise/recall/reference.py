@@ -15,7 +15,7 @@ from groupnoise.io.files import write_json
 from groupnoise.recall.artifact import open_artifact
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
-from groupnoise.recall.recalled import Recalled
+from groupnoise.recall.recalled import OneRecalled, Recalled
 
 N_BINS = 10
 MAX_HISTORIES = 2000
@@ -177,6 +177,7 @@ WINDOW = 20_000.0
 """Counts beyond this are halved, so that old ones fade."""
 MIN_COUNT = 200
 """Counts below this say nothing."""
+SCORE = "score"
 
 
 class Drift:
@@ -194,43 +195,63 @@ class Drift:
         self._items = model.items
         self._bins = item_bins(model)
         self._reference = score_reference(model.manifest)
-        self._clicks: dict[str, FloatArray] = {
-            name: np.zeros(len(each.shares)) for name, each in self._bins.items()
+        self._shares = {name: each.shares for name, each in self._bins.items()}
+        if self._reference is not None:
+            self._shares[SCORE] = self._reference[1]
+        self._counts: dict[str, FloatArray] = {
+            name: np.zeros(len(shares)) for name, shares in self._shares.items()
         }
-        n_bins = 0 if self._reference is None else len(self._reference[1])
-        self._scores: FloatArray = np.zeros(n_bins)
         self._n_pending = 0
-        self._pending: list[tuple[Sequence[Sequence[Any]], Recalled]] = []
+        self._clicks: list[Any] = []
+        self._scores: list[float] = []
 
     def observe(
         self, histories: Sequence[Sequence[Any]], options: RecallOptions, recalled: Recalled
     ) -> None:
         """Remember a request and its answer; filters move scores, so only plain ones count."""
-        if self._n_pending >= MAX_PENDING or options != RecallOptions(top=options.top):
-            return
-        self._n_pending += len(histories)
-        self._pending.append((histories, recalled))
+        if self._n_pending < MAX_PENDING and options == RecallOptions(top=options.top):
+            self._n_pending += len(histories)
+            self._clicks += [item for history in histories for item in history]
+            self._scores += best_scores(recalled).tolist()
 
-    def shifts(self) -> dict[str, float]:
-        """Return the population stability index of clicks and of scores, where enough came."""
-        pending, self._pending, self._n_pending = self._pending, [], 0
-        if pending:
-            flat = [item for histories, _ in pending for history in histories for item in history]
-            positions = self._items.positions_of(flat)
-            known = positions[positions >= 0]
-            for name, each in self._bins.items():
-                self._clicks[name] = _added(self._clicks[name], each.bin_of[known])
-            if self._reference is not None:
-                scores = np.concatenate([best_scores(recalled) for _, recalled in pending])
-                numbers = np.searchsorted(self._reference[0], scores, side="right")
-                self._scores = _added(self._scores, numbers)
-        found = {
-            name: population_stability(each.shares, self._clicks[name])
-            for name, each in self._bins.items()
-            if self._clicks[name].sum() >= MIN_COUNT
-        }
-        if self._reference is not None and self._scores.sum() >= MIN_COUNT:
-            found["score"] = population_stability(self._reference[1], self._scores)
+    def observe_one(self, history: Sequence[Any], recalled: OneRecalled) -> None:
+        """Remember a history that was asked without options, and its answer."""
+        if self._n_pending < MAX_PENDING:
+            self._n_pending += 1
+            self._clicks += history
+            if recalled.scores and not recalled.from_popularity:
+                self._scores.append(recalled.scores[0])
+
+    def counts(self) -> dict[str, list[float]]:
+        """Return what was counted up to now, by what it is counted of."""
+        clicks, scores = self._clicks, self._scores
+        self._clicks, self._scores, self._n_pending = [], [], 0
+        positions = self._items.positions_of(clicks)
+        known = positions[positions >= 0]
+        for name, each in self._bins.items():
+            self._counts[name] = _added(self._counts[name], each.bin_of[known])
+        if self._reference is not None:
+            numbers = np.searchsorted(self._reference[0], np.array(scores), side="right")
+            self._counts[SCORE] = _added(self._counts[SCORE], numbers)
+        return {name: values.tolist() for name, values in self._counts.items()}
+
+    def shifts(self, others: Sequence[Mapping[str, Sequence[float]]] = ()) -> dict[str, float]:
+        """Return the population stability index of clicks and of scores, where enough came.
+
+        Parameters
+        ----------
+        others : sequence of mapping
+            What :meth:`counts` returned for the same version in other processes.
+
+        Returns
+        -------
+        dict of str to float
+        """
+        found = {}
+        for name, own in self.counts().items():
+            total = np.sum([own, *(each[name] for each in others)], axis=0)
+            if total.sum() >= MIN_COUNT:
+                found[name] = population_stability(self._shares[name], total)
         return found
 
 

@@ -27,7 +27,6 @@ Ranking = tuple[IntArray, Float32Array]
 
 _BLOCK_ITEMS = 4096
 _MIN_WIDTH = 32
-_MIN_TOTAL = np.float32(1e-30)
 _MAX_SCORES = 1 << 25
 _MAX_PAIR_ROWS = 1024
 
@@ -62,6 +61,13 @@ class Eligible:
         """Return the positions that one history leaves out, ascending."""
         own = self.denied[:0] if self.seen is None else self.seen[row]
         return np.union1d(own, self.denied)
+
+    @property
+    def excluded_by_one(self) -> IntArray:
+        """The positions that a single history leaves out, in no order."""
+        if self.seen is None or not len(self.denied):
+            return self.denied if self.seen is None else self.seen[0]
+        return np.concatenate([self.seen[0], self.denied])
 
     def pairs(self, rows: slice) -> tuple[IntArray, IntArray]:
         """Return (history, column) of all that a slice of the histories leaves out.
@@ -127,10 +133,6 @@ class ExactSearch:
         """
         eligible = eligible or Eligible()
         n_histories = len(mixture.offsets) - 1
-        if n_histories == 1 and len(self._vectors.targets) <= _BLOCK_ITEMS:
-            ranking = self._of_one_history(mixture, n, eligible)
-            if ranking is not None:
-                return ranking
         rows = self._vectors.query_rows(mixture)
         # One query each over the whole catalogue: the search sums what it normalizes by.
         normalize = (
@@ -155,29 +157,6 @@ class ExactSearch:
         for histories, positions, scores in found:
             all_positions[histories], all_scores[histories] = positions, scores
         return all_positions, all_scores
-
-    def _of_one_history(self, mixture: Mixture, n: int, eligible: Eligible) -> Ranking | None:
-        """Rank a small catalogue for one history; None where only the general way will do.
-
-        Probabilities are ranked, not their logarithms, which are taken of the best alone. They are
-        held against the largest, so that only an item far below the others can vanish.
-        """
-        if mixture.items is None or eligible.candidates is not None or n > len(self._columns[0]):
-            return None
-        terms = self._vectors.query_rows(mixture)[mixture.query_of] @ self._columns
-        terms += self._vectors.term_offsets(mixture)[:, None]
-        highest = terms.max()
-        terms -= highest
-        total = np.exp(terms, out=terms).sum(axis=0)
-        if eligible.seen is not None:
-            total[eligible.seen[0]] = 0.0
-        total[eligible.denied] = 0.0
-        chosen = np.argpartition(total, len(total) - n)[len(total) - n :]
-        best = total[chosen]
-        if not best.min() > _MIN_TOTAL:  # nothing left, too little to tell apart, or no number
-            return None
-        order = np.lexsort((chosen, -best))
-        return chosen[order][None], (np.log(best[order]) + highest)[None]
 
     def _search(
         self,

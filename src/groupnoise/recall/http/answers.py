@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from groupnoise.recall.items import CATEGORY
 from groupnoise.recall.model import RecallModel
-from groupnoise.recall.recalled import Reasons, Recalled
+from groupnoise.recall.recalled import OneRecalled, Reasons, Recalled
 
 
 def as_json(value: Any) -> bytes:
@@ -23,30 +24,47 @@ MAX_WRITTEN = 50_000
 
 
 def plain_answer(model: RecallModel, name: str, recalled: Recalled) -> bytes:
-    """Return the answer to a request without reasons as JSON; see `RecallAnswer`.
-
-    An item is the same text in every answer but for its score, so it is written once and kept.
-    """
-    written = model.items.written
+    """Return the answer to a request without reasons as JSON; see `RecallAnswer`."""
     results = []
-    for number, positions in enumerate(recalled.positions.tolist()):
-        parts = []
-        for position, score in zip(positions, recalled.scores[number].tolist(), strict=True):
-            if position >= 0:
-                begin, end = written.get(position) or _write_item(model, position)
-                parts.append(f"{begin}{score!r}{end}")
+    for number, unknown in enumerate(recalled.unknown):
+        positions, scores = recalled.row(number)
+        parts = _items(model, positions.tolist(), scores.tolist())
         if recalled.led_by is not None:
             clicks = _clicks_behind(model, recalled, number)
             parts = [
                 f'{part[:-1]},"click":{_in_json(click)}}}'
                 for part, click in zip(parts, clicks, strict=True)
             ]
-        source = "popularity" if recalled.from_popularity[number] else "history"
-        unknown = recalled.unknown[number]
-        rest = _in_json(unknown) if unknown else "[]"
-        results.append(f'{{"items":[{",".join(parts)}],"source":"{source}","unknown":{rest}}}')
-    head = f'{{"model":"{name}","version":{_in_json(model.version)},"results":['
-    return f"{head}{','.join(results)}]}}".encode()
+        results.append(_result(parts, bool(recalled.from_popularity[number]), unknown))
+    return f"{_head(name, model.version)}{','.join(results)}]}}".encode()
+
+
+def answer_of_one(model: RecallModel, recalled: OneRecalled) -> bytes:
+    """Return the answer of the main model to one history as JSON; see `RecallAnswer`."""
+    parts = _items(model, recalled.positions, recalled.scores)
+    result = _result(parts, recalled.from_popularity, recalled.unknown)
+    return f"{_head('main', model.version)}{result}]}}".encode()
+
+
+def _items(model: RecallModel, positions: list[int], scores: list[float]) -> list[str]:
+    """Return items as JSON: each is the same text in every answer but for its score, and kept."""
+    written, parts = model.items.written, []
+    for position, score in zip(positions, scores, strict=True):
+        begin, end = written.get(position) or _write_item(model, position)
+        # Nine digits are all that single precision has, and quicker to write than seventeen.
+        parts.append(f"{begin}{score:.9g}{end}")
+    return parts
+
+
+def _result(parts: list[str], from_popularity: bool, unknown: list[Any]) -> str:
+    source = "popularity" if from_popularity else "history"
+    rest = _in_json(unknown) if unknown else "[]"
+    return f'{{"items":[{",".join(parts)}],"source":"{source}","unknown":{rest}}}'
+
+
+@lru_cache(maxsize=16)
+def _head(name: str, version: str) -> str:
+    return f'{{"model":"{name}","version":{_in_json(version)},"results":['
 
 
 def _clicks_behind(model: RecallModel, recalled: Recalled, number: int) -> list[Any]:

@@ -251,8 +251,7 @@ def _add_operation_routes(app: FastAPI, service: RecallService) -> None:
     @app.get("/metrics", response_class=Response, responses=_REFUSALS)
     async def metrics() -> Response:
         """Return counters and latencies in the Prometheus text format."""
-        text = await asyncio.to_thread(service.exposition)
-        return Response(text, media_type="text/plain; version=0.0.4")
+        return Response(await service.exposition(), media_type="text/plain; version=0.0.4")
 
 
 def _add_page(app: FastAPI) -> None:
@@ -291,7 +290,11 @@ def _lifespan_of(service: RecallService) -> Any:
 
         if is_server and hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, on_hangup)
-        following = loop.create_task(follow_promotions(service, service.settings.artifact))
+        if service.peers is None:
+            watching = follow_promotions(service, service.settings.artifact)
+        else:
+            watching = service.peers.listen(service)
+        following = loop.create_task(watching)
         yield
         following.cancel()
         service.close()

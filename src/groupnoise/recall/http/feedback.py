@@ -174,7 +174,9 @@ class FeedbackLog:
         self._allowed -= n_rows
 
     def _write(self, data: bytes) -> None:
-        if self._descriptor is None or (self._size and self._size + len(data) > self._max_bytes):
+        is_full = bool(self._size) and self._size + len(data) > self._max_bytes
+        # Another process may have deleted the oldest file, and that may be this one's.
+        if self._descriptor is None or is_full or not os.fstat(self._descriptor).st_nlink:
             self._begin_file()
         assert self._descriptor is not None
         try:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
 import re
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
+from random import getrandbits
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
@@ -17,7 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.recall.http.errors import Refusal, internal_error, refusal_of
-from groupnoise.recall.http.monitoring import LOGGER, ServiceMetrics, log
+from groupnoise.recall.http.metrics import ServiceMetrics
+from groupnoise.recall.http.monitoring import LOGGER, log_request
 from groupnoise.recall.http.settings import ServiceSettings, is_loopback
 
 OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/search.js", "/healthz", "/readyz"})
@@ -83,6 +83,7 @@ class Guard:
         self._metrics = metrics
         self._direct = dict(direct or {})
         self._n_running = 0
+        metrics.n_in_flight = lambda: self._n_running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or pass a lifespan event on."""
@@ -94,12 +95,10 @@ class Guard:
         answer = _Answer(send, _request_id(headers))
         scope.setdefault("state", {})["request_id"] = answer.request_id
         self._n_running += 1
-        self._metrics.in_flight.inc()
         try:
             await self._admit_and_run(scope, headers, receive, answer)
         finally:
             self._n_running -= 1
-            self._metrics.in_flight.dec()
             self._record(scope, answer)
 
     async def _admit_and_run(
@@ -196,15 +195,13 @@ class Guard:
         route = answer.route or getattr(scope.get("route"), "path", "unmatched")
         version = scope["state"].get("version", "")  # empty where no model had a part in it
         self._metrics.observe_request(route, status, seconds, version)
-        log(
-            "request",
-            level=logging.ERROR if status == 500 else logging.INFO,
+        log_request(
             request_id=answer.request_id,
             method=scope["method"],
             path=scope["path"],
             status=status,
             version=version,
-            milliseconds=round(1000 * seconds, 2),
+            seconds=seconds,
         )
 
 
@@ -284,7 +281,7 @@ def _request_id(headers: RawHeaders) -> str:
     given = headers.get(b"x-request-id")
     if given is not None and re.fullmatch(rb"[\w.-]{1,64}", given):
         return given.decode()
-    return secrets.token_hex(8)
+    return f"{getrandbits(64):016x}"  # tells requests apart; nothing is kept secret by it
 
 
 @lru_cache(maxsize=64)

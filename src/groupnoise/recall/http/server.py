@@ -25,6 +25,7 @@ from groupnoise.recall.http.service import RecallService
 from groupnoise.recall.http.settings import ServiceSettings
 
 MAX_HEAD_BYTES = 65_536
+BACKLOG = 2048
 
 
 def http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
@@ -139,18 +140,50 @@ def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None =
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     _check_resolves(settings.host)
-    service = RecallService(settings)
+    if settings.processes > 1:
+        from groupnoise.recall.http.processes import supervise
+
+        listening, address = _bound(settings)
+        listening.listen(BACKLOG)
+        supervise(settings, listening, address, on_ready)
+        return
+    server = make_server(RecallService(settings), on_ready)
+    listening, server.address = _bound(settings)
+    server.run(sockets=[listening])
+
+
+def make_server(
+    service: RecallService,
+    on_ready: Callable[[str], None] | None = None,
+    *,
+    shares_socket: bool = False,
+) -> RecallServer:
+    """Return the server of a service, ready to be run.
+
+    Parameters
+    ----------
+    service : RecallService
+        What answers.
+    on_ready : callable, optional
+        Called with the address once the socket listens.
+    shares_socket : bool, default=False
+        Other processes accept from the same socket, and go on when this one ends.
+    """
     config = uvicorn.Config(
         guarded_app(service),
-        host=settings.host,
-        port=settings.port,
         http=http_protocol(),
+        backlog=BACKLOG,
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=round(settings.grace_seconds),
+        timeout_graceful_shutdown=round(service.settings.grace_seconds),
     )
-    server = _Server(config, service, on_ready)
+    return RecallServer(config, service, on_ready, shares_socket)
+
+
+def _bound(settings: ServiceSettings) -> tuple[socket.socket, str]:
+    """Return a socket bound to where the service listens, and its address."""
+    config = uvicorn.Config(_nothing, host=settings.host, port=settings.port, log_config=None)
     try:
         listening = config.bind_socket()
     except SystemExit:
@@ -158,8 +191,11 @@ def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None =
             f"port {settings.port} on {settings.host} cannot be listened on; is it in use?"
         ) from None
     host, port = listening.getsockname()[:2]
-    server.address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    server.run(sockets=[listening])
+    return listening, f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _nothing(scope: Any, receive: Any, send: Any) -> None:
+    """Stand for an application where only a socket is wanted."""
 
 
 def _check_resolves(host: str) -> None:
@@ -170,7 +206,7 @@ def _check_resolves(host: str) -> None:
         raise GroupNoiseError(f"the host {host!r} cannot be resolved to an address.") from None
 
 
-class _Server(uvicorn.Server):
+class RecallServer(uvicorn.Server):
     """Says when it is ready, and stops being ready when told to end."""
 
     def __init__(
@@ -178,21 +214,25 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         service: RecallService,
         on_ready: Callable[[str], None] | None,
+        shares_socket: bool,
     ) -> None:
         super().__init__(config)
+        self._shares_socket = shares_socket
         self._service = service
         self._on_ready = on_ready
         self._stalled = StalledConnections(service.limits.seconds)
         self.address = ""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept, and say so."""
         await super().startup(sockets=sockets)
-        if self.started:
+        if self.started and not self._shares_socket:
             log("ready", address=self.address, version=self._service.model().version)
             if self._on_ready is not None:
                 self._on_ready(self.address)
 
     async def on_tick(self, counter: int) -> bool:
+        """Close what has stalled, now and then; return whether to end."""
         if counter % TICKS_PER_SWEEP == 0:
             n_closed = self._stalled.close_stalled(self.server_state.connections, time.monotonic())
             if n_closed:
@@ -200,10 +240,17 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await answer_what_is_open(self, sockets or [])
+        """Answer what is open, then end."""
+        await answer_what_is_open(self, sockets or [], is_shared=self._shares_socket)
         await super().shutdown(sockets)
 
+    def stop_with_all(self) -> None:
+        """End because the whole service ends: nobody is left to accept what waits."""
+        self._shares_socket = False
+        self.handle_exit(signal.SIGTERM, None)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End: by a signal, and no longer ready."""
         self._service.is_ready = False
         log("stopping", signal=signal.Signals(sig).name)
         super().handle_exit(sig, frame)
@@ -241,7 +288,9 @@ def hold_off_newcomers(listening: Iterable[socket.socket]) -> None:
             each.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
-async def answer_what_is_open(server: Any, sockets: Iterable[socket.socket]) -> None:
+async def answer_what_is_open(
+    server: Any, sockets: Iterable[socket.socket], *, is_shared: bool = False
+) -> None:
     """Stop accepting, and answer every connection until it is closed or stays silent.
 
     Parameters
@@ -250,14 +299,19 @@ async def answer_what_is_open(server: Any, sockets: Iterable[socket.socket]) -> 
         The server that ends; every answer from now on ends its connection.
     sockets : iterable of socket
         What it listens on.
+    is_shared : bool, default=False
+        Other processes accept there and go on: what waits is left to them.
     """
     state = server.server_state
     listening = list(sockets)
-    hold_off_newcomers(listening)
+    if not is_shared:
+        hold_off_newcomers(listening)
     loop = asyncio.get_running_loop()
     end = loop.time() + (server.config.timeout_graceful_shutdown or LINGER_SECONDS)
     await asyncio.sleep(PAUSE_SECONDS)
-    while _have_waiting(listening) and loop.time() < end and not server.force_exit:
+    while (
+        not is_shared and _have_waiting(listening) and loop.time() < end and not server.force_exit
+    ):
         await asyncio.sleep(PAUSE_SECONDS)  # the loop accepts them
     for each in server.servers:
         each.close()

@@ -7,11 +7,12 @@ import logging
 import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from groupnoise.exceptions import GroupNoiseError, ModelFileError
 from groupnoise.recall.artifact import open_artifact
 from groupnoise.recall.http.answers import (
+    answer_of_one,
     as_json,
     describe,
     plain_answer,
@@ -20,9 +21,17 @@ from groupnoise.recall.http.answers import (
 )
 from groupnoise.recall.http.errors import Refusal
 from groupnoise.recall.http.feedback import FeedbackLog, feedback_rows, parse_feedback
-from groupnoise.recall.http.monitoring import ServiceMetrics, log
-from groupnoise.recall.http.queue import MAX_DIRECT_SCORES, RecallQueue
-from groupnoise.recall.http.requests import RecallRequest, check_limit, parse_recall_request
+from groupnoise.recall.http.metrics import ServiceMetrics
+from groupnoise.recall.http.monitoring import log
+from groupnoise.recall.http.queue import MAX_DIRECT_IDS, MAX_DIRECT_SCORES, RecallQueue
+from groupnoise.recall.http.requests import (
+    PlainRequest,
+    RecallRequest,
+    check_limit,
+    checked_request,
+    plain_request,
+    read_body,
+)
 from groupnoise.recall.http.settings import ServiceSettings
 from groupnoise.recall.http.versions import Canary
 from groupnoise.recall.lists import ItemList, NamedLists
@@ -31,6 +40,9 @@ from groupnoise.recall.options import RecallOptions
 from groupnoise.recall.recalled import Recalled
 from groupnoise.recall.reference import Drift
 from groupnoise.recall.registry import served_folder
+
+if TYPE_CHECKING:
+    from groupnoise.recall.http.peers import Peers
 
 
 class ModelSlot:
@@ -47,12 +59,20 @@ class ModelSlot:
         Refuse an artifact whose faiss index was measured below this.
     version : str, optional
         A version of the registry; by default the promoted one.
+    memory_map : bool, default=False
+        Map the files instead, so that several processes hold them once; they are checked as well.
     """
 
     def __init__(
-        self, folder: Path, *, least_recall: float = 0.0, version: str | None = None
+        self,
+        folder: Path,
+        *,
+        least_recall: float = 0.0,
+        version: str | None = None,
+        memory_map: bool = False,
     ) -> None:
         self._folder = folder
+        self._memory_map = memory_map
         self._version = version
         self._least_recall = least_recall
         self.model = self.load()
@@ -61,7 +81,9 @@ class ModelSlot:
     def load(self) -> RecallModel:
         """Return the artifact now in the folder, verified and warmed; a bad one is refused."""
         folder = served_folder(self._folder, self._version)
-        model = open_artifact(folder, memory_map=False, least_recall=self._least_recall)
+        model = open_artifact(
+            folder, memory_map=self._memory_map, verify=True, least_recall=self._least_recall
+        )
         try:
             _warm(model)
         except (ValueError, IndexError, KeyError, TypeError) as error:
@@ -102,18 +124,19 @@ class RecallService:
         self._served: set[str] = set()
         self._drift: dict[str, Drift] = {}
         folders = {"main": settings.artifact, "compare": settings.compare}
-        self._slots = {
-            name: ModelSlot(folder, least_recall=settings.least_recall)
-            for name, folder in folders.items()
-            if folder is not None
+        how: dict[str, Any] = {
+            "least_recall": settings.least_recall,
+            "memory_map": settings.processes > 1,
         }
+        self._slots = {
+            name: ModelSlot(folder, **how) for name, folder in folders.items() if folder is not None
+        }
+        self._prepared: dict[str, RecallModel] = {}
+        self.peers: Peers | None = None
         self._canary = None if settings.canary is None else Canary.parse(settings.canary)
         if self._canary is not None:
-            self._slots["canary"] = ModelSlot(
-                settings.artifact,
-                least_recall=settings.least_recall,
-                version=self._canary.version,
-            )
+            version = self._canary.version
+            self._slots["canary"] = ModelSlot(settings.artifact, version=version, **how)
         self._feedback = None
         if settings.feedback is not None:
             self._feedback = FeedbackLog(
@@ -132,17 +155,12 @@ class RecallService:
             raise Refusal(404, "no_such_model", message)
         return self._slots[name].model
 
-    def model_for(self, request: RecallRequest) -> RecallModel:
-        """Return the model that answers a request: for some users the canary."""
-        canary, user = self._canary, request.user
-        if (
-            canary is not None
-            and user is not None
-            and request.model == "main"
-            and canary.takes(user)
-        ):
+    def model_for(self, user: int | str | None, name: str = "main") -> RecallModel:
+        """Return the model that answers a user: for some of them the canary."""
+        canary = self._canary
+        if canary is not None and user is not None and name == "main" and canary.takes(user):
             return self._slots["canary"].model
-        return self.model(request.model)
+        return self.model(name)
 
     def describe(self) -> dict[str, Any]:
         """Return the models in use and the limits; see `ServiceDescription`."""
@@ -167,8 +185,15 @@ class RecallService:
 
         See `RecallRequest` and `RecallAnswer`.
         """
-        request = parse_recall_request(body, content_type, self.limits)
-        model = self.model_for(request)
+        values = read_body(body, content_type)
+        plain = plain_request(values, self.limits)
+        if plain is not None:
+            model = self.model_for(plain.user)
+            n_scores = (len(plain.history) + 1) * len(model.items)
+            if n_scores <= MAX_DIRECT_SCORES and plain.top <= MAX_DIRECT_IDS:
+                return self._recall_plain(model, plain), model.version
+        request = checked_request(values, self.limits)
+        model = self.model_for(request.user, request.model)
         options = RecallOptions(
             top=request.top,
             scope=request.scope,
@@ -206,12 +231,40 @@ class RecallService:
                 given_up.set()  # a thread cannot be cancelled, only told that nobody waits
         return _recall_json(model, request, recalled), model.version
 
-    def exposition(self) -> bytes:
-        """Return all metrics in the Prometheus text format, drift counted up to now."""
-        for version, drift in self._drift.items():
-            for name, shift in drift.shifts().items():
-                self.metrics.show_drift(version, name, shift)
-        return self.metrics.exposition()
+    def _recall_plain(self, model: RecallModel, request: PlainRequest) -> bytes:
+        """Answer what is asked most, here and now: it takes less than to hand it on."""
+        recalled = model.recall_one(request.history, request.top)
+        self.metrics.observe_recall(
+            model.version,
+            n_clicks=len(request.history),
+            n_unknown=len(recalled.unknown),
+            n_by_popularity=recalled.from_popularity,
+        )
+        drift = self._drift.get(model.version)
+        if drift is not None:
+            drift.observe_one(request.history, recalled)
+        return answer_of_one(model, recalled)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return what was counted here, for another process to add to its own."""
+        drift = {version: each.counts() for version, each in self._drift.items()}
+        return {**self.metrics.as_record(), "drift": drift}
+
+    async def exposition(self) -> bytes:
+        """Return all metrics in the Prometheus text format, of all processes together."""
+        others = [] if self.peers is None else await self.peers.records()
+        return await asyncio.to_thread(self._exposition, others)
+
+    def _exposition(self, others: list[dict[str, Any]]) -> bytes:
+        told = [record.get("drift", {}) for record in others]
+        shifts = {
+            (version, name): shift
+            for version, drift in self._drift.items()
+            for name, shift in drift.shifts(
+                [each[version] for each in told if version in each]
+            ).items()
+        }
+        return self.metrics.exposition(shifts, others)
 
     def close(self) -> None:
         """End the worker and close files; call when no request is left."""
@@ -244,14 +297,32 @@ class RecallService:
 
     async def reload(self) -> dict[str, Any]:
         """Switch to the artifacts now on disk, all of them or none; see `ReloadAnswer`."""
+        if self.peers is not None:
+            return await self.peers.reload()
         async with self._reloading:
-            loaded = {name: await self._load(name, slot) for name, slot in self._slots.items()}
-            switched: dict[str, Any] = {"compare": None, "canary": None}
-            for name, model in loaded.items():
-                before, self._slots[name].model = self.model(name).version, model
-                switched[name] = {"before": before, "after": model.version}
-                log("reloaded", model=name, **switched[name])
-        self.metrics.observe_reload("switched")
+            try:
+                await self.prepare()
+            except Refusal:
+                self.metrics.observe_reload("refused", self.model().version)
+                raise
+            switched = self.switch()
+        self.metrics.observe_reload("switched", self.model().version)
+        return switched
+
+    async def prepare(self) -> None:
+        """Load the artifacts now on disk beside those in use, or refuse them."""
+        self._prepared = {}
+        loaded = {name: await self._load(name, slot) for name, slot in self._slots.items()}
+        self._prepared = loaded
+
+    def switch(self) -> dict[str, Any]:
+        """Answer with what was prepared from now on; see `ReloadAnswer`."""
+        switched: dict[str, Any] = {"compare": None, "canary": None}
+        prepared, self._prepared = self._prepared, {}
+        for name, model in prepared.items():
+            before, self._slots[name].model = self.model(name).version, model
+            switched[name] = {"before": before, "after": model.version}
+            log("reloaded", model=name, **switched[name])
         self._show_models()
         return switched
 
@@ -259,7 +330,6 @@ class RecallService:
         try:
             return await asyncio.to_thread(slot.load)
         except GroupNoiseError as error:
-            self.metrics.observe_reload("refused")
             log("reload_refused", level=logging.ERROR, model=name, reason=str(error))
             # The reason names paths of this machine: it belongs in the log, not in an answer.
             message = f"the {name} artifact was refused and the old model stays; see the log."

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, field, fields
+import os
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from groupnoise.core.checks import MAX_ID_LENGTH, check_count, check_fraction, check_positive
 from groupnoise.exceptions import ParameterError
@@ -98,6 +100,9 @@ class ServiceSettings:
         The most a request may ask for.
     grace_seconds : float, default=15.0
         How long running requests may take to finish after SIGTERM.
+    processes : int, default=1
+        How many processes answer; more than one map the artifact and share its memory. Limits on
+        concurrency and on rows of feedback are shared out among them.
     """
 
     artifact: Path
@@ -111,6 +116,7 @@ class ServiceSettings:
     lists: Path | None = None
     limits: Limits = field(default_factory=Limits)
     grace_seconds: float = 15.0
+    processes: int = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -130,6 +136,42 @@ class ServiceSettings:
             )
         check_fraction("least_recall", self.least_recall)
         check_positive("grace_seconds", self.grace_seconds)
+        check_count("processes", self.processes)
+        if self.processes > 1 and os.name != "posix":
+            raise ParameterError("several processes need a system that shares sockets; give 1.")
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the settings as JSON can hold them.
+
+        Returns
+        -------
+        dict
+            The token among them: it is for another process of the same service.
+        """
+        return {
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in asdict(self).items()
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> ServiceSettings:
+        """Return the settings that :meth:`as_record` described.
+
+        Parameters
+        ----------
+        record : dict
+            What :meth:`as_record` returned.
+
+        Returns
+        -------
+        ServiceSettings
+        """
+        paths = {
+            name: Path(record[name])
+            for name in ("artifact", "compare", "feedback", "lists")
+            if record[name] is not None
+        }
+        return cls(**{**record, **paths, "limits": Limits(**record["limits"])})
 
 
 def _fits_in_a_header(token: str) -> bool:

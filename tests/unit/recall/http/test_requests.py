@@ -3,12 +3,23 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from groupnoise.recall.http import Limits
 from groupnoise.recall.http.errors import Refusal
-from groupnoise.recall.http.requests import parse_recall_request
+from groupnoise.recall.http.requests import (
+    RecallRequest,
+    checked_request,
+    plain_request,
+    read_body,
+)
 
 JSON = "application/json"
+
+
+def parse_recall_request(body, content_type, limits):
+    return checked_request(read_body(body, content_type), limits)
 
 
 def refusal_of(body, content_type=JSON, **limits):
@@ -71,3 +82,24 @@ def test_sizes_are_checked_before_what_is_inside():
     assert refusal_of({"histories": [[None] * 9]}, history_length=8).code == "history_length_limit"
     assert refusal_of({"histories": [None] * 9}, histories=8).code == "histories_limit"
     assert refusal_of({"allow": [None] * 9}, filter_items=8).limit == 8
+
+
+ENTRIES = st.sampled_from([None, True, -1, 0, 3, 21, 2**70, 1.5, "", "tea"])
+VALUES = st.one_of(ENTRIES, st.lists(st.one_of(ENTRIES, st.lists(ENTRIES, max_size=4)), max_size=3))
+
+
+@given(st.dictionaries(st.sampled_from(["histories", "top", "user", "deny"]), VALUES))
+def test_a_plain_request_is_one_that_the_schema_reads_the_same_way(values):
+    limits = Limits(history_length=3, top=20)
+    plain = plain_request(values, limits)
+    if plain is not None:
+        request = checked_request(values, limits)
+        assert request == RecallRequest(histories=[plain.history], top=plain.top, user=plain.user)
+
+
+def test_what_most_clients_send_is_a_plain_request():
+    plain = plain_request({"histories": [["tea", 5]], "top": 3, "user": "u"}, Limits())
+    assert plain == (["tea", 5], 3, "u")
+    assert plain_request({"histories": [[]]}, Limits()) == ([], 10, None)
+    assert plain_request({"histories": [[], []]}, Limits()) is None
+    assert plain_request({"histories": [[]], "explain": False}, Limits()) is None
