@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from groupnoise.core.checks import check_count
+from groupnoise.core.docstrings import inherit_docstring
 
 MULTINOMIAL_IDS = 1 << 24
 """The most ids that torch draws from by their chances."""
@@ -58,8 +59,9 @@ class CandidateSource(Protocol):
         ...
 
 
+@inherit_docstring
 @dataclass(frozen=True)
-class FullCandidates:
+class FullCandidates(CandidateSource):
     """Every id: the exact softmax of Eq. 5.
 
     Parameters
@@ -71,20 +73,7 @@ class FullCandidates:
     n_ids: int
 
     def draw(self, target_ids: Tensor, generator: torch.Generator) -> Candidates:
-        """Return all ids, in order.
-
-        Parameters
-        ----------
-        target_ids : int64 Tensor of shape (groups,)
-            The target of each group; not needed here.
-        generator : torch.Generator
-            Not needed here.
-
-        Returns
-        -------
-        Candidates
-            The ids 0 .. n_ids - 1.
-        """
+        """Return all ids, in order."""
         return Candidates(
             torch.arange(self.n_ids, device=target_ids.device),
             None,
@@ -93,8 +82,9 @@ class FullCandidates:
         )
 
 
+@inherit_docstring
 @dataclass(frozen=True)
-class SampledCandidates:
+class SampledCandidates(CandidateSource):
     """One sample of negatives shared by the batch, so that scoring is a matrix product.
 
     Parameters
@@ -119,20 +109,7 @@ class SampledCandidates:
         check_count("n_negatives", self.n_negatives)
 
     def draw(self, target_ids: Tensor, generator: torch.Generator) -> Candidates:
-        """Return a fresh sample; the targets are not part of it on purpose.
-
-        Parameters
-        ----------
-        target_ids : int64 Tensor of shape (groups,)
-            The target of each group; a sampled copy of it is left out row by row later.
-        generator : torch.Generator
-            Decides what is sampled.
-
-        Returns
-        -------
-        Candidates
-            `n_negatives` ids, repeated where they were drawn twice.
-        """
+        """Return a fresh sample; the targets are not part of it on purpose."""
         if self.probabilities is None:
             ids = torch.randint(self.n_ids, (self.n_negatives,), generator=generator)
             log_expected = torch.full((self.n_negatives,), self.n_negatives / self.n_ids).log()
@@ -153,8 +130,9 @@ class SampledCandidates:
         return torch.searchsorted(steps, uniform * steps[-1], right=True).clamp_max(self.n_ids - 1)
 
 
+@inherit_docstring
 @dataclass(frozen=True)
-class InBatchCandidates:
+class InBatchCandidates(CandidateSource):
     """The distinct targets of the batch itself.
 
     Parameters
@@ -167,20 +145,7 @@ class InBatchCandidates:
     frequencies: Tensor | None = None
 
     def draw(self, target_ids: Tensor, generator: torch.Generator) -> Candidates:
-        """Return each distinct id of the batch once.
-
-        Parameters
-        ----------
-        target_ids : int64 Tensor of shape (groups,)
-            The target of each group.
-        generator : torch.Generator
-            Not needed here.
-
-        Returns
-        -------
-        Candidates
-            The distinct targets, in ascending order.
-        """
+        """Return each distinct id of the batch once."""
         ids = torch.unique(target_ids)
         if self.frequencies is None:
             return Candidates(ids, None, holds_targets=True)

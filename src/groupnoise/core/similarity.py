@@ -8,6 +8,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from groupnoise.core.docstrings import inherit_docstring
+
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Return the softmax over the last axis, zero where `mask` is False.
@@ -39,20 +41,60 @@ class Similarity(Protocol):
         ...
 
     def between(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return S of every pair: (groups, a, dim) and (groups, b, dim) to (groups, a, b)."""
+        """Return S of every pair.
+
+        Parameters
+        ----------
+        left : Tensor of shape (groups, a, dim)
+            Features; under S as a divergence the reference distributions.
+        right : Tensor of shape (groups, b, dim)
+            Features.
+
+        Returns
+        -------
+        Tensor of shape (groups, a, b)
+            How alike they are.
+        """
         ...
 
     def context(self, weights: Tensor, features: Tensor) -> Tensor:
-        """Mix (groups, b, dim) by weights (groups, a, b) to contexts (groups, a, dim)."""
+        """Return mixtures of features.
+
+        Parameters
+        ----------
+        weights : Tensor of shape (groups, a, b)
+            Attention of a to b.
+        features : Tensor of shape (groups, b, dim)
+            Vectors, or log-probabilities over targets.
+
+        Returns
+        -------
+        Tensor of shape (groups, a, dim)
+            One context for each of a, of the kind of the features.
+        """
         ...
 
     def matched(self, context: Tensor, features: Tensor) -> Tensor:
-        """Return S(context, features) position by position: (groups, a, dim) to (groups, a)."""
+        """Return S(context, features) position by position.
+
+        Parameters
+        ----------
+        context : Tensor of shape (groups, a, dim)
+            Contexts.
+        features : Tensor of shape (groups, a, dim)
+            Features.
+
+        Returns
+        -------
+        Tensor of shape (groups, a)
+            How alike they are.
+        """
         ...
 
 
+@inherit_docstring
 @dataclass(frozen=True)
-class Dot:
+class Dot(Similarity):
     """The inner product of feature vectors, times `scale`.
 
     Parameters
@@ -65,59 +107,21 @@ class Dot:
     uses_probabilities = False
 
     def between(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return the inner products of every pair.
-
-        Parameters
-        ----------
-        left : Tensor of shape (groups, a, dim)
-            Vectors.
-        right : Tensor of shape (groups, b, dim)
-            Vectors.
-
-        Returns
-        -------
-        Tensor of shape (groups, a, b)
-            scale * left . right.
-        """
+        """Return the inner products of every pair."""
         return self.scale * (left @ right.transpose(-1, -2))
 
     def context(self, weights: Tensor, features: Tensor) -> Tensor:
-        """Return the weighted sums of the vectors.
-
-        Parameters
-        ----------
-        weights : Tensor of shape (groups, a, b)
-            Attention of a to b.
-        features : Tensor of shape (groups, b, dim)
-            Vectors.
-
-        Returns
-        -------
-        Tensor of shape (groups, a, dim)
-            One context for each of a.
-        """
+        """Return the weighted sums of the vectors."""
         return weights @ features
 
     def matched(self, context: Tensor, features: Tensor) -> Tensor:
-        """Return the inner products of contexts and vectors, position by position.
-
-        Parameters
-        ----------
-        context : Tensor of shape (groups, a, dim)
-            Contexts.
-        features : Tensor of shape (groups, a, dim)
-            Vectors.
-
-        Returns
-        -------
-        Tensor of shape (groups, a)
-            scale * context . features.
-        """
+        """Return the inner products of contexts and vectors, position by position."""
         return self.scale * (context * features).sum(-1)
 
 
+@inherit_docstring
 @dataclass(frozen=True)
-class NegativeKL:
+class NegativeKL(Similarity):
     """The negative Kullback-Leibler divergence of class probabilities, times `scale`.
 
     Features are log-probabilities; the context is a mixture of distributions, kept on log scale.
@@ -133,58 +137,19 @@ class NegativeKL:
     uses_probabilities = True
 
     def between(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return -KL(left || right) of every pair.
-
-        Parameters
-        ----------
-        left : Tensor of shape (groups, a, n_targets)
-            Log-probabilities; the reference distributions.
-        right : Tensor of shape (groups, b, n_targets)
-            Log-probabilities.
-
-        Returns
-        -------
-        Tensor of shape (groups, a, b)
-            At most zero for a positive scale.
-        """
+        """Return -KL(left || right) of every pair."""
         probabilities = left.exp()
         negative_entropy = (probabilities * left).sum(-1, keepdim=True)  # (groups, a, 1)
         return self.scale * (probabilities @ right.transpose(-1, -2) - negative_entropy)
 
     def context(self, weights: Tensor, features: Tensor) -> Tensor:
-        """Return the log of the mixed probabilities.
-
-        Parameters
-        ----------
-        weights : Tensor of shape (groups, a, b)
-            Attention of a to b.
-        features : Tensor of shape (groups, b, n_targets)
-            Log-probabilities.
-
-        Returns
-        -------
-        Tensor of shape (groups, a, n_targets)
-            Log-probabilities of the mixtures.
-        """
+        """Return the log of the mixed probabilities."""
         mixed = weights @ features.exp()
         # An all-masked row mixes to zero; the smallest normal number keeps its log finite.
         return mixed.clamp_min(_tiny(mixed)).log()
 
     def matched(self, context: Tensor, features: Tensor) -> Tensor:
-        """Return -KL(context || features) position by position.
-
-        Parameters
-        ----------
-        context : Tensor of shape (groups, a, n_targets)
-            Log-probabilities; the reference distributions.
-        features : Tensor of shape (groups, a, n_targets)
-            Log-probabilities.
-
-        Returns
-        -------
-        Tensor of shape (groups, a)
-            At most zero for a positive scale.
-        """
+        """Return -KL(context || features) position by position."""
         return self.scale * (context.exp() * (features - context)).sum(-1)
 
 
