@@ -13,18 +13,18 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from groupnoise.candidates.averaging import AveragedModel, WeightedSettings
-from groupnoise.candidates.decide import without_search
-from groupnoise.candidates.held_out import HeldOut
-from groupnoise.candidates.model import CandidateModel, read_rows
-from groupnoise.candidates.parameters import DETAILS, PAPER
-from groupnoise.candidates.search import (
+from groupnoise.candidates.decide import (
     DECIDED,
     TRADE_OFF,
     explicit_values,
     given_values,
     plain_values,
     settings_to_train,
+    without_search,
 )
+from groupnoise.candidates.held_out import HeldOut
+from groupnoise.candidates.model import CandidateModel, read_rows
+from groupnoise.candidates.parameters import DETAILS, PAPER
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.feature_names import remember_columns
 from groupnoise.core.scaling import Scaler
