@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.bags.members import MAX_LOG_ODDS, BagProblem, MemberSettings, bag_loss, bag_presence
+from groupnoise.core.allocator import keeping_freed_memory
 from groupnoise.core.device import CPU, current_device
 from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder, MLPEncoder
 from groupnoise.core.model import MatchingModel
@@ -152,7 +153,8 @@ class MemberBatch:
         optimizer = Adam(learned, self.common.learning_rate, betas=BETAS)
         n_steps = self.common.max_epochs
         n_rows = min(MAX_STEP_ROWS, int(self.problem.segments.sizes.sum()))
-        with threads_for(n_rows * sum(each.numel() for each in learned)):
+        work = n_rows * sum(each.numel() for each in learned)
+        with threads_for(work), keeping_freed_memory():
             for step in range(n_steps):
                 for group in optimizer.param_groups:
                     group["lr"] = self.common.learning_rate * _rate(step, n_steps)

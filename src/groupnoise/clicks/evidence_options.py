@@ -15,6 +15,7 @@ from groupnoise.clicks.linear_evidence import RANK, LinearEvidence, following, t
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import SpectralStart, spectral_start
 from groupnoise.clicks.windows import sliding_windows
+from groupnoise.core.allocator import keeping_freed_memory
 from groupnoise.core.arrays import ProgressCallback, torch_generator
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for
@@ -273,7 +274,7 @@ class EvidenceLearner:
         if self.saves is not None:
             settings = sorted(parameters.items())
             saves = self.saves.training(histories, settings, encoder, again, share)
-        with threads_for(plan.work_of_step(model)):
+        with threads_for(plan.work_of_step(model)), keeping_freed_memory():
             records = train_evidence(
                 model,
                 histories,

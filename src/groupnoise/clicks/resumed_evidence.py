@@ -36,6 +36,7 @@ from groupnoise.clicks.recurrence import Recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import clicked_together, spectral_start
 from groupnoise.clicks.windows import sliding_windows
+from groupnoise.core.allocator import keeping_freed_memory
 from groupnoise.core.arrays import FloatArray, ProgressCallback, torch_generator
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for
@@ -175,7 +176,7 @@ def updated(
             anchors = (torch.from_numpy(f), torch.from_numpy(g))
             member = replace(member, objects=f, targets=g)
         model = ResumedEvidence(member, generator)
-        with threads_for(plan.work_of_step(model)):
+        with threads_for(plan.work_of_step(model)), keeping_freed_memory():
             records += train_evidence(
                 model, histories, plan, generator, anchors=anchors, on_epoch=on_epoch
             )

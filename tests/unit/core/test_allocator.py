@@ -1,0 +1,48 @@
+"""Freed memory is kept between steps, and given back after them."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+FAULTS = """
+import resource, torch
+from groupnoise.core.allocator import keeping_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(8):
+        torch.empty(1 << 24).fill_(1.0)  # 64 MB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() >> 20
+
+faults()
+with keeping_freed_memory():
+    with keeping_freed_memory():
+        faults()
+    inside, held = faults(), resident()
+print(inside, held - resident())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has the parameters")
+def test_large_tensors_reuse_their_memory_inside_and_none_is_held_after():
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True
+    )
+    n_faults, given_back = map(int, done.stdout.split())
+    assert n_faults < 1000  # 64 MB have 16 384 pages
+    assert given_back > 50
+
+
+def test_nothing_happens_without_glibc(monkeypatch):
+    from groupnoise.core import allocator
+
+    monkeypatch.setattr(allocator, "_glibc", lambda: None)
+    with allocator.keeping_freed_memory():
+        pass
