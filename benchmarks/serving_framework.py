@@ -6,7 +6,7 @@ A bare FastAPI route reads the same JSON and returns the same bytes under the sa
 asked in turn by `wrk` with 1, 16 and 64 clients, in one run, so that other work on the machine
 disturbs both; processor time per request is taken beside the rates, because it is disturbed least.
 Of a large catalogue the service with 16 clients is set beside the model called in process with 16
-histories at a time. Matrix products use one thread.
+histories at a time, and two processes beside one. Matrix products use one thread.
 """
 
 from __future__ import annotations
@@ -29,16 +29,30 @@ import httpx
 import numpy as np
 from _record import write_result
 
+from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.recall import RecallOptions, open_artifact, write_artifact
 
+PROCESSES = 2
+FIGURES = ("per_second", "p50_ms", "p99_ms", "processor_us")
 SMALL, LARGE = (1000, 32), (100_000, 64)
 CLICKS, TOP, SEED = 5, 10, 0
 CLIENTS = (1, 16, 64)
+RULES = {
+    "paper": None,
+    "default": ScoringRule(
+        normalization="history",
+        window_size=20,
+        block_widths=(SMALL[1] // 2,) * 2,
+        position_weights=(tuple(0.9**n for n in range(20)), (1.0,) * 20),
+        exponents=(0.5, 0.5),
+    ),
+}
+"""The paper's MM+, and evidence of all clicks in two blocks, as a plain fit has it."""
 SERVE = """
 import sys
 from pathlib import Path
 from groupnoise.recall.http import ServiceSettings, serve
-settings = ServiceSettings(artifact=Path(sys.argv[1]), port=0)
+settings = ServiceSettings(artifact=Path(sys.argv[1]), processes=int(sys.argv[2]), port=0)
 serve(settings, on_ready=lambda address: print(address, flush=True))
 """
 BARE = """
@@ -63,7 +77,9 @@ uvicorn.Server(config).run(sockets=[listening])
 MILLISECONDS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
-def write_catalogue(folder: Path, shape: tuple[int, int]) -> list[list[int]]:
+def write_catalogue(
+    folder: Path, shape: tuple[int, int], rule: ScoringRule | None = None
+) -> list[list[int]]:
     """Write random vectors; return histories to ask."""
     n_items, dimension = shape
     generator = np.random.default_rng(SEED)
@@ -78,6 +94,7 @@ def write_catalogue(folder: Path, shape: tuple[int, int]) -> list[list[int]]:
         titles=[f"item number {number}" for number in range(n_items)],
         categories=[f"kind {number % 12}" for number in range(n_items)],
         log_normalizer=np.zeros(n_items),
+        rule=rule,
     )
     histories: list[list[int]] = generator.integers(0, n_items, (500, CLICKS)).tolist()
     return histories
@@ -107,9 +124,10 @@ class Running:
         self.address = self.process.stdout.readline().strip()
 
     def processor_seconds(self) -> float:
-        """Return the processor time used so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Return the processor time used so far, by all processes."""
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return sum(map(_processor_seconds, [pid, *map(int, children)]))
 
     def load(self, script: Path, n_clients: int, seconds: int) -> dict[str, float]:
         """Return rate, latencies and processor time per request under load."""
@@ -145,6 +163,11 @@ class Running:
         self.process.wait(timeout=30)
 
 
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _number(pattern: str, text: str) -> str:
     found = re.search(pattern, text)
     assert found is not None, text
@@ -160,10 +183,13 @@ def median(runs: list[dict[str, float]], name: str) -> float:
     return round(float(np.median([run[name] for run in runs])), 3)
 
 
-def against_framework(folder: Path, rounds: int, seconds: int) -> dict[str, Any]:
-    histories = write_catalogue(folder / "small", SMALL)
+def against_framework(
+    folder: Path, rounds: int, seconds: int, rule: ScoringRule | None
+) -> dict[str, Any]:
+    folder.mkdir()
+    histories = write_catalogue(folder / "small", SMALL, rule)
     write_script(folder / "small.lua", histories)
-    service = Running(SERVE, folder / "small")
+    service = Running(SERVE, folder / "small", 1)
     body = {"histories": histories[:1], "top": TOP}
     content = httpx.post(f"{service.address}/v1/recall", json=body).content
     (folder / "answer.json").write_bytes(content)
@@ -175,10 +201,9 @@ def against_framework(folder: Path, rounds: int, seconds: int) -> dict[str, Any]
             for _ in range(rounds):
                 theirs.append(bare.load(folder / "small.lua", n_clients, seconds))
                 ours.append(service.load(folder / "small.lua", n_clients, seconds))
-            names = ("per_second", "p50_ms", "p99_ms", "processor_us")
             result[str(n_clients)] = {
-                "service": {name: median(ours, name) for name in names},
-                "bare_route": {name: median(theirs, name) for name in names},
+                "service": {name: median(ours, name) for name in FIGURES},
+                "bare_route": {name: median(theirs, name) for name in FIGURES},
                 "share_of_bare_rate": _ratio(ours, theirs, "per_second"),
                 "share_by_processor_time": _ratio(theirs, ours, "processor_us"),
                 "p99_over_p50": round(
@@ -201,30 +226,56 @@ def against_scoring(folder: Path, rounds: int, seconds: int) -> dict[str, Any]:
     histories = write_catalogue(folder / "large", LARGE)
     write_script(folder / "large.lua", histories)
     model = open_artifact(folder / "large", memory_map=False)
-    service = Running(SERVE, folder / "large")
+    service = Running(SERVE, folder / "large", 1)
     alone, ours = [], []
     try:
         for _ in range(rounds):
-            alone.append(_scoring_rate(model, histories, seconds))
+            alone.append(_scoring(model, histories, seconds))
             ours.append(service.load(folder / "large.lua", 16, seconds))
     finally:
         service.stop()
-    rates = [run["per_second"] for run in ours]
     return {
-        "service_per_second": round(float(np.median(rates)), 1),
-        "scoring_alone_per_second": round(float(np.median(alone)), 1),
-        "share_of_scoring": round(float(np.median(np.array(rates) / np.array(alone))), 3),
+        "service": {name: median(ours, name) for name in FIGURES},
+        "scoring_alone": {name: median(alone, name) for name in ("per_second", "processor_us")},
+        "share_of_scoring": _ratio(ours, alone, "per_second"),
+        "share_of_scoring_by_processor_time": _ratio(alone, ours, "processor_us"),
         "p99_over_p50": round(float(np.median([run["p99_ms"] / run["p50_ms"] for run in ours])), 2),
     }
 
 
-def _scoring_rate(model: Any, histories: list[list[int]], seconds: int) -> float:
-    options, n_done, started = RecallOptions(top=TOP), 0, time.perf_counter()
+def by_processes(folder: Path, name: str, rounds: int, seconds: int) -> dict[str, Any]:
+    """Return what two processes do beside one, with 64 clients."""
+    services = {n: Running(SERVE, folder / name, n) for n in (1, PROCESSES)}
+    runs: dict[int, list[dict[str, float]]] = {n: [] for n in services}
+    try:
+        for _ in range(rounds):
+            for n, service in services.items():
+                runs[n].append(service.load(folder / f"{name}.lua", 64, seconds))
+    finally:
+        for service in services.values():
+            service.stop()
+    one, several = runs.values()
+    return {
+        "1": {name: median(one, name) for name in FIGURES},
+        str(PROCESSES): {name: median(several, name) for name in FIGURES},
+        "rate_against_one": _ratio(several, one, "per_second"),
+        "rate_against_one_by_processor_time": round(
+            PROCESSES * _ratio(one, several, "processor_us"), 3
+        ),
+    }
+
+
+def _scoring(model: Any, histories: list[list[int]], seconds: int) -> dict[str, float]:
+    options, n_done = RecallOptions(top=TOP), 0
+    started, worked = time.perf_counter(), time.process_time()
     while time.perf_counter() - started < seconds:
         begin = n_done % (len(histories) - 16)
         model.recall(histories[begin : begin + 16], options)
         n_done += 16
-    return n_done / (time.perf_counter() - started)
+    return {
+        "per_second": n_done / (time.perf_counter() - started),
+        "processor_us": 1e6 * (time.process_time() - worked) / n_done,
+    }
 
 
 def main() -> None:
@@ -248,8 +299,17 @@ def main() -> None:
                 "seed": SEED,
             },
             "load_average": {"before": before},
-            "small_catalogue_by_clients": against_framework(folder, given.rounds, given.seconds),
+            **{
+                f"small_catalogue_{name}": against_framework(
+                    folder / name, given.rounds, given.seconds, rule
+                )
+                for name, rule in RULES.items()
+            },
             "large_catalogue_16_clients": against_scoring(folder, given.rounds, given.seconds),
+            "processes_64_clients": {
+                "small": by_processes(folder / "paper", "small", given.rounds, given.seconds),
+                "large": by_processes(folder, "large", given.rounds, given.seconds),
+            },
         }
         payload["load_average"]["after"] = os.getloadavg()[0]
     print(write_result("serving_framework", payload, packages=("fastapi", "uvicorn")))

@@ -193,6 +193,14 @@ def test_every_answer_carries_security_headers(client, path):
     assert "server" not in headers
 
 
+def test_an_answer_in_json_carries_those_that_protect_it(client):
+    headers = client.post("/v1/recall", json={"histories": [["tea"]]}).headers
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert headers["cache-control"] == "no-store"
+
+
 def test_pages_of_other_sites_are_refused(client):
     foreign = client.post("/v1/model/reload", headers={"origin": "https://example.org"})
     assert foreign.status_code == 403

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from random import getrandbits
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
@@ -42,16 +43,30 @@ SECURITY_HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
+JSON_PROTECTION = (
+    b"x-content-type-options",
+    b"x-frame-options",
+    b"cross-origin-resource-policy",
+    b"cache-control",
+)
+"""What of them means something where no document is shown, beside a policy."""
 _SECURITY_HEADERS = [
     (name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()
+]
+
+_JSON_HEADERS = [
+    (b"content-type", b"application/json"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    *(each for each in _SECURITY_HEADERS if each[0] in JSON_PROTECTION),
 ]
 
 RawHeaders = dict[bytes, bytes]
 """Headers as they came, by their names in lower case."""
 
 
-Direct = Callable[[bytes, str], Awaitable[tuple[bytes, str]]]
-"""Maps a body and its content type to an answer in JSON and the version that gave it."""
+Direct = Callable[[bytes, str, bool], Awaitable[tuple[bytes, str]]]
+"""Maps a body, its content type and whether several clients ask to an answer in JSON and the
+version that gave it."""
 
 
 class Guard:
@@ -83,6 +98,8 @@ class Guard:
         self._metrics = metrics
         self._direct = dict(direct or {})
         self._n_running = 0
+        self._last_client: Any = None
+        self._deadlines = _Deadlines(settings.limits.seconds)
         metrics.n_in_flight = lambda: self._n_running
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,7 +122,7 @@ class Guard:
         self, scope: Scope, headers: RawHeaders, receive: Receive, answer: _Answer
     ) -> None:
         seconds = self._settings.limits.seconds
-        deadline = _Deadline(seconds)
+        task = self._deadlines.begin()
         try:
             self._admit(scope, headers)
             path = scope["path"]
@@ -113,19 +130,21 @@ class Guard:
             if body is None:
                 return
             if path in UNTIMED_PATHS:
-                deadline.lift()
+                self._deadlines.lift(task)
             direct = self._direct.get((scope["method"], path))
             if direct is None:
                 await self._app(scope, _replay(body, receive), answer.send)
             else:
                 answer.route = path
                 content_type = headers.get(b"content-type", b"").decode("latin-1")
-                content, scope["state"]["version"] = await direct(body, content_type)
+                client = scope.get("client")
+                is_busy, self._last_client = client != self._last_client, client
+                answered = await direct(body, content_type, is_busy)
+                content, scope["state"]["version"] = answered
                 await answer.send_json(content)
         except asyncio.CancelledError:
-            if not deadline.has_passed:
+            if not self._deadlines.has_passed(task):
                 raise
-            deadline.forget()
             message = f"the request took longer than the {seconds:g} seconds allowed."
             late = Refusal(408, "too_slow", message, limit=seconds)
             await answer.instead(scope, receive, late)
@@ -137,7 +156,7 @@ class Guard:
             LOGGER.exception("failure", extra={"fields": {"request_id": answer.request_id}})
             await answer.instead(scope, receive, internal_error())
         finally:
-            deadline.lift()
+            self._deadlines.lift(task)
 
     def _admit(self, scope: Scope, headers: RawHeaders) -> None:
         path = scope["path"]
@@ -228,10 +247,9 @@ class _Answer:
         """Send an answer in JSON with status 200."""
         self.status = 200
         headers = [
-            (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
             (b"x-request-id", self.request_id.encode()),
-            *_SECURITY_HEADERS,
+            *_JSON_HEADERS,
         ]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
@@ -243,28 +261,58 @@ class _Answer:
             await response(scope, receive, self.send)
 
 
-class _Deadline:
-    """Cancels the running task when its time is up; `asyncio.wait_for` would start another."""
+class _Deadlines:
+    """Cancels tasks whose time is up; `asyncio.wait_for` would start another for each.
+
+    All have the same time, so those that began first end first, and one timer does for all.
+
+    Parameters
+    ----------
+    seconds : float
+        How long a task may take.
+    """
 
     def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._ends: dict[asyncio.Task[Any], float] = {}
+        self._passed: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def begin(self) -> asyncio.Task[Any]:
+        """Start the time of the running task, and return it."""
         task = asyncio.current_task()
         assert task is not None
-        self._task = task
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._pass)
-        self.has_passed = False
+        loop = asyncio.get_running_loop()
+        self._ends[task] = loop.time() + self._seconds
+        if self._timer is None or self._loop is not loop:
+            self._loop, self._timer = loop, loop.call_later(self._seconds, self._pass)
+        return task
 
-    def lift(self) -> None:
-        """Let the task take as long as it takes."""
-        self._timer.cancel()
+    def lift(self, task: asyncio.Task[Any]) -> None:
+        """Let a task take as long as it takes."""
+        self._ends.pop(task, None)
+        self._passed.discard(task)
 
-    def forget(self) -> None:
-        """Tell the task that its cancelling was seen to."""
-        if hasattr(self._task, "uncancel"):  # not before Python 3.11
-            self._task.uncancel()
+    def has_passed(self, task: asyncio.Task[Any]) -> bool:
+        """Return whether a task was cancelled here; if so it is told that this was seen to."""
+        if task not in self._passed:
+            return False
+        self._passed.remove(task)
+        if hasattr(task, "uncancel"):  # not before Python 3.11
+            task.uncancel()
+        return True
 
     def _pass(self) -> None:
-        self.has_passed = True
-        self._task.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        for task, end in list(self._ends.items()):
+            if end > loop.time():
+                self._timer = loop.call_at(end, self._pass)
+                return
+            del self._ends[task]
+            self._passed.add(task)
+            task.cancel()
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,10 +181,21 @@ class RecallService:
             raise Refusal(404, "no_such_list", f"there is no list {name!r}; put it first.")
         return found
 
-    async def recall(self, body: bytes, content_type: str) -> tuple[bytes, str]:
+    async def recall(
+        self, body: bytes, content_type: str, is_busy: bool = False
+    ) -> tuple[bytes, str]:
         """Return the answer to a recall request as JSON, and the version that gave it.
 
         See `RecallRequest` and `RecallAnswer`.
+
+        Parameters
+        ----------
+        body : bytes
+            The request.
+        content_type : str
+            The header of that name, empty where there was none.
+        is_busy : bool, default=False
+            Several clients ask: short work is done together.
         """
         values = read_body(body, content_type)
         plain = plain_request(values, self.limits)
@@ -191,7 +203,10 @@ class RecallService:
             model = self.model_for(plain.user)
             n_scores = (len(plain.history) + 1) * len(model.items)
             if n_scores <= MAX_DIRECT_SCORES and plain.top <= MAX_DIRECT_IDS:
-                return self._recall_plain(model, plain), model.version
+                if not is_busy:
+                    return self._recall_plain(model, plain), model.version
+                work = partial(self._recall_plain, model, plain)
+                return await self.queue.together(work), model.version
         request = checked_request(values, self.limits)
         model = self.model_for(request.user, request.model)
         options = RecallOptions(
