@@ -23,6 +23,8 @@ SOFT_MAX_STRENGTH = 2.5
 """Of the soft maximum of Settles, Craven and Ray (2008): 0 is the mean, large values the max."""
 MAX_SET_SIZE = 8
 """Targets of one group whose exact likelihood is computed: the work doubles with each."""
+MAX_SUBSET_VALUES = 1 << 22
+"""Values of objects and subsets of targets that are held at a time."""
 _TINY = 1e-30
 
 
@@ -298,13 +300,14 @@ def _log_all_occur(
     picked, part = _members(log_q, labels, segments, rows, size)
     q = picked.exp()
     # P(all occur) = sum over subsets S of (-1)^|S| P(no object has a target of S).
-    missing = []
-    for subset in range(1, 1 << size):
-        columns = [k for k in range(size) if subset >> k & 1]
-        outside = (1.0 - q[..., columns].sum(-1)).clamp(min=_TINY).log()
-        sign = -1.0 if len(columns) % 2 else 1.0
-        missing.append(sign * part.total(outside).exp())
-    exact = 1.0 + torch.stack(missing).sum(0)
+    subset = torch.arange(1, 1 << size, device=q.device).unsqueeze(1)
+    holds = (subset >> torch.arange(size, device=q.device) & 1).to(q.dtype)  # (n_subsets, size)
+    signs = 1.0 - 2.0 * (holds.sum(1) % 2)
+    exact = torch.ones_like(picked[0, ..., 0]).expand(len(rows), *picked.shape[1:-1])
+    n_at_once = max(1, MAX_SUBSET_VALUES // max(1, q.numel() // size))
+    for held, sign in zip(holds.split(n_at_once), signs.split(n_at_once), strict=True):
+        outside = (1.0 - q @ held.t()).clamp(min=_TINY).log()
+        exact = exact + part.total(outside).exp() @ sign
     # Terms of alternating sign cancel where the probability is small; there each target is
     # asked for alone, which is within rounding of nothing else that could be computed.
     rough = presence("noisy_or", picked, log_complement(picked), part).log_present.sum(-1)

@@ -52,8 +52,10 @@ def test_presence_is_what_plain_loops_give_with_its_gradient(quantifier):
     torch.testing.assert_close(gradient, expected)
 
 
+@pytest.mark.parametrize("at_once", [1, 1 << 22])
 @pytest.mark.parametrize("n_free", [0, 1])
-def test_the_likelihood_of_a_set_is_the_sum_over_all_assignments(n_free):
+def test_the_likelihood_of_a_set_is_the_sum_over_all_assignments(n_free, at_once, monkeypatch):
+    monkeypatch.setattr("groupnoise.core.quantifier.MAX_SUBSET_VALUES", at_once)
     labels = torch.tensor([[1, 1, 0], [0, 1, 0], [1, 1, 1], [1, 0, 1]], dtype=torch.bool)
     values = logits(3 + n_free)
     found = log_set_likelihood(
