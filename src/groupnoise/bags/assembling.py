@@ -20,7 +20,7 @@ from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.core.arrays import FloatArray
 from groupnoise.decisions.portfolio import Option
 
-SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.25}
+SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.5, 0.95: 0.5}
 """Weights that members which see bags as a whole may have together, and how credible each is."""
 EVIDENCE = 6.0
 """Nats of held-out bags that divide the credibility of a weight by e."""
@@ -47,7 +47,7 @@ def share_of_whole(
     Returns
     -------
     float
-        Between 0 and 0.75.
+        Between 0 and 0.95.
     """
 
     def pooled(taken: Sequence[tuple[Option, float]]) -> FloatArray:
