@@ -1,9 +1,13 @@
 """Members that see a bag as a whole: closed forms agree with refits, and answers survive a file."""
 
+from dataclasses import dataclass
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from groupnoise import MaxMatchingMILClassifier
+from groupnoise.bags.assembling import share_of_whole
 from groupnoise.bags.searching import Weighing
 from groupnoise.bags.statistics import StatisticsKernel, bag_statistics
 
@@ -77,6 +81,37 @@ def test_who_says_what_instances_do_gets_no_model_of_whole_bags(explicit):
     model = MaxMatchingMILClassifier(random_state=0, **explicit).fit(rows, labels)
     for _, parameters in model.decisions_.members:
         assert {name: parameters[name] for name in explicit} == explicit
+
+
+@dataclass
+class Told:
+    """A search that has tried two options: what was said of held-out bags of both labels."""
+
+    said: dict[str, np.ndarray]
+    labels: np.ndarray
+    exclusive: bool = True
+    has_negative: bool = True
+    n_folds: int = 2
+
+    def out_of_fold(self, option, n_folds):
+        return SimpleNamespace(calibrated=self.said[option])
+
+
+@pytest.mark.parametrize(
+    ("of_members", "of_whole", "least", "most"),
+    [(2.0, 0.0, 0.0, 0.12), (0.0, 2.0, 0.6, 0.95), (0.0, 0.0, 0.1, 0.5), (1.0, 1.0, 0.2, 0.7)],
+)
+def test_models_of_whole_bags_count_by_what_they_tell_of_held_out_bags(
+    of_members, of_whole, least, most
+):
+    generator = np.random.default_rng(0)
+    labels = (np.arange(120) % 2 == 1)[:, None]
+    said = {
+        name: strength * (2.0 * labels - 1.0) + generator.normal(size=labels.shape)
+        for name, strength in (("members", of_members), ("whole", of_whole))
+    }
+    share = share_of_whole(Told(said, labels), [("members", 1.0)], [("whole", 1.0)])
+    assert least <= share <= most
 
 
 def test_evidence_becomes_weights_by_its_standard_error():
