@@ -3,27 +3,34 @@
     python benchmarks/queries.py
 
 A kernel is fitted to candidate labels, asks about rows in rounds, is given their true labels and
-fitted again. Figures go to `benchmarks/results/queries.json`.
+fitted again; a linear model of bags does the same with instances. Figures go to
+`benchmarks/results/queries.json`, after every set.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
 from pathlib import Path
 
 import numpy as np
 import torch
-from _record import write_result
+from _record import RESULTS, write_result
 
+from groupnoise.bags import MaxMatchingMILClassifier
 from groupnoise.candidates import MaxMatchingPartialLabelClassifier
+from groupnoise.core.groups import Groups
 from groupnoise.exceptions import MissingDataError
 from groupnoise.reproduce.unseen_sets import read_unseen_sets
 from groupnoise.training.selective import STRATEGIES
 
 SETS = {"lost": "l2", "msrcv2": "power", "birdsong": "standard", "digits uniform": "standard"}
 """Sets of the list of `groupnoise reproduce unseen`, and the scaling of the kernel."""
+BAGS = ("letter frost", "hja birdsong")
+"""Sets of the same list whose bags have several labels and whose instances have known ones."""
 MAX_ROWS = 1500
+UNITS = {"rows": ("training rows", "new rows"), "bags": ("training instances", "new instances")}
 
 
 def trial(data, scaling, strategy, seed, rounds, batch):
@@ -51,52 +58,97 @@ def trial(data, scaling, strategy, seed, rounds, batch):
     return curve
 
 
+def bag_trial(data, strategy, seed, rounds, batch):
+    """Return accuracy on instances of training bags and of new ones after each round."""
+    generator = np.random.default_rng([seed, 11])
+    order = generator.permutation(len(data.bags))
+    parts = [np.sort(order[: len(order) // 4]), np.sort(order[len(order) // 4 :])]
+    (new, _, own), (bags, labels, truth) = (
+        (
+            Groups.from_lists([data.bags[bag] for bag in part]),
+            data.labels[part],
+            np.concatenate([_of_bag(data, bag) for bag in part]),
+        )
+        for part in parts
+    )
+    known = np.full(len(truth), None, dtype=object)
+    curve = []
+    for number in range(rounds + 1):
+        model = MaxMatchingMILClassifier.fixed(random_state=seed)
+        model.fit(bags, labels, truth=known if number else None)
+        named = [model.predict(each.objects) for each in (bags, new)]
+        curve.append(
+            [
+                float((found == right)[right >= 0].mean())
+                for found, right in zip(named, (truth, own), strict=True)
+            ]
+        )
+        if number == rounds:
+            break
+        if strategy == "random":
+            is_open = (labels.sum(axis=1) > 1)[bags.group_of_object] & (known == None)  # noqa: E711
+            asked = generator.permutation(np.flatnonzero(is_open))[:batch]
+        else:
+            asked = model.query(
+                bags, labels, batch, strategy=strategy, truth=known if number else None
+            )
+        known[asked] = truth[asked]
+    return curve
+
+
+def _of_bag(data, bag):
+    return data.instance_labels[data.bags.offsets[bag] : data.bags.offsets[bag + 1]]
+
+
+def curves_of(loaded, kind, name, strategy, options):
+    """Return the mean curves over seeds, and the accuracy after all answers seed by seed."""
+    curves = []
+    for seed in range(options.seeds):
+        if kind == "rows":
+            found = trial(loaded[seed], SETS[name], strategy, seed, options.rounds, options.batch)
+        else:
+            found = bag_trial(loaded[seed], strategy, seed, options.rounds, options.batch)
+        curves.append(found)
+    stacked = np.array(curves)
+    figures = {}
+    for column, unit in enumerate(UNITS[kind]):
+        mean = stacked[:, :, column].mean(axis=0)
+        figures[unit] = [round(float(v), 4) for v in mean]
+        figures[f"{unit}, mean over answers"] = [
+            round(float(v), 4) for v in stacked[:, 1:, column].mean(axis=1)
+        ]
+    return figures
+
+
 def main() -> None:
     """Measure all strategies on all sets and keep the curves."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, default=20, help="answers per round")
+    parser.add_argument("--sets", nargs="*", help="some of the sets; the others are kept")
     parser.add_argument("--data", type=Path, help="where the files of the sets are")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     unseen = {each.name: each for each in read_unseen_sets()}
+    path = RESULTS / "queries.json"
     sets, missing = {}, []
-    for name, scaling in SETS.items():
+    if options.sets and path.is_file():
+        sets = json.loads(path.read_text(encoding="utf-8"))["sets"]
+    for name in options.sets or [*SETS, *BAGS]:
+        kind = "rows" if name in SETS else "bags"
         try:
-            unseen[name].load(0, options.data)
+            loaded = [unseen[name].load(seed, options.data) for seed in range(options.seeds)]
         except MissingDataError:
             missing.append(name)
             continue
-        sets[name] = {}
+        sets[name] = {"answers": [options.batch * n for n in range(options.rounds + 1)]}
+        sets[name]["seeds"] = options.seeds
         for strategy in STRATEGIES:
-            curves = [
-                trial(
-                    unseen[name].load(seed, options.data),
-                    scaling,
-                    strategy,
-                    seed,
-                    options.rounds,
-                    options.batch,
-                )
-                for seed in range(options.seeds)
-            ]
-            mean = np.mean(curves, axis=0)
-            sets[name][strategy] = {
-                "training rows": [round(float(v), 4) for v in mean[:, 0]],
-                "new rows": [round(float(v), 4) for v in mean[:, 1]],
-            }
+            sets[name][strategy] = curves_of(loaded, kind, name, strategy, options)
             print(name, strategy, sets[name][strategy], flush=True)
-    write_result(
-        "queries",
-        {
-            "answers": [options.batch * number for number in range(options.rounds + 1)],
-            "seeds": [*range(options.seeds)],
-            "missing": missing,
-            "sets": sets,
-        },
-    )
+        write_result("queries", {"missing": missing, "sets": sets})
 
 
 if __name__ == "__main__":

@@ -222,3 +222,36 @@ def test_pictures_are_shown_of_rows_and_of_the_objects_of_bags(kind, browser, tm
             assert statuses == ({404} if kind == "rows" else {200, 404})
             assert client.get("/v1/picture/0/0").headers["content-type"] == "image/png"
     assert all(url.startswith((address, "data:")) for url in asked)
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_two_tabs_about_bags_go_on_after_a_kill_between_two_answers(browser, tmp_path):
+    (tmp_path / "rows.csv").write_text("\n".join(BAGS).replace(".png", ""))
+    words = ("--setting", "mil", "--group", "bag", "--label", "label", "--budget", "1s")
+    with desk_at(tmp_path, *words) as (address, process):
+        tabs = []
+        for _ in range(2):
+            context = browser.new_context(
+                viewport={"width": 360, "height": 640}, color_scheme="dark"
+            )
+            page = context.new_page()
+            page.goto(address)
+            page.wait_for_selector("#named button")
+            tabs.append(page)
+        shown = [page.inner_text("#cells") for page in tabs]
+        assert shown[0] != shown[1]  # no bag is with two people
+        tabs[0].keyboard.press("1")
+        tabs[0].wait_for_selector("#progress:has-text('1 of 5 answered')")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        tabs[1].keyboard.press("2")
+        tabs[1].wait_for_selector("#trouble:not([hidden])")
+        with desk_at(tmp_path, *words, port=address.rsplit(":", 1)[1]):
+            tabs[1].wait_for_selector("#progress:has-text('2 of 5 answered')")
+            assert tabs[1].is_hidden("#trouble")
+            exported = list(csv.DictReader(io.StringIO(httpx.get(f"{address}/v1/export").text)))
+    answered = [line for line in exported if line["answered_by"]]
+    assert len(answered) == 2
+    assert all(line["object"] in ("1", "2", "3") for line in answered)
+    assert {line["label"] for line in exported} == {"yes"}

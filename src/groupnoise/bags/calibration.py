@@ -205,6 +205,31 @@ class BagCalibration(CalibratedSets, Calibration):
         calibration = check_calibrated(self.bag_set_calibration_)
         return calibration.sets(estimator.bag_proba(bags, groups=groups), alpha, by_class=by_class)
 
+    def abstain_bags(
+        self, bags: Any, risk: float = 0.05, *, groups: ArrayLike | None = None
+    ) -> BoolArray:
+        """Return the bags to leave unanswered, so that few of the answers given are wrong.
+
+        Parameters
+        ----------
+        bags : sequence of arrays, array or Groups
+            As in `fit`.
+        risk : float, default=0.05
+            The share of wrong answers that is accepted among those given. An answer is right if
+            the likeliest label is one of the bag's.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
+
+        Returns
+        -------
+        bool ndarray of shape (n_bags,)
+            True where to abstain.
+        """
+        estimator: Any = self
+        held = check_calibrated(self.bag_set_calibration_)
+        right = SetCalibration(held.probabilities, (held.belief > 0).astype(np.float64))
+        return right.abstains(estimator.bag_proba(bags, groups=groups), risk)
+
 
 def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:
     """Return the likelihood of bag labels.

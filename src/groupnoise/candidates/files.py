@@ -24,6 +24,7 @@ from groupnoise.io.named_arrays import (
     read_input,
     turn_rows_first,
 )
+from groupnoise.io.resolved_columns import is_resolved
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 
@@ -163,8 +164,12 @@ def _guess_candidates(
         if len(found) > 1:
             report(f"took the {len(found)} columns {prefix}* as candidate indicators")
             return found
-    find = need_column if are_needed else pick_column
-    column = find("candidates", None, columns, origin=origin, report=report, taken=taken)
+    column = pick_column("candidates", None, columns, origin=origin, report=report, taken=taken)
+    if column is None and is_resolved(columns) and "label" in set(columns) - taken:
+        report("took column 'label', which `resolve` wrote, as the label of each row")
+        column = "label"
+    if column is None and are_needed:
+        column = need_column("candidates", None, columns, origin=origin, report=report, taken=taken)
     return [] if column is None else [column]
 
 

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
     from groupnoise.core.arrays import IntArray
 
-RENAMED = "input_"
-"""Put before a column of the input that is called as one of the answers."""
-
 
 @reads_data
 def predict(
@@ -125,8 +122,8 @@ def _beside(
     answers: dict[str, list[Any]], kept: dict[str, list[Any]], rows: IntArray
 ) -> dict[str, list[Any]]:
     """Put the columns of the input after the answers, each in the row it came from."""
-    merged = dict(answers)
-    for name, cells in kept.items():
-        key = name if name not in answers else f"{RENAMED}{name}"
-        merged[key] = [cells[row] for row in rows.tolist()]
-    return merged
+    from groupnoise.io.resolved_columns import renamed_beside
+
+    called = renamed_beside(list(kept), answers)
+    beside = {called[name]: [cells[row] for row in rows.tolist()] for name, cells in kept.items()}
+    return answers | beside

@@ -13,6 +13,7 @@ from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_decimal_commas, is_mostly_numeric, read_features
 from groupnoise.io.columns import match_columns
 from groupnoise.io.datasets import check_no_missing_features
+from groupnoise.io.resolved_columns import written_columns
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
@@ -66,6 +67,12 @@ def features_of_table(
         if not of_lists or not set(columns).isdisjoint(feature_names):
             check_no_missing_features(table.origin, feature_names, columns)
             features = list(feature_names)
+    if features is None:
+        written = [name for name in written_columns(table) if name not in taken]
+        taken = {*taken, *written}
+        if written:
+            named = _joined([repr(name) for name in written])
+            report(f"left out {named}, which `resolve` wrote or read as votes")
     if takes_text:
         names = _names_with_words(table, features, taken, report)
         if names is not None:
@@ -212,7 +219,10 @@ def _by_position(feature_names: Sequence[str], columns: Sequence[str]) -> Sequen
 
 
 def _listing(left_out: dict[str, str]) -> str:
-    named = [f"{column!r} ({fault})" for column, fault in left_out.items()]
+    return _joined([f"{column!r} ({fault})" for column, fault in left_out.items()])
+
+
+def _joined(named: list[str]) -> str:
     if len(named) > 12:
         named = [*named[:11], f"{len(named) - 11} more columns"]
     return ", ".join(named[:-1]) + " and " + named[-1] if len(named) > 1 else named[0]

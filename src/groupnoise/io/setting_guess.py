@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import USUAL_NAMES
+from groupnoise.io.resolved_columns import is_resolved
 from groupnoise.io.sources import find_source, say_nothing
 from groupnoise.io.tables import DELIMITED, TABLE_FORMATS, read_content
 
@@ -33,7 +34,8 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
     Returns
     -------
     list of str
-        Of "rs", "mil" and "pll"; where bags are named, labels are those of bags.
+        Of "rs", "mil" and "pll"; where bags are named, labels are those of bags, unless `resolve`
+        gave each row its own.
 
     Examples
     --------
@@ -49,6 +51,8 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
     def plays(part: str) -> bool:
         return part in given or not names.isdisjoint(USUAL_NAMES[part])
 
+    if is_resolved(columns) and not {"group", "user", "item"} & set(given):
+        return ["pll"]
     found = [name for name, (parts, _) in TELLING.items() if all(map(plays, parts))]
     if "mil" in found and "pll" in found and "candidates" not in given:
         named = names & set(USUAL_NAMES["candidates"])

@@ -11,6 +11,7 @@ import numpy as np
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.exceptions import DataError
+from groupnoise.io.resolved_columns import OF_PEOPLE
 from groupnoise.review.pictures import Picture, read_picture
 from groupnoise.votes.resolution import Resolution
 
@@ -169,7 +170,8 @@ class RowQuestions:
             As `Resolution.to_columns`, and `answer`, `answered_by` and `note`. `answer` is what a
             person said, empty elsewhere: a column for `groupnoise fit --learn-truth`.
         """
-        columns = self.found.to_columns()
+        answers = self.found.columns
+        columns = self.found.input_beside({*answers, *OF_PEOPLE}) | answers
         label, sure = list(columns["label"]), list(columns["probability"])
         columns["answer"] = [None] * len(label)
         for row, event in given.items():

@@ -18,6 +18,7 @@ from groupnoise.io.feature_columns import (
     guess_text_column,
     is_id_name,
 )
+from groupnoise.io.resolved_columns import written_columns
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
@@ -103,7 +104,8 @@ def _text_columns(
 
 def _guess_text(table: Table, taken: Collection[str]) -> list[str]:
     """Return the column that looks like text among those that play no other part, if any."""
-    free = [name for name in table.frame.columns if name not in taken and not is_id_name(name)]
+    used = {*taken, *written_columns(table)}
+    free = [name for name in table.frame.columns if name not in used and not is_id_name(name)]
     found = guess_text_column(table, free)
     return [] if found is None else [found]
 

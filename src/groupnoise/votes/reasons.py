@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from groupnoise.io.feature_columns import is_id_name
+from groupnoise.io.resolved_columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
 from groupnoise.io.tables import Table
 from groupnoise.votes.crowd import Belief
 from groupnoise.votes.files import LONG_NAMES, VotedRows
@@ -40,7 +41,7 @@ def reasons(voted: VotedRows, belief: Belief) -> list[str]:
     sentences = []
     for row, said in enumerate(by_row):
         parts = [
-            label if voted.is_candidates else f"{label}: {', '.join(people)}"
+            label if voted.is_candidates else f"{label}{OF_LABEL}{BETWEEN_NAMES.join(people)}"
             for label, people in sorted(said.items(), key=lambda each: -len(each[1]))
         ]
         if not parts:
@@ -48,8 +49,8 @@ def reasons(voted: VotedRows, belief: Belief) -> list[str]:
         if belief.predicted is not None:
             likely = int(belief.predicted[row].argmax())
             share = float(belief.predicted[row, likely])
-            parts.append(f"rows like it: {names[likely]} ({share:.2f}){similar[row]}")
-        sentences.append("; ".join(parts))
+            parts.append(f"{LIKE_IT}: {names[likely]} ({share:.2f}){similar[row]}")
+        sentences.append(BETWEEN_PARTS.join(parts))
     return sentences
 
 

@@ -13,6 +13,7 @@ from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import match_columns
+from groupnoise.io.resolved_columns import renamed_beside
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.votes.ballots import Votes, as_label, krippendorff_alpha
 from groupnoise.votes.crowd import Belief, Fit, believe, trainings
@@ -21,8 +22,6 @@ from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, read_votes
 from groupnoise.votes.reasons import reasons
 
-RENAMED = "input_"
-"""Put before a column of the input that is called as one of the answers."""
 STUCK_VOTES = 10
 """Votes from which on somebody who only ever said one label is pointed out."""
 
@@ -85,15 +84,27 @@ class Resolution:
         columns : dict of str to list
             An input column called as an answer is renamed to begin with `input_`.
         """
-        merged = {
-            (f"{RENAMED}{name}" if name in self.columns else name): self.rows[name].to_list()
-            for name in self.rows.columns
-        }
-        merged |= self.columns
+        merged = self.input_beside(self.columns) | self.columns
         if not sort:
             return merged
         order = self.order.tolist()
         return {name: [cells[row] for row in order] for name, cells in merged.items()}
+
+    def input_beside(self, answers: Collection[str]) -> dict[str, list[Any]]:
+        """Return the columns of the input under names that leave those of the answers free.
+
+        Parameters
+        ----------
+        answers : collection of str
+            Names of the columns that will stand beside them.
+
+        Returns
+        -------
+        columns : dict of str to list
+            Renamed to begin with `input_` where a name is taken.
+        """
+        called = renamed_beside(self.rows.columns, answers)
+        return {own: self.rows[name].to_list() for name, own in called.items()}
 
     def to_frame(self, *, sort: bool = False) -> Any:
         """Return the input and the answers as a polars frame.

@@ -41,6 +41,12 @@ def test_sets_of_bags_and_instances_hold_the_truth_as_often_as_they_say(tmp_path
     loaded = load_model(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_set(flat[known], 0.1), sets)
     np.testing.assert_array_equal(loaded.predict_bag_set(list(new), 0.1), inside)
+    wrong = model.predict_bags(list(new)) != new_labels
+    silent = model.abstain_bags(list(new), risk=0.1)
+    np.testing.assert_array_equal(loaded.abstain_bags(list(new), risk=0.1), silent)
+    assert 0.05 < silent.mean() < 0.9
+    assert wrong.mean() > 0.12  # answering all of them would be wrong too often
+    assert wrong[~silent].mean() < 0.13
     loaded.set_params(max_epochs=1).fit(list(bags), labels)  # what was held out is of another model
     with pytest.raises(ParameterError, match="calibrate_sets"):
         loaded.predict_bag_set(list(new))

@@ -1,0 +1,80 @@
+"""A file that `resolve` wrote goes on to `fit`, `evaluate`, `predict` and `resolve` itself."""
+
+import csv
+import itertools
+
+import numpy as np
+import pytest
+
+from groupnoise import load_model
+from journeys.own_files import write_csv
+
+WRITTEN = ("probability", "second", "margin", "agreement", "look")
+
+
+@pytest.fixture
+def votes_csv(tmp_path):
+    """Numbers and votes that are numbers too; one annotator is right, two often guess."""
+    generator = np.random.default_rng(0)
+    truth = np.arange(120) % 3
+    features = 2 * np.eye(3)[truth] + 0.5 * generator.normal(size=(120, 3))
+    said = [np.where(generator.random(120) < skill, truth, generator.integers(0, 3, 120))
+            for skill in (0.95, 0.6, 0.5)]  # fmt: skip
+    rows = [
+        [f"r{n}", *map("{:.4f}".format, features[n]), *(votes[n] for votes in said)]
+        for n in range(120)
+    ]
+    names = ["row_id", "f0", "f1", "f2", "ann_1", "ann_2", "Eve"]
+    return write_csv(tmp_path / "votes.csv", names, rows)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_answers_and_votes_are_no_features(command, votes_csv, tmp_path, suffix):
+    labels = tmp_path / f"labels{suffix}"
+    command("resolve", votes_csv, "--annotators", "ann_*,Eve", "-o", labels)
+    done = command("fit", labels, "-o", tmp_path / "model", "-p", "encoder=kernel", "-q")
+    said = " ".join(done.err.split())
+    assert "took column 'label', which `resolve` wrote" in said
+    left_out = said.split("left out 'ann_1'")[1].split("which `resolve` wrote")[0]
+    assert all(f"'{name}'" in left_out for name in ("ann_2", "Eve", "why", *WRITTEN))
+    assert load_model(tmp_path / "model").feature_names_in_.tolist() == ["f0", "f1", "f2"]
+    assert "labels" in command("evaluate", tmp_path / "model", labels, "--setting", "pll").out
+    command("predict", tmp_path / "model", labels, "-o", tmp_path / "answers.csv")
+    with (tmp_path / "answers.csv").open() as stream:
+        answers = list(csv.DictReader(stream))
+    assert [line["row_id"] for line in answers] == [f"r{n}" for n in range(120)]
+
+
+def test_a_second_resolve_learns_nothing_from_the_first_and_loses_no_column(
+    command, votes_csv, tmp_path
+):
+    words = ("--annotators", "ann_*,Eve", "--folds", "2", "--rounds", "1")
+    columns = ["row_id", "f0", "f1", "f2", "ann_1", "ann_2", "Eve"]
+    made = [votes_csv, *(tmp_path / f"{n}.csv" for n in range(3))]
+    for given, kept in itertools.pairwise(made):
+        said = " ".join(command("resolve", given, *words, "-o", kept).err.split())
+        assert "took 3 numeric columns as features, 'f0' to 'f2'" in said
+    read = []
+    for path in made[1:]:
+        with path.open() as stream:
+            read.append(list(csv.DictReader(stream)))
+    assert [len(rows[0]) for rows in read] == [len(columns) + 7 * n for n in (1, 2, 3)]
+    for name in ("label", "probability", "look"):
+        first = [row[name] for row in read[0]]
+        assert first == [row[name] for row in read[1]]  # the same votes, the same answers
+        assert first in ([row[old] for row in read[2]] for old in read[2][0] if name in old)
+
+
+def test_words_about_the_votes_are_no_text_to_learn_from(command, tmp_path):
+    texts = ["a red ripe apple", "a green sour pea", "one red cherry", "some green beans"] * 10
+    kinds = ["fruit", "plant", "fruit", "plant"] * 10
+    rows = [[text, kind, kind if n % 7 else "plant"] for n, (text, kind) in
+            enumerate(zip(texts, kinds, strict=True))]  # fmt: skip
+    votes = write_csv(tmp_path / "votes.csv", ["text", "ann_1", "ann_2"], rows)
+    command("resolve", votes, "-o", tmp_path / "labels.csv")
+    done = command(
+        "fit", tmp_path / "labels.csv", "-o", tmp_path / "model", "-p", "encoder=kernel", "-q"
+    )
+    assert "words of column 'text' as features" in " ".join(done.err.split())
+    names = load_model(tmp_path / "model").feature_names_in_.tolist()
+    assert {name.split(": ")[0] for name in names} == {"text"}
