@@ -566,3 +566,16 @@ def population_stability(shares, counts):
         actual = (count + 0.5) / (n + 0.5 * len(counts))
         index += (actual - expected) * math.log(actual / expected)
     return index
+
+
+def foretold_candidates_loop(probabilities, candidates):
+    """Candidates per row above what the lower half of the ranks has by chance."""
+    n_rows, n_classes = probabilities.shape
+    counts = [0.0] * n_classes
+    for row, named in zip(probabilities, candidates, strict=True):
+        ranked = sorted(range(n_classes), key=lambda label: -row[label])
+        for rank, label in enumerate(ranked):
+            counts[rank] += named[label] / n_rows
+    lower = counts[n_classes // 2 :]
+    chance = sum(lower) / len(lower)
+    return sum((count - chance) / (1.0 - chance) for count in counts)

@@ -78,3 +78,18 @@ def test_words_about_the_votes_are_no_text_to_learn_from(command, tmp_path):
     assert "words of column 'text' as features" in " ".join(done.err.split())
     names = load_model(tmp_path / "model").feature_names_in_.tolist()
     assert {name.split(": ")[0] for name in names} == {"text"}
+
+
+def test_votes_that_nobody_resolved_are_refused_with_advice_that_can_be_followed(
+    command, votes_csv, tmp_path
+):
+    for words in ([], ["--setting", "pll"]):
+        said = command("fit", votes_csv, *words, "-o", tmp_path / "model", code=2).err
+        assert f"`groupnoise resolve {votes_csv} -o labels.csv`" in " ".join(said.split())
+
+
+def test_columns_with_the_same_labels_under_other_names_are_pointed_out(command, tmp_path):
+    rows = [[f"t{n}", "ab"[n % 2], "ab"[n % 3 % 2], "ab"[n % 2], "ab"[n % 2]] for n in range(12)]
+    path = write_csv(tmp_path / "rows.csv", ["name", "ann_1", "ann_2", "gpt", "sure"], rows)
+    said = command("resolve", path, "--truth", "sure", "-o", tmp_path / "labels.csv").err
+    assert "say --annotators 'ann_1,ann_2,gpt'" in " ".join(said.split())

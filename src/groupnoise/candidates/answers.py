@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,12 @@ from groupnoise.core.selective import belief_in_candidates
 from groupnoise.training.calibration import CandidateCalibration
 from groupnoise.training.estimator import MatchingEstimator
 from groupnoise.training.selective import (
+    MIN_KNOWN,
     CalibratedSets,
     calibrated_by,
     choose_questions,
     columns_of,
+    why_not_to_trust_sets,
 )
 from groupnoise.training.truth import truth_columns
 
@@ -42,7 +45,8 @@ class SelectiveAnswers(CalibratedSets):
 
         Without true labels the assumption is that a wrong answer is a candidate as often as the
         runner-up of a doubtful row is, and that the other candidates do not depend on which one is
-        true, given the features; with them only that rows are drawn alike.
+        true, given the features; with them only that rows are drawn alike. A warning says where
+        the features foretell several candidates of a row, which speaks against it.
 
         Parameters
         ----------
@@ -64,6 +68,10 @@ class SelectiveAnswers(CalibratedSets):
         check_equal_rows(log_proba, indicator)
         columns = None if truth is None else columns_of(truth, self.classes_, len(log_proba))
         self.set_calibration_ = calibrated_by(np.exp(log_proba), indicator, columns)
+        if columns is None or (columns >= 0).sum() < MIN_KNOWN:
+            doubt = why_not_to_trust_sets(np.exp(log_proba), indicator)
+            if doubt is not None:
+                warnings.warn(doubt, UserWarning, stacklevel=2)
         return self
 
     def query(

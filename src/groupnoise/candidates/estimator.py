@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from groupnoise.decisions.halving import SAVED_AS
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.saver import training_alone
-from groupnoise.training.selective import calibrated_by
+from groupnoise.training.selective import calibrated_by, why_not_to_trust_sets
 from groupnoise.training.workers import OneWorker, Workers
 
 if TYPE_CHECKING:
@@ -187,13 +187,17 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
             trials = HeldOut(
                 rows, indicator, classes, candidate_weights, given, seed, explicit_values(self)
             )
-            self.decisions_ = settings_to_train(self, trials, workers, checkpoint)
-            for sentence in self.decisions_.warnings:
+            decisions = settings_to_train(self, trials, workers, checkpoint)
+            held = trials.average(decisions)
+            self.set_calibration_ = held and calibrated_by(*held)
+            doubt = held and why_not_to_trust_sets(*held)
+            if doubt is not None:
+                decisions = replace(decisions, warnings=(*decisions.warnings, doubt))
+            self.decisions_ = decisions
+            for sentence in decisions.warnings:
                 warnings.warn(sentence, UserWarning, stacklevel=2)
             remember_columns(self, [X])
             self.classes_, self.calibration_temperature_ = classes, 1.0
-            held = trials.average(self.decisions_)
-            self.set_calibration_ = held and calibrated_by(*held)
             fitted: list[tuple[float, CandidateModel]] = []
             scalers: dict[str, Scaler] = {}
             for number, (weight, parameters) in enumerate(self.decisions_.members):

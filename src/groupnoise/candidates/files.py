@@ -12,7 +12,7 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.exceptions import DataError, EmptyGroupError
 from groupnoise.io.cells import and_more
-from groupnoise.io.columns import match_columns, need_column, pick_column
+from groupnoise.io.columns import check_no_votes, match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.feature_columns import features_of_table
@@ -169,6 +169,7 @@ def _guess_candidates(
         report("took column 'label', which `resolve` wrote, as the label of each row")
         column = "label"
     if column is None and are_needed:
+        check_no_votes(columns, origin)
         column = need_column("candidates", None, columns, origin=origin, report=report, taken=taken)
     return [] if column is None else [column]
 

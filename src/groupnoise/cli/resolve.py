@@ -82,7 +82,7 @@ def _print_summary(found: Resolution) -> None:
             typer.echo(
                 f"{name}: right in {known.accuracy[who]:.0%} "
                 f"({known.accuracy_low[who]:.0%} to {known.accuracy_high[who]:.0%}) of "
-                f"{known.n_votes[who]} votes"
+                f"{known.n_votes[who]} {'vote' if known.n_votes[who] == 1 else 'votes'}"
             )
     if np.isfinite(found.alpha):
         typer.echo(f"agreement: Krippendorff's alpha {found.alpha:.3f}")

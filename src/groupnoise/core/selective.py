@@ -16,6 +16,11 @@ from groupnoise.exceptions import DataError, ParameterError
 
 MIN_PER_CLASS = 20.0
 """With less evidence a class takes the threshold of all classes."""
+MAX_FORETOLD = 2.0
+"""Candidates of a row that features foretell, from which on more of them are wrong than true."""
+DOUBT_BEGINS, DOUBT_ENDS = 1.5, 3.5
+"""Where the model's preference among candidates begins to be doubted, and where it counts nothing;
+chosen on Lost and MSRCv2."""
 
 
 class RiskCoverage(NamedTuple):
@@ -145,7 +150,9 @@ class SetCalibration:
         names = (f"{prefix}.probabilities", f"{prefix}.belief")
         return cls(*(arrays[name] for name in names)) if set(names) <= set(arrays) else None
 
-    def thresholds(self, alpha: float, *, by_class: bool = False) -> FloatArray:
+    def thresholds(
+        self, alpha: float, *, by_class: bool = False, guaranteed: bool = False
+    ) -> FloatArray:
         """Return the probability from which a label belongs to a set, one per class.
 
         Parameters
@@ -155,6 +162,9 @@ class SetCalibration:
         by_class : bool, default=False
             Whether every class is held to `alpha` by itself. A class with too little evidence
             takes the threshold of all.
+        guaranteed : bool, default=False
+            Whether to take the least likely candidate of each row for the true one, which is at
+            least as likely, whatever the candidates depend on.
 
         Returns
         -------
@@ -163,6 +173,14 @@ class SetCalibration:
         """
         check_fraction("alpha", alpha)
         n_classes = self.probabilities.shape[1]
+        if guaranteed:
+            if by_class:
+                raise ParameterError(
+                    "what is guaranteed holds for all rows together: without true labels no row "
+                    "is known to be of a class; leave out by_class or guaranteed."
+                )
+            least = np.where(self.belief > 0, self.probabilities, np.inf).min(axis=1)
+            return np.full(n_classes, _quantile(least, np.ones(len(least)), alpha))
         every = _quantile(self.probabilities.ravel(), self.belief.ravel(), alpha)
         found = np.full(n_classes, every)
         if by_class:
@@ -172,7 +190,14 @@ class SetCalibration:
                     found[label] = _quantile(values, self.belief[:, label], alpha)
         return found
 
-    def sets(self, probabilities: FloatArray, alpha: float, *, by_class: bool = False) -> BoolArray:
+    def sets(
+        self,
+        probabilities: FloatArray,
+        alpha: float,
+        *,
+        by_class: bool = False,
+        guaranteed: bool = False,
+    ) -> BoolArray:
         """Return the labels of each row that reach the threshold; the likeliest always does.
 
         Parameters
@@ -183,13 +208,16 @@ class SetCalibration:
             The share of sets that may miss the truth.
         by_class : bool, default=False
             Whether every class is held to `alpha` by itself.
+        guaranteed : bool, default=False
+            Whether nothing is assumed of the candidates but that one of them is true.
 
         Returns
         -------
         bool ndarray of shape (n_rows, n_classes)
             True where a label belongs to the set.
         """
-        inside: BoolArray = probabilities >= self.thresholds(alpha, by_class=by_class)
+        least = self.thresholds(alpha, by_class=by_class, guaranteed=guaranteed)
+        inside: BoolArray = probabilities >= least
         inside[np.arange(len(inside)), probabilities.argmax(axis=1)] = True
         return inside
 
@@ -314,6 +342,61 @@ def belief_with_errors(
         return belief
     share = min(1.0, (errors - believed) / (most - believed))
     mixed: FloatArray = (1.0 - share) * belief + share * even
+    return mixed
+
+
+def foretold_candidates(probabilities: FloatArray, candidates: BoolArray) -> float:
+    """Return how many candidates of a row the features foretell, on average.
+
+    Where wrong candidates have nothing to do with the features, the labels that the model ranks
+    last are candidates as often as any wrong label is, and what stands above that in the ranks
+    before is the true label: one in each row. More than one says that the model has learned which
+    labels become candidates together, so that it can be sure of a wrong one.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_rows, n_classes)
+        Of held-out rows.
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        Their candidate labels.
+
+    Returns
+    -------
+    float
+        About 1 where the assumption holds.
+    """
+    n_classes = probabilities.shape[1]
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    by_rank = np.take_along_axis(candidates, order, axis=1).mean(axis=0)
+    by_chance = float(by_rank[n_classes // 2 :].mean())
+    if by_chance >= 1.0:
+        return 1.0
+    return float((by_rank.sum() - n_classes * by_chance) / (1.0 - by_chance))
+
+
+def belief_if_foretold(belief: FloatArray, candidates: BoolArray, foretold: float) -> FloatArray:
+    """Return a belief that prefers no candidate where features foretell too many of them.
+
+    Parameters
+    ----------
+    belief : ndarray of shape (n_rows, n_classes)
+        How likely each candidate is the true label.
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        The candidate labels.
+    foretold : float
+        What `foretold_candidates` returned.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_classes)
+        The belief as it is up to `DOUBT_BEGINS`, equal chances of all candidates from `DOUBT_ENDS`
+        on, and a mixture in between.
+    """
+    share = min(1.0, max(0.0, (foretold - DOUBT_BEGINS) / (DOUBT_ENDS - DOUBT_BEGINS)))
+    if share == 0.0:
+        return belief
+    mixed: FloatArray = (1.0 - share) * belief
+    mixed += share * candidates / candidates.sum(axis=1, keepdims=True)
     return mixed
 
 

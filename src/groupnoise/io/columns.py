@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -53,6 +54,10 @@ USUAL_NAMES = {
     "clicked": ("clicked", "click", "is_click", "is_clicked", "reward"),
     "features": ("features", "feature", "x", "data", "embedding", "vector"),
 }  # fmt: skip
+ANNOTATOR_NAME = re.compile(
+    r"(annotator|ann|rater|vote|voter|coder|labell?er|worker|llm|judge)(?=[ _.-]|\d)"
+)
+"""How columns of annotators begin: ann_1, annotator 2, rater3."""
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)
 
 
@@ -196,6 +201,33 @@ def _looks_like_a_timestamp(cell: str) -> bool:
         return float(cell) > 1e6
     except ValueError:
         return True
+
+
+def annotator_columns(columns: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the columns of votes by several annotators, and what their names begin with.
+
+    >>> annotator_columns(["text", "ann_1", "ann_2"])
+    ('ann_', ['ann_1', 'ann_2'])
+    """
+    by_word: dict[str, list[str]] = {}
+    for name in columns:
+        begins = ANNOTATOR_NAME.match(name.lower())
+        if begins:
+            # With what follows it, so that it can be typed as a pattern.
+            word = name[: begins.end() + (not name[begins.end()].isdigit())]
+            by_word.setdefault(word, []).append(name)
+    return next(((word, found) for word, found in by_word.items() if len(found) > 1), None)
+
+
+def check_no_votes(columns: Sequence[str], origin: str) -> None:
+    """Refuse a table of annotators' votes where labels are needed, and say what makes them."""
+    found = annotator_columns(columns)
+    if found is not None:
+        raise DataError(
+            f"{origin} has no labels, but votes of {len(found[1])} annotators ({found[0]}*); make "
+            f"one label per row of them with `groupnoise resolve {origin} -o labels.csv`, then "
+            "give labels.csv."
+        )
 
 
 def match_columns(

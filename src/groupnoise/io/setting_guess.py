@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import USUAL_NAMES
+from groupnoise.io.columns import USUAL_NAMES, check_no_votes
 from groupnoise.io.resolved_columns import is_resolved
 from groupnoise.io.sources import find_source, say_nothing
 from groupnoise.io.tables import DELIMITED, TABLE_FORMATS, read_content
@@ -98,6 +98,8 @@ def guess_setting(
         raise DataError(f"{path} is empty; give a file with at least one row.")
     columns = read_content(first, content, source.format, report=say_nothing).frame.columns
     found = settings_of_columns(columns, given)
+    if not found:
+        check_no_votes(columns, path)
     if len(found) != 1:
         why = "fit more than one kind of data" if found else "do not tell what it holds"
         raise DataError(f"the columns of {path} {why}; {remedy}.")

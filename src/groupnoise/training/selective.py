@@ -14,10 +14,13 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState,
 from groupnoise.core.checks import check_choice, check_count
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.selective import (
+    MAX_FORETOLD,
     SetCalibration,
+    belief_if_foretold,
     belief_in_candidates,
     belief_with_errors,
     check_calibrated,
+    foretold_candidates,
     hidden_errors,
 )
 from groupnoise.exceptions import DataError
@@ -41,7 +44,14 @@ class CalibratedSets:
     classes_: NDArray[Any]
     set_calibration_: SetCalibration | None = None
 
-    def predict_set(self, X: ArrayLike, alpha: float = 0.1, *, by_class: bool = False) -> BoolArray:
+    def predict_set(
+        self,
+        X: ArrayLike,
+        alpha: float = 0.1,
+        *,
+        by_class: bool = False,
+        guaranteed: bool = False,
+    ) -> BoolArray:
         """Return for each row the labels that hold the truth with probability 1 - alpha.
 
         Split conformal prediction on rows that were held out in `fit` (in its search), or given
@@ -55,6 +65,9 @@ class CalibratedSets:
             The share of sets that may miss the truth.
         by_class : bool, default=False
             Whether that holds for the rows of every class, not for all rows together; sets grow.
+        guaranteed : bool, default=False
+            Whether nothing is assumed but that one of the candidates of a held-out row is the true
+            label and that new rows are drawn like these; sets grow much.
 
         Returns
         -------
@@ -63,7 +76,9 @@ class CalibratedSets:
         """
         estimator: Any = self
         calibration = check_calibrated(self.set_calibration_)
-        return calibration.sets(np.exp(estimator.predict_log_proba(X)), alpha, by_class=by_class)
+        return calibration.sets(
+            np.exp(estimator.predict_log_proba(X)), alpha, by_class=by_class, guaranteed=guaranteed
+        )
 
     def abstain(self, X: ArrayLike, risk: float = 0.05) -> BoolArray:
         """Return the rows to leave unanswered, so that few of the answers given are wrong.
@@ -113,8 +128,9 @@ def calibrated_by(
     SetCalibration
         The belief is at the temperature under which the candidates are likeliest, so that a
         model that sounds too sure is not believed, and expects as many wrong answers among the
-        candidates as those outside of them let suppose (`hidden_errors`). With enough true labels
-        only rows that have one are kept, and nothing is assumed of the candidates.
+        candidates as those outside of them let suppose (`hidden_errors`). Where features foretell
+        several candidates of a row, none is preferred (`belief_if_foretold`). With enough true
+        labels only rows that have one are kept, and nothing is assumed of the candidates.
     """
     known = np.zeros(len(probabilities), dtype=bool) if truth is None else truth >= 0
     if known.sum() >= MIN_KNOWN and truth is not None:
@@ -130,7 +146,37 @@ def calibrated_by(
     if probabilities.shape[1] > 1:
         errors = hidden_errors(cooled, belief, possible)
         belief = belief_with_errors(belief, probabilities, possible, errors)
+        foretold = foretold_candidates(probabilities, possible)
+        belief = belief_if_foretold(belief, possible, foretold)
     return SetCalibration(probabilities, belief)
+
+
+def why_not_to_trust_sets(probabilities: FloatArray, candidates: BoolArray) -> str | None:
+    """Say why held-out candidates cannot tell how often sets hold the truth; None if they can.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_rows, n_classes)
+        What a model said that had not seen them.
+    candidates : bool ndarray of shape (n_rows, n_classes)
+        Their candidate labels.
+
+    Returns
+    -------
+    str or None
+        One sentence with a remedy.
+    """
+    if probabilities.shape[1] < 2:
+        return None
+    foretold = foretold_candidates(probabilities, candidates)
+    if foretold < MAX_FORETOLD:
+        return None
+    return (
+        f"the features foretell {foretold:.1f} candidate labels of a row, not the true one alone, "
+        "so how often predict_set holds the truth cannot be told from candidates; sets are drawn "
+        f"wide. Give calibrate_sets the true labels of {MIN_KNOWN} rows or more, or call "
+        "predict_set with guaranteed=True."
+    )
 
 
 def columns_of(truth: Any, classes: NDArray[Any], n_rows: int) -> IntArray:

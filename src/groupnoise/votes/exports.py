@@ -75,6 +75,8 @@ def read_export(source: Any, question: str | None) -> tuple[pl.DataFrame, list[E
         if question is None or about == question
     ]
     frame = pl.DataFrame([cells_of(record) for record in records], infer_schema_length=None)
+    if not any(frame["id"]):
+        frame = frame.drop("id")
     return frame, entries, tool
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,18 +10,15 @@ import numpy as np
 import polars as pl
 
 from groupnoise.exceptions import DataError, MissingColumnError
-from groupnoise.io.columns import match_columns
+from groupnoise.io.columns import annotator_columns, match_columns
 from groupnoise.io.memberships import read_memberships
+from groupnoise.io.resolved_columns import written_columns
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Said, Votes
 from groupnoise.votes.cells import SEPARATORS, cell_reader, read_confidences
 from groupnoise.votes.exports import read_export
 
-ANNOTATOR_NAME = re.compile(
-    r"(annotator|ann|rater|vote|voter|coder|labell?er|worker|llm|judge)(?=[ _.-]|\d)"
-)
-"""How columns of annotators begin: ann_1, annotator 2, rater3."""
 INDICATOR_PREFIXES = ("candidate_", "candidate:", "cand_")
 LONG_NAMES = {
     "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
@@ -124,7 +120,10 @@ def read_votes(
         if annotator is not None:
             return _from_long(table, row, annotator, label, confidence, labels, label_separator,
                               tell)  # fmt: skip
-        annotators = _guess_annotators(columns, tell)
+        found = annotator_columns(columns)
+        if found is not None:
+            tell(f"took the {len(found[1])} columns {found[0]}* as annotators")
+            annotators = found[1]
     if annotators is not None:
         named = match_columns("annotators", annotators, columns, table.origin)
         reader = cell_reader(table, named, label_separator, tell)
@@ -213,7 +212,13 @@ def _from_long(
         for name in frame.columns
         if name == parts["row"] or (name not in parts.values() and bool((by_row[name] == 1).all()))
     ]
-    return _voted(replace(rows, frame=rows.frame.select(kept)), entries, labels, ())
+    names = list(first)
+    rows = replace(
+        rows,
+        frame=rows.frame.select(kept),
+        locate=lambda at: f"{table.origin}, {parts['row']} {names[at]!r}",
+    )
+    return _voted(rows, entries, labels, ())
 
 
 def _from_second_table(
@@ -299,20 +304,31 @@ def _long_columns(
     return parts
 
 
-def _guess_annotators(columns: Sequence[str], report: Report) -> list[str] | None:
-    by_word: dict[str, list[str]] = {}
-    for name in columns:
-        begins = ANNOTATOR_NAME.match(name.lower())
-        if begins:
-            # With what follows it, so that the note can be typed as a pattern.
-            by_word.setdefault(
-                name[: begins.end() + (not name[begins.end()].isdigit())], []
-            ).append(name)
-    for begins_with, found in by_word.items():
-        if len(found) > 1:
-            report(f"took the {len(found)} columns {begins_with}* as annotators")
-            return found
-    return None
+def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:
+    """Point out columns that hold the labels of the annotators found, under other names.
+
+    Parameters
+    ----------
+    voted : VotedRows
+        Rows whose annotators were guessed.
+    taken : collection of str
+        Columns that play another part.
+
+    Returns
+    -------
+    sentence : str or None
+        What to say to count them in; None where there are none.
+    """
+    alike = _columns_of_one_label_set(voted.table)
+    written = {*written_columns(voted.table), *taken}
+    others = [name for name in alike if name not in written and name not in voted.columns]
+    if not others or set(voted.columns).isdisjoint(alike):
+        return None
+    every = ",".join([*voted.columns, *others])
+    return (
+        f"left out {' and '.join(map(repr, others))}, with the same labels; if these are votes "
+        f"too, say --annotators '{every}'"
+    )
 
 
 def _columns_of_one_label_set(table: Table) -> list[str]:

@@ -19,7 +19,7 @@ from groupnoise.votes.ballots import Votes, as_label, krippendorff_alpha
 from groupnoise.votes.crowd import Belief, Fit, believe, trainings
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
-from groupnoise.votes.files import VotedRows, read_votes
+from groupnoise.votes.files import VotedRows, read_votes, who_is_left_out
 from groupnoise.votes.reasons import reasons
 
 STUCK_VOTES = 10
@@ -230,6 +230,9 @@ def resolve(
     )  # fmt: skip
     for sentence in what_stands_out(voted):
         notes(sentence)
+    others = who_is_left_out(voted, _not_features(voted, truth)) if annotators is None else None
+    if others is not None:
+        notes(others)
     sure = {**_known_rows(voted, truth), **(known or {})}
     matrix = row_features(
         voted.table, features=features, text=text, embedding=embedding, embed=embed,

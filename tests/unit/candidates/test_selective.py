@@ -6,17 +6,23 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+import reference
 from groupnoise.candidates import MaxMatchingPartialLabelClassifier, add_candidates
 from groupnoise.core.selective import (
     SetCalibration,
     belief_in_candidates,
     belief_with_errors,
+    foretold_candidates,
     hidden_errors,
     risk_coverage,
 )
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import load_model
-from groupnoise.training.selective import calibrated_by, choose_questions
+from groupnoise.training.selective import (
+    calibrated_by,
+    choose_questions,
+    why_not_to_trust_sets,
+)
 
 
 def simulated(n_rows, generator, n_classes=5, noise=0.2, spread=0.4):
@@ -224,3 +230,73 @@ def test_sets_hold_the_truth_where_wrong_labels_that_are_likely_are_candidates()
     assert inside[np.arange(n_rows), truth].mean() > 0.88
     plain = SetCalibration(proba, belief_in_candidates(proba, candidates)).sets(proba, 0.1)
     assert plain[np.arange(n_rows), truth].mean() < 0.85
+
+
+def ages(n_rows, generator, n_classes=40):
+    """Guessed ages around what a face looks like; the true age is one more of them."""
+    looks = generator.integers(8, n_classes - 8, size=n_rows)
+    distance = np.abs(np.arange(n_classes) - looks[:, None])
+    proba = np.exp(-distance / 1.5) + 1e-4
+    proba /= proba.sum(axis=1, keepdims=True)
+    guesses = looks[:, None] + generator.normal(0, 3, size=(n_rows, 6)).round().astype(int)
+    truth = looks + generator.normal(0, 3, size=n_rows).round().astype(int)
+    candidates = np.zeros((n_rows, n_classes), dtype=bool)
+    for each in (*guesses.T, truth):
+        candidates[np.arange(n_rows), np.clip(each, 0, n_classes - 1)] = True
+    return proba, candidates, np.clip(truth, 0, n_classes - 1)
+
+
+def test_sets_are_wide_and_a_warning_tells_where_candidates_depend_on_what_is_seen():
+    generator = np.random.default_rng(0)
+    proba, candidates, truth = ages(3000, generator)
+    rows = np.arange(3000)
+    assert "foretell" in why_not_to_trust_sets(proba, candidates)
+    plain = SetCalibration(proba, belief_in_candidates(proba, candidates))
+    assert plain.sets(proba, 0.1)[rows, truth].mean() < 0.8
+    calibration = calibrated_by(proba, candidates)
+    assert abs(calibration.sets(proba, 0.1)[rows, truth].mean() - 0.9) < 0.02
+    known = np.where(rows < 200, truth, -1)
+    few = calibrated_by(proba, candidates, known).sets(proba, 0.1)
+    assert abs(few[rows, truth].mean() - 0.9) < 0.05
+    proba, candidates, _ = simulated(3000, generator, n_classes=12)
+    assert why_not_to_trust_sets(proba, candidates) is None
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 12])
+def test_candidates_that_features_foretell_are_those_of_a_plain_count(n_classes):
+    generator = np.random.default_rng(0)
+    proba, candidates, _ = simulated(2000, generator, n_classes=n_classes)
+    found = foretold_candidates(proba, candidates)
+    assert found == pytest.approx(reference.foretold_candidates_loop(proba, candidates))
+    if n_classes == 12:
+        assert abs(found - 1.0) < 0.2  # the truth stands in the lower half now and then
+    assert foretold_candidates(proba, np.ones_like(candidates)) == 1.0
+
+
+def test_what_is_guaranteed_needs_no_assumption_about_the_candidates():
+    generator = np.random.default_rng(2)
+    proba, _, truth = simulated(2000, generator, n_classes=8)
+    order = np.argsort(-proba, axis=1)
+    candidates = truth[:, None] == np.arange(8)
+    candidates[np.arange(2000), order[:, 0]] = True  # the answer is always a candidate
+    rows = np.arange(2000)
+    calibration = calibrated_by(proba[:1000], candidates[:1000])
+    assumed = calibration.sets(proba[1000:], 0.1)[rows[:1000], truth[1000:]].mean()
+    sure = calibration.sets(proba[1000:], 0.1, guaranteed=True)[rows[:1000], truth[1000:]].mean()
+    assert assumed < 0.85
+    assert sure > 0.88
+    with pytest.raises(ParameterError, match="leave out by_class"):
+        calibration.sets(proba, 0.1, guaranteed=True, by_class=True)
+
+
+def test_a_fit_warns_where_its_sets_are_not_to_be_trusted():
+    generator = np.random.default_rng(3)
+    _, candidates, truth = ages(400, generator)
+    seen = candidates @ np.eye(40) + 0.3 * generator.normal(size=(400, 40))
+    model = MaxMatchingPartialLabelClassifier(encoder="kernel", scaling="standard", random_state=0)
+    with pytest.warns(UserWarning, match="the features foretell"):
+        model.fit(seen[:300], candidates[:300])
+    assert any("calibrate_sets" in sentence for sentence in model.decisions_.warnings)
+    with pytest.warns(UserWarning, match="the features foretell"):
+        model.calibrate_sets(seen[300:], candidates[300:])
+    model.calibrate_sets(seen[300:], candidates[300:], truth=truth[300:])  # says nothing

@@ -355,7 +355,11 @@ def test_the_only_column_of_json_holds_the_candidates():
 @pytest.mark.parametrize(
     ("table", "words", "sentence"),
     [
-        ("row,annotator,label\n1,a,x\n1,a,y\n", (), "line 2: 'a' voted twice, for 'x' and for 'y'"),
+        (
+            "row,annotator,label\n1,a,x\n1,a,y\n",
+            (),
+            "v.csv, row '1': 'a' voted twice, for 'x' and for 'y'",
+        ),
         ("id,ann_1,ann_2\n1,,\n2,,\n", (), "v.csv holds no vote at all"),
         (
             "row,annotator,label,confidence\n1,a,x,high\n2,a,y,1\n",
