@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.selective import belief_with_errors, hidden_errors
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.dawid_skene import (
     MIN_PROBABILITY,
@@ -138,6 +139,9 @@ def believe(
             else:
                 belief = softmax(np.log(np.maximum(predicted, MIN_PROBABILITY)) + likelihood)
     if model is None:
+        if predicted is not None:
+            named = with_truth(votes.totals(), truth)[is_taught] > 0
+            belief[is_taught] = doubted(belief[is_taught], predicted[is_taught], named)
         return Belief(belief, predicted, None, share, 1.0, neighbours)
     prior = model.class_prior_ if predicted is None else predicted
     log_prior = np.log(np.maximum(prior, MIN_PROBABILITY))
@@ -151,6 +155,29 @@ def believe(
     cooled[votes.counts == 0] = belief[votes.counts == 0]
     cooled = with_truth(cooled, truth)
     return Belief(cooled, predicted, model, share, temperature, neighbours)
+
+
+def doubted(belief: FloatArray, predicted: FloatArray, named: BoolArray) -> FloatArray:
+    """Return a belief in candidates that expects as many wrong answers as those seen let suppose.
+
+    A model that learned from candidates is wrong towards candidates, and no second vote tells;
+    what it answers outside of them is wrong for sure, and can be counted.
+
+    Parameters
+    ----------
+    belief : ndarray of shape (n_rows, n_classes)
+        P(label | candidates, features).
+    predicted : ndarray of shape (n_rows, n_classes)
+        P(label | features) from models that did not see the row.
+    named : bool ndarray of shape (n_rows, n_classes)
+        The candidates; the true label alone where it is known.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_classes)
+        Less sure where that takes it; which candidate is the likeliest stays.
+    """
+    return belief_with_errors(belief, predicted, named, hidden_errors(predicted, belief, named))
 
 
 def out_of_fold(

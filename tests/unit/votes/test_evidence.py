@@ -9,6 +9,7 @@ import pytest
 
 from groupnoise.exceptions import MissingColumnError, MissingExtraError, ParameterError
 from groupnoise.votes import DawidSkene, Votes, resolve
+from groupnoise.votes.crowd import doubted
 from groupnoise.votes.features import embedded
 from groupnoise.votes.neighbours import heed_neighbours, nearest_voted
 
@@ -181,3 +182,24 @@ def test_embed_says_what_is_missing(monkeypatch):
     frame["text"] = ["one two three four", "five six seven eight"]
     with pytest.raises(MissingExtraError, match=r"groupnoise\[text\]"):
         resolve(frame, embed="model")
+
+
+def test_candidates_are_believed_less_where_wrong_answers_are_seen_and_the_label_stays():
+    generator = np.random.default_rng(0)
+    rows, truth = np.arange(2000), generator.integers(8, size=2000)
+    twin = truth ^ 1  # what the model takes it for in three of ten rows, and is often a candidate
+    said = np.where(generator.random(2000) < 0.3, twin, truth)
+    predicted = np.full((2000, 8), 0.005)
+    predicted[rows, said ^ 1] = 0.05 + 0.05 * generator.random(2000)
+    predicted[rows, said] = 0.97 - predicted[rows, said ^ 1]
+    named = generator.random((2000, 8)) < 0.1
+    named[rows, truth] = True
+    named[rows, twin] |= generator.random(2000) < 0.5
+    plain = np.where(named, predicted, 0.0)
+    plain /= plain.sum(axis=1, keepdims=True)
+    believed = doubted(plain, predicted, named)
+    np.testing.assert_array_equal(believed.argmax(axis=1), plain.argmax(axis=1))
+    accuracy = (plain.argmax(axis=1) == truth).mean()
+    too_sure, left = (abs(each.max(axis=1).mean() - accuracy) for each in (plain, believed))
+    assert too_sure > 0.1 > left
+    assert not believed[~named].any()
