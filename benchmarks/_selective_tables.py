@@ -1,4 +1,4 @@
-"""Tables of prediction sets that know no true label, and of questions."""
+"""Tables of prediction sets that know no true label, and of questions to people."""
 
 from __future__ import annotations
 
@@ -41,3 +41,42 @@ def _ahead(found: dict[str, Any], unit: str, other: str) -> str:
     ]
     won = sum(gain > 0 for gain in gains)
     return f"{sum(gains) / len(gains):+.1f} ({won} of {len(gains)})"
+
+
+def set_table(result: dict[str, Any]) -> str:
+    """One line per set: how often sets hold the truth without a true label, and with some."""
+    lines = [
+        "| set | foretold | no truth | size | guaranteed | size | by class | worst class | apart, "
+        "no truth | apart, some truth | size |",
+        "|---" * 11 + "|",
+    ]
+    order = sorted(
+        result["sets"].items(), key=lambda each: float(each[1]["search of fit"]["coverage"])
+    )
+    for name, found in order:
+        plain, by_class = found["search of fit"], found["search of fit, by class"]
+        sure, apart = found["search of fit, guaranteed"], found["held out, candidates"]
+        some = found["held out, truth of some"]
+        worst = by_class.get("worst class")
+        of = f" of {by_class['classes']}" if worst is not None else ""
+        cells = [
+            name,
+            f"{sum(found['foretold']) / len(found['foretold']):.1f}",
+            _percent(plain["coverage"]),
+            f"{plain['mean size']:.1f}",
+            _percent(sure["coverage"]),
+            f"{sure['mean size']:.1f}",
+            _percent(by_class["coverage"]),
+            "" if worst is None else f"{_percent(worst)}{of}",
+            _percent(apart["coverage"]),
+            _percent(some["coverage"]),
+            f"{some['mean size']:.1f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    seeds = ", ".join(map(str, result["seeds"]))
+    lines += ["", f"Seeds {seeds}; `{result['command']}`."]
+    return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"

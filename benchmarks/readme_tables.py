@@ -36,6 +36,7 @@ from _reproduction_tables import (
     reproduction_table,
     smoothing_table,
 )
+from _selective_tables import question_table, set_table
 from _speed_tables import (
     busy_cores_table,
     catalogue_growth_table,
@@ -92,6 +93,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "annotators": partial(annotator_table, "accuracy"),
     "annotators:look": partial(annotator_table, "first tenth wrong"),
     "resolve_real": real_table,
+    "prediction_sets": set_table,
+    "queries": question_table,
     "demo": demo_table,
     "background_cost_hja-birdsong": background_cost_table,
     "candidate_search": candidate_search_table,
