@@ -22,6 +22,10 @@ from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.setting import Setting, setting_of, setting_of_model
 
+BLOCK_OBJECTS = 1 << 16
+"""Objects judged at a time: what bounds the memory of an audit beside its result."""
+_ROW_WORDS = {"mil": "groups (bags)", "pll": "groups (rows)", "rs": "histories"}
+
 
 class AuditSource(Protocol):
     """Rows of data that a model can be trained on and can judge."""
@@ -106,13 +110,6 @@ def setting_to_audit(model: Any) -> Setting[Any]:
             "a Max-Matching estimator."
         )
     return setting_of_model(model)
-
-
-BLOCK_OBJECTS = 1 << 16
-"""Objects judged at a time: what bounds the memory of an audit beside its result."""
-
-
-_ROW_WORDS = {"mil": "groups (bags)", "pll": "groups (rows)", "rs": "histories"}
 
 
 def find_group_issues(

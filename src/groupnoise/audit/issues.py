@@ -15,6 +15,9 @@ from groupnoise.core.checks import check_choice, require
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.io.answer_files import write_table
 
+NAMED_COLUMNS = ("source", "target", "object", "suggested")
+"""Columns that number bags, instances, classes or items, and are shown by name."""
+
 
 @dataclass(frozen=True)
 class IssueKind:
@@ -142,10 +145,6 @@ ISSUE_KINDS: dict[str, tuple[IssueKind, ...]] = {
         ),
     ),
 }
-
-
-NAMED_COLUMNS = ("source", "target", "object", "suggested")
-"""Columns that number bags, instances, classes or items, and are shown by name."""
 
 
 @inherit_docstring

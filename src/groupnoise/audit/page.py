@@ -17,6 +17,19 @@ from groupnoise.pages.render import render_page
 N_CASES = 20
 MAX_OBJECTS = 14
 CLICKS_BEFORE, CLICKS_AFTER = 5, 3
+N_BINS = 20
+MAX_ROWS = 200
+"""Rows of a list that the page holds; the tables beside it hold all."""
+SHOWN_COLUMNS = {
+    "groups": ("source", "position", "target", "object", "probability", "margin", "suggested"),
+    "objects": ("source", "position", "object", "responsibility", "times_chosen"),
+    "never_chosen": ("source", "object", "occurrences"),
+}
+SETTING_WORDS = {
+    "mil": ("bags", "instances"),
+    "pll": ("rows", "candidate labels"),
+    "rs": ("windows", "clicks"),
+}
 
 
 @dataclass(frozen=True)
@@ -176,21 +189,6 @@ def _nearby(positions: Any, chosen: int) -> Any:
     """Return at most MAX_OBJECTS positions, the chosen one among them."""
     start = min(max(0, chosen - MAX_OBJECTS // 2), max(0, len(positions) - MAX_OBJECTS))
     return positions[start : start + MAX_OBJECTS].tolist()
-
-
-N_BINS = 20
-MAX_ROWS = 200
-"""Rows of a list that the page holds; the tables beside it hold all."""
-SHOWN_COLUMNS = {
-    "groups": ("source", "position", "target", "object", "probability", "margin", "suggested"),
-    "objects": ("source", "position", "object", "responsibility", "times_chosen"),
-    "never_chosen": ("source", "object", "occurrences"),
-}
-SETTING_WORDS = {
-    "mil": ("bags", "instances"),
-    "pll": ("rows", "candidate labels"),
-    "rs": ("windows", "clicks"),
-}
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ from groupnoise.training.truth import truth_columns
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+EVALUATION_BATCH = 1024
+
 
 class SelectiveAnswers(CalibratedSets):
     """Calibration of sets with candidate labels, and questions about rows."""
@@ -114,9 +116,6 @@ class SelectiveAnswers(CalibratedSets):
             columns = truth_columns(truth, self.classes_, len(log_proba), of="rows")
         belief = belief_in_candidates(np.exp(log_proba), indicator, columns)
         return choose_questions(belief, check_features("X", X), n, strategy=strategy)
-
-
-EVALUATION_BATCH = 1024
 
 
 @inherit_docstring

@@ -45,6 +45,44 @@ BEHIND = 4.0
 """Standard errors behind the first beyond which a setting is never averaged."""
 SMOOTHINGS = (1.0, 2.0, 4.0)
 CRITERION = "information on held-out candidates (log lift over other rows)"
+DECIDED = (
+    "encoder",
+    "hidden",
+    "dropout",
+    "kernel_scale",
+    "kernel_ridge",
+    "scaling",
+    "normalize",
+    "temperature",
+    "weighting_strength",
+    "max_epochs",
+    "batch_size",
+    "learning_rate",
+    "weight_decay",
+    "ordinal_smoothing",
+    "answer_temperature",
+    "n_members",
+)
+"""Parameters that depend on the data and are "auto" by default."""
+TRADE_OFF = {"temperature", "weighting_strength"}
+"""Where these alone are "auto" they are chosen on a grid, see `TradeOff`."""
+OBJECTIVE = {"selection", "top_k", "weighting", "similarity", "similarity_scale", "candidates"}
+"""Parameters of the objective that are never decided."""
+OF_STEPS = {
+    "hidden",
+    "dropout",
+    "normalize",
+    "temperature",
+    "weighting_strength",
+    "batch_size",
+    "learning_rate",
+    "weight_decay",
+}
+"""Decided parameters whose explicit values speak of models trained step by step."""
+MIN_ROWS = 40
+"""With fewer rows nothing is held out."""
+MAX_SECONDS = 600.0
+"""What the budget "auto" stands for: far more than the search needs at 20 000 rows."""
 
 
 def decide(
@@ -225,46 +263,6 @@ def given_ensemble(ensemble: Sequence[tuple[float, Mapping[str, Any]]]) -> Decis
         taken=tuple((o.name, w / sum(weights)) for o, w in zip(options, weights, strict=True)),
         reasons=("The settings were given.",),
     )
-
-
-DECIDED = (
-    "encoder",
-    "hidden",
-    "dropout",
-    "kernel_scale",
-    "kernel_ridge",
-    "scaling",
-    "normalize",
-    "temperature",
-    "weighting_strength",
-    "max_epochs",
-    "batch_size",
-    "learning_rate",
-    "weight_decay",
-    "ordinal_smoothing",
-    "answer_temperature",
-    "n_members",
-)
-"""Parameters that depend on the data and are "auto" by default."""
-TRADE_OFF = {"temperature", "weighting_strength"}
-"""Where these alone are "auto" they are chosen on a grid, see `TradeOff`."""
-OBJECTIVE = {"selection", "top_k", "weighting", "similarity", "similarity_scale", "candidates"}
-"""Parameters of the objective that are never decided."""
-OF_STEPS = {
-    "hidden",
-    "dropout",
-    "normalize",
-    "temperature",
-    "weighting_strength",
-    "batch_size",
-    "learning_rate",
-    "weight_decay",
-}
-"""Decided parameters whose explicit values speak of models trained step by step."""
-MIN_ROWS = 40
-"""With fewer rows nothing is held out."""
-MAX_SECONDS = 600.0
-"""What the budget "auto" stands for: far more than the search needs at 20 000 rows."""
 
 
 def plain_values() -> dict[str, Any]:

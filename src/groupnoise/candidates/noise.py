@@ -12,6 +12,8 @@ from groupnoise.core.checks import check_choice, check_count, check_fraction
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import PartialLabelDataset
 
+KINDS = ("symmetric", "pairwise")
+
 
 def add_candidates(
     truth: ArrayLike,
@@ -157,9 +159,6 @@ def _partnered(n_classes: int, generator: np.random.Generator) -> FloatArray:
     affinity = uniform_affinity(n_classes)
     affinity[ring, np.roll(ring, -1)] = max(n_classes - 2, 1)
     return affinity
-
-
-KINDS = ("symmetric", "pairwise")
 
 
 def flip_labels(

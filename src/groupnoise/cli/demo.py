@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from groupnoise.reproduce.demo import DemoTask
     from groupnoise.reproduce.run import TrialResult
 
+DEFAULT_SEEDS = "0:5"
+QUICK_SEEDS = "0:1"
+
 
 def parse_seeds(text: str) -> list[int]:
     """Return the seeds that a text names.
@@ -46,10 +49,6 @@ def parse_seeds(text: str) -> list[int]:
     if not seeds or len(set(seeds)) < len(seeds):
         raise ParameterError(f"--seeds must name at least one seed, each once; got {text!r}.")
     return seeds
-
-
-DEFAULT_SEEDS = "0:5"
-QUICK_SEEDS = "0:1"
 
 
 def demo(

@@ -20,13 +20,15 @@ Word = Optional[str]  # noqa: UP045
 Number = Optional[float]  # noqa: UP045
 Flag = Optional[bool]  # noqa: UP045
 Folder = Optional[Path]  # noqa: UP045
+SETTING_HELP = "Read a file as mil (bags), pll (candidate labels) or rs (clicks)."
+VOTES_PANEL = "Where the votes are"
+EVIDENCE_PANEL = "What rows are compared by"
 
 
 def _option(kind: Any, help: str, *words: str, panel: str = PANEL) -> Any:
     return Annotated[kind, typer.Option(*words, help=help, rich_help_panel=panel)]
 
 
-SETTING_HELP = "Read a file as mil (bags), pll (candidate labels) or rs (clicks)."
 COLUMNS = {
     "user": _option(Word, "rs: column of user ids."),
     "item": _option(Word, "rs: column of item ids."),
@@ -50,8 +52,6 @@ FORM = {
     "format": _option(Word, "Format, if the suffix does not say it: csv, tsv, text, ..."),
 }
 """What the file looks like."""
-VOTES_PANEL = "Where the votes are"
-EVIDENCE_PANEL = "What rows are compared by"
 VOTES = {
     "annotators": _option(Word, "Columns of the annotators, such as 'ann_*'.", panel=VOTES_PANEL),
     "candidates": _option(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LINE_EVERY_SECONDS = 60.0
 """How often a line is written where no bar can be drawn."""
+DEMO = "demo"
+ALL = "all"
 
 
 def spell_seconds(seconds: float) -> str:
@@ -71,10 +73,6 @@ def follow(plan: Plan, left: TimeLeft) -> Iterator[Callable[[str, list[TrialResu
                 console.print(f"{plan.recipe.name}: {n_done} of {len(plan.jobs)}, {remaining}")
 
         yield on_job
-
-
-DEMO = "demo"
-ALL = "all"
 
 
 def reproduce(

@@ -317,14 +317,13 @@ class ScoringRule:
             The sum over clicks is the query of the history; an encoder adds to each click what
             its reading loses without that click.
         """
-        evidence = np.empty_like(features)
-        later = np.arange(len(features) - 1, -1, -1)
+        evidence, every = np.empty_like(features), np.arange(len(features))
+        later = every[::-1]
         for block, weights, exponent in self.blocks(features.shape[1]):
             total = max(float(weights[later].sum()), MIN_TOTAL)
             evidence[:, block] = features[:, block] * (weights[later] * total**-exponent)[:, None]
         for encoder in self.encoders:
             own = slice(encoder.begin, encoder.begin + encoder.width)
-            every = np.arange(len(features))
             evidence[:, own] += encoder.without_each(features, every, np.array([0, len(every)]))
         return evidence
 
@@ -367,12 +366,9 @@ class ScoringRule:
         for width, weights, exponent in zip(
             self.block_widths, self.position_weights, self.exponents, strict=True
         ):
-            yield (
-                slice(begin, begin + width),
-                np.asarray(weights, dtype=np.float32),
-                np.float32(exponent),
-            )
-            begin += width
+            block = slice(begin, begin + width)
+            yield block, np.asarray(weights, dtype=np.float32), np.float32(exponent)
+            begin = block.stop
 
     def log_group_weight(
         self, features: Float32Array, negatives: Float32Array | None = None

@@ -30,6 +30,9 @@ from groupnoise.io.data_folder import (
 from groupnoise.io.datasets import Windows
 from groupnoise.io.growing_arrays import ArrayWriter
 
+OBJECTS_AT_ONCE = 250_000
+"""Clicks of windows cut at a time; about 100 bytes of memory each."""
+
 
 def write_windows(
     folder: str | Path,
@@ -145,10 +148,6 @@ def _append(writers: dict[str, ArrayWriter], windows: Windows, first_user: int) 
     writers["targets"].append(groups.targets)
     writers["users"].append(windows.users + first_user)
     writers["positions"].append(windows.positions)
-
-
-OBJECTS_AT_ONCE = 250_000
-"""Clicks of windows cut at a time; about 100 bytes of memory each."""
 
 
 def windows_on_disk(

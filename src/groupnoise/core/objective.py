@@ -19,6 +19,14 @@ from groupnoise.core.similarity import Dot, NegativeKL, Similarity
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
 from groupnoise.exceptions import ParameterError
 
+NAMED_OBJECTIVES: dict[str, dict[str, str | float]] = {
+    "pairwise": {"selection": "all", "weighting_strength": 0.0},
+    "matching": {"selection": "all", "weighting_strength": 1.0},
+    "maximizing": {"selection": "max", "weighting_strength": 0.0},
+    "max_matching": {"selection": "max", "weighting_strength": 1.0},
+}
+"""The paper's ablation: four values of (selection, weighting strength)."""
+
 
 class LossOutput(NamedTuple):
     """The loss of each group and what each object had to do with it.
@@ -132,15 +140,6 @@ class GroupObjective:
         """
         trust = self.weighting_strength * log_weight
         return trust + log_recency(mask, self.recency) if self.recency else trust
-
-
-NAMED_OBJECTIVES: dict[str, dict[str, str | float]] = {
-    "pairwise": {"selection": "all", "weighting_strength": 0.0},
-    "matching": {"selection": "all", "weighting_strength": 1.0},
-    "maximizing": {"selection": "max", "weighting_strength": 0.0},
-    "max_matching": {"selection": "max", "weighting_strength": 1.0},
-}
-"""The paper's ablation: four values of (selection, weighting strength)."""
 
 
 def named_objective(name: str) -> dict[str, str | float]:

@@ -16,6 +16,8 @@ from groupnoise.exceptions import ParameterError
 from groupnoise.io.files import atomic_path
 
 FORMATS = (".csv", ".jsonl", ".parquet", ".xlsx")
+TABLE_FORMATS = ("csv", "parquet", "json")
+BLOCK_ROWS = 1 << 16
 
 
 def check_format(path: Path, option: str = "--output") -> None:
@@ -83,12 +85,6 @@ def _write_spreadsheet(path: Path, names: list[str], rows: Any) -> None:
 
 def _flat(cell: Any) -> Any:
     return json.dumps(cell, ensure_ascii=False) if isinstance(cell, (list, dict)) else cell
-
-
-TABLE_FORMATS = ("csv", "parquet", "json")
-
-
-BLOCK_ROWS = 1 << 16
 
 
 def write_table(path: Path, columns: Columns, named: Callable[[Columns], Columns]) -> None:

@@ -33,6 +33,12 @@ from groupnoise.io.files import (
 FORMAT = "groupnoise-artifact"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+_MAGIC = b"\x93NUMPY\x01\x00"
+_HEADER = re.compile(
+    rb"\{'descr': '([<>|][fiuS]\d{1,4})', 'fortran_order': False, "
+    rb"'shape': \(([\d, ]{0,60})\), \} *\n"
+)
+"""What numpy writes for plain row-major arrays of numbers and of text, and nothing else."""
 
 
 def write_folder(
@@ -150,14 +156,6 @@ def _remove_stale(folder: Path, *, keep: set[str]) -> None:
     for path in folder.glob("*-*.npy"):
         if path.name not in keep:
             path.unlink(missing_ok=True)
-
-
-_MAGIC = b"\x93NUMPY\x01\x00"
-_HEADER = re.compile(
-    rb"\{'descr': '([<>|][fiuS]\d{1,4})', 'fortran_order': False, "
-    rb"'shape': \(([\d, ]{0,60})\), \} *\n"
-)
-"""What numpy writes for plain row-major arrays of numbers and of text, and nothing else."""
 
 
 class MissingFileError(ModelFileError):

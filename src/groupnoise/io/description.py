@@ -17,6 +17,8 @@ from groupnoise.io.registry import DatasetEntry
 
 MAX_SINGLE_BARS = 24
 """Up to this many distinct sizes get a bar each; beyond, bins double in width."""
+MAX_NAMED = 8
+"""A sentence names this many features or classes at most."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,6 @@ def histogram_of_sizes(title: str, sizes: ArrayLike) -> Histogram:
 def histogram_of_classes(title: str, counts: ArrayLike, names: Sequence[str]) -> Histogram:
     """Show given counts, one bar per class, in the order of the classes."""
     return Histogram(title, tuple(names), tuple(np.asarray(counts).tolist()))
-
-
-MAX_NAMED = 8
-"""A sentence names this many features or classes at most."""
 
 
 def count_oddity(

@@ -26,6 +26,12 @@ INDEX_NAME = re.compile(
 MIN_ROWS = 10
 """Rows from which on a column that counts them is no coincidence."""
 _POSITION = re.compile(r"column_(\d+)")
+MAX_WORDS = 2000
+"""Words that count at most, those of the most rows."""
+MIN_TEXT_WORDS = 3.0
+"""Mean number of words from which on a column is guessed to be text."""
+TOKEN = r"(?u)\b\w+\b"
+BETWEEN = ": "
 
 
 def features_of_table(
@@ -226,14 +232,6 @@ def _joined(named: list[str]) -> str:
     if len(named) > 12:
         named = [*named[:11], f"{len(named) - 11} more columns"]
     return ", ".join(named[:-1]) + " and " + named[-1] if len(named) > 1 else named[0]
-
-
-MAX_WORDS = 2000
-"""Words that count at most, those of the most rows."""
-MIN_TEXT_WORDS = 3.0
-"""Mean number of words from which on a column is guessed to be text."""
-TOKEN = r"(?u)\b\w+\b"
-BETWEEN = ": "
 
 
 def guess_text_column(table: Table, free: Collection[str]) -> str | None:

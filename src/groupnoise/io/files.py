@@ -29,6 +29,10 @@ else:
 
 OS_ERROR = re.compile(r"os error (\d+)")
 """Errors of libraries written in Rust carry the number in their text alone."""
+LARGEST_JSON = 64 << 20
+"""Bytes; the manifests of millions of items take a few."""
+BLOCK = 1 << 20
+"""Bytes read at a time."""
 
 
 @contextmanager
@@ -207,12 +211,6 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-LARGEST_JSON = 64 << 20
-"""Bytes; the manifests of millions of items take a few."""
-BLOCK = 1 << 20
-"""Bytes read at a time."""
 
 
 def file_in(folder: Path, name: Any) -> Path:

@@ -24,6 +24,8 @@ from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
 _IN_BRACKETS = r"(?s)^\s*(\[.*\]|\{.*\}|\(.*\))\s*$"
+LABEL_SEPARATORS = (";", "|", ",", " ")
+_NO_CLASS = ("", "-1", "background", "none", "unknown")
 
 
 def is_bracketed(cells: pl.Series) -> bool:
@@ -74,10 +76,6 @@ def _read_list(text: str) -> list[str] | None:
 def _as_text(label: str | float) -> str:
     # pandas makes floats of whole numbers where other cells of the column were empty.
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
-
-
-LABEL_SEPARATORS = (";", "|", ",", " ")
-_NO_CLASS = ("", "-1", "background", "none", "unknown")
 
 
 def read_memberships(

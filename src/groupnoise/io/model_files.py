@@ -30,6 +30,13 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 STAGED = "weights.partial"
 WEIGHTS_PATTERN = "weights-*.safetensors"
+_HOMES = (
+    "groupnoise",
+    "groupnoise.bags.baselines",
+    "groupnoise.candidates.baselines",
+    "groupnoise.clicks.baselines",
+)
+"""Packages whose public classes a model folder may name; nothing else is ever loaded by name."""
 
 
 def write_model(
@@ -210,15 +217,6 @@ def unpack_labels(packed: Mapping[str, Any]) -> NDArray[Any]:
         return np.array(packed["values"], dtype=dtype)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise ModelFileError(f"the manifest holds no readable labels ({error}).") from None
-
-
-_HOMES = (
-    "groupnoise",
-    "groupnoise.bags.baselines",
-    "groupnoise.candidates.baselines",
-    "groupnoise.clicks.baselines",
-)
-"""Packages whose public classes a model folder may name; nothing else is ever loaded by name."""
 
 
 def load_model(path: Path | str, *, encoder: nn.Module | None = None) -> Any:

@@ -15,6 +15,7 @@ from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 from groupnoise.io.files import sha256_of
 
 Setting = Literal["mil", "pll", "rs"]
+ENVIRONMENT_VARIABLE = "GROUPNOISE_DATA"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +112,6 @@ def _entry(table: dict[str, Any]) -> DatasetEntry:
     aliases = tuple(table.pop("aliases", []))
     return DatasetEntry(**table, files=files, aliases=aliases)
 
-
-ENVIRONMENT_VARIABLE = "GROUPNOISE_DATA"
 
 Status = Literal["shipped", "ok", "present", "altered", "missing"]
 

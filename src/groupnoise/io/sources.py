@@ -16,26 +16,6 @@ from groupnoise.exceptions import DataError, MissingDataError
 
 Report = Callable[[str], None]
 """Called with one sentence for each guess a reader makes; the library itself never prints."""
-
-
-def say_nothing(sentence: str) -> None:
-    """Drop a report nobody asked for."""
-
-
-@dataclass
-class Guesses:
-    """A report that also remembers what it was told, for the notes of a data set."""
-
-    report: Report | None
-    sentences: list[str] = field(default_factory=list)
-
-    def __call__(self, sentence: str) -> None:
-        """Remember a sentence and pass it on."""
-        self.sentences.append(sentence)
-        if self.report is not None:
-            self.report(sentence)
-
-
 FORMAT_OF_SUFFIX = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -54,6 +34,24 @@ FORMAT_OF_SUFFIX = {
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 LINE_FORMATS = ("csv", "tsv", "jsonl", "text")
 FORMATS = tuple(dict.fromkeys(FORMAT_OF_SUFFIX.values()))
+
+
+def say_nothing(sentence: str) -> None:
+    """Drop a report nobody asked for."""
+
+
+@dataclass
+class Guesses:
+    """A report that also remembers what it was told, for the notes of a data set."""
+
+    report: Report | None
+    sentences: list[str] = field(default_factory=list)
+
+    def __call__(self, sentence: str) -> None:
+        """Remember a sentence and pass it on."""
+        self.sentences.append(sentence)
+        if self.report is not None:
+            self.report(sentence)
 
 
 @dataclass(frozen=True)

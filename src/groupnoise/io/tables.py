@@ -27,6 +27,9 @@ from groupnoise.io.delimited import (
 )
 from groupnoise.io.sources import Report, Source, find_source, name_of, say_nothing
 
+TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl")
+DELIMITED = ("csv", "tsv", "text")
+
 
 def as_polars(source: Any) -> pl.DataFrame:
     """Return a polars frame of any frame that speaks the Arrow or the interchange protocol.
@@ -60,10 +63,6 @@ def as_polars(source: Any) -> pl.DataFrame:
     if unnamed is not None:
         raise DataError(f"column names must be text; got {unnamed!r}.")
     return frame
-
-
-TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl")
-DELIMITED = ("csv", "tsv", "text")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ from groupnoise.reproduce.views import DatasetView
 
 N_MEASURED = 500
 """Clicked items over which the share of related answers is measured."""
+QUICK_USERS = 800
+QUICK_ROWS = 1000
 
 
 def recall_examples(
@@ -101,10 +103,6 @@ def _related(clicks: ClickDataset, items: IntArray, answers: IntArray) -> np.nda
 
 def _shared(kinds: Sequence[set[str]], item: int, answers: Sequence[int]) -> list[bool]:
     return [bool(kinds[item] & kinds[answer]) for answer in answers]
-
-
-QUICK_USERS = 800
-QUICK_ROWS = 1000
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,19 @@ from typing import Any
 
 from groupnoise.exceptions import ParameterError
 
+_OURS = "groupnoise"
+_MIL = "groupnoise.bags.baselines"
+_PLL = "groupnoise.candidates.baselines"
+_RS = "groupnoise.clicks.baselines"
+ABLATIONS = {
+    "pairwise": {"selection": "all", "weighting_strength": 0.0},
+    "matching": {"selection": "all", "weighting_strength": 1.0},
+    "maximizing": {"selection": "max", "weighting_strength": 0.0},
+}
+"""The paper's ablations of max-matching; `groupnoise.core.objective` has them too, with torch."""
+COMPARED_SCALING = "standard"
+"""Of baselines in comparisons: by themselves they leave features as they are."""
+
 
 @dataclass(frozen=True)
 class MethodEntry:
@@ -35,11 +48,6 @@ class MethodEntry:
     source: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
-
-_OURS = "groupnoise"
-_MIL = "groupnoise.bags.baselines"
-_PLL = "groupnoise.candidates.baselines"
-_RS = "groupnoise.clicks.baselines"
 
 METHODS: tuple[MethodEntry, ...] = (
     MethodEntry(
@@ -117,23 +125,12 @@ METHODS: tuple[MethodEntry, ...] = (
 )
 
 
-ABLATIONS = {
-    "pairwise": {"selection": "all", "weighting_strength": 0.0},
-    "matching": {"selection": "all", "weighting_strength": 1.0},
-    "maximizing": {"selection": "max", "weighting_strength": 0.0},
-}
-"""The paper's ablations of max-matching; `groupnoise.core.objective` has them too, with torch."""
-
 METHODS += tuple(
     MethodEntry(name, entry.setting, entry.home, "Wang et al., AAAI 2021: an ablation", fixed)
     for entry in METHODS
     if entry.name == "max-matching"
     for name, fixed in ABLATIONS.items()
 )
-
-
-COMPARED_SCALING = "standard"
-"""Of baselines in comparisons: by themselves they leave features as they are."""
 
 
 def find_method(name: str, setting: str) -> MethodEntry:

@@ -18,6 +18,11 @@ from typing import Any
 import groupnoise
 
 PACKAGES = ("groupnoise", "torch", "numpy", "scipy", "scikit-learn")
+ROOMS = {"mil": "bags", "pll": "candidates", "rs": "clicks"}
+SHARED = ("core", "training", "decisions")
+"""Rooms that every method rests on."""
+PROTOCOL = ("click_trial.py", "jobs.py", "prepared.py", "run.py", "trials.py", "views.py")
+"""Modules of this room that decide what is fitted on what, and what is scored."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +72,6 @@ def versions_in_use() -> dict[str, str]:
 
 def _machine() -> str:
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-
-
-ROOMS = {"mil": "bags", "pll": "candidates", "rs": "clicks"}
-SHARED = ("core", "training", "decisions")
-"""Rooms that every method rests on."""
-PROTOCOL = ("click_trial.py", "jobs.py", "prepared.py", "run.py", "trials.py", "views.py")
-"""Modules of this room that decide what is fitted on what, and what is scored."""
 
 
 @functools.cache

@@ -21,6 +21,9 @@ from groupnoise.core.metrics import accuracy, accuracy_within, approximated_accu
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, PartialLabelDataset
 
+TOLERANCES = {"MAE3": 3, "MAE5": 5}
+"""Metrics of ages, as FG-NET's users name them: right within so many years."""
+
 
 class Judge(Protocol):
     """What scores an estimator on a validation part."""
@@ -116,10 +119,6 @@ def picks_epoch(estimator: Any) -> bool:
     """Say whether an estimator keeps the epoch that validates best."""
     watches = "validate" in inspect.signature(estimator.fit).parameters
     return watches and getattr(estimator, "keep", "best") == "best"
-
-
-TOLERANCES = {"MAE3": 3, "MAE5": 5}
-"""Metrics of ages, as FG-NET's users name them: right within so many years."""
 
 
 class Trial(Protocol):

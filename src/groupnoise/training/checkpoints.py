@@ -22,6 +22,7 @@ from groupnoise.training.folder_lock import FolderLock
 
 KIND = "checkpoint"
 SAVED, PARTIAL = "checkpoint-", "partial-"
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Checkpoints:
@@ -305,9 +306,6 @@ def read_part(saved: Path, rank: int) -> tuple[dict[str, Any], dict[str, NDArray
 
 def _warn(sentence: str) -> None:
     warnings.warn(sentence, RuntimeWarning, stacklevel=2)
-
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager

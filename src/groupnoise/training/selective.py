@@ -30,6 +30,11 @@ MIN_KNOWN = 50
 """From this number of true labels on rows without one are not asked."""
 OF_ROWS = "sets"
 """What names of the held-out rows begin with in a model folder."""
+STRATEGIES = ("change", "margin", "random")
+MAX_POOL = 2_000
+"""Rows among which "change" looks: the most doubtful ones of larger data."""
+NEAR = 0.5
+"""Rows nearer than this part of the mean distance are taken to be alike."""
 
 
 class CalibratedSets:
@@ -186,13 +191,6 @@ def columns_of(truth: Any, classes: NDArray[Any], n_rows: int) -> IntArray:
         raise DataError(f"truth holds {len(labels)} labels for {n_rows} rows; give one per row.")
     column = {label: number for number, label in enumerate(classes.tolist())}
     return np.array([column.get(label, -1) for label in labels], dtype=np.int64)
-
-
-STRATEGIES = ("change", "margin", "random")
-MAX_POOL = 2_000
-"""Rows among which "change" looks: the most doubtful ones of larger data."""
-NEAR = 0.5
-"""Rows nearer than this part of the mean distance are taken to be alike."""
 
 
 def choose_questions(

@@ -19,6 +19,9 @@ from groupnoise.core.model import MatchingModel
 from groupnoise.training.optimizer import RowAdam, make_optimizers
 from groupnoise.training.plan import History, TrainingPlan
 
+WEIGHTS, BEST, MOMENTS, GENERATORS = "model.", "best.", "optimizer.", "generator."
+GLOBAL = "global"
+
 
 class BestWeights:
     """The weights of the epoch with the best validation value; the first wins ties."""
@@ -148,10 +151,6 @@ class TrainingState:
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
-
-
-WEIGHTS, BEST, MOMENTS, GENERATORS = "model.", "best.", "optimizer.", "generator."
-GLOBAL = "global"
 
 
 def pack_state(state: TrainingState) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

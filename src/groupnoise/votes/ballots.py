@@ -13,6 +13,8 @@ from groupnoise.exceptions import DataError
 
 Said = str | int | Iterable[Any] | Mapping[Any, float] | None
 """One vote: a label, several labels, weights by label, or nothing."""
+_ANY: Any = type("AnyLabel", (), {"__repr__": lambda self: "any label"})()
+"""Stands for all labels at once: the doubt that a confidence leaves."""
 
 
 @dataclass(frozen=True)
@@ -188,10 +190,6 @@ class Votes:
             names,
             people,
         )
-
-
-_ANY: Any = type("AnyLabel", (), {"__repr__": lambda self: "any label"})()
-"""Stands for all labels at once: the doubt that a confidence leaves."""
 
 
 def labels_of(vote: Said, where: str, annotator: str) -> dict[str, float]:

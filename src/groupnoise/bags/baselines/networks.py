@@ -30,6 +30,10 @@ from groupnoise.training.networks import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+POOLINGS = ("max", "mean", "log_mean_exp")
+MAX_WEIGHT = 1000.0
+"""The most an instance of a negative bag may weigh, so that one vast bag cannot outweigh all."""
+
 
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -112,9 +116,6 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
 
     def _instance_probabilities(self, rows: FloatArray) -> FloatArray:
         return np.asarray(expit(self._logits(rows)))
-
-
-POOLINGS = ("max", "mean", "log_mean_exp")
 
 
 @inherit_docstring
@@ -274,10 +275,6 @@ def gicf_cost(
     likeness = 2 * (own - mutual) / len(probabilities) ** 2
     means = bag_mean(probabilities, bag_of, len(answers))
     return likeness + bag_weight * (means - answers).square().sum(dim=1).mean()
-
-
-MAX_WEIGHT = 1000.0
-"""The most an instance of a negative bag may weigh, so that one vast bag cannot outweigh all."""
 
 
 @inherit_docstring

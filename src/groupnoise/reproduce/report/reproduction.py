@@ -36,6 +36,10 @@ CRITERION_WORDS = {
     "validation": "the validation part",
 }
 """What settings are chosen by, in words."""
+ALL_SETS = "all sets"
+WIDTH, LEFT, RIGHT = 720, 190, 190
+AXIS, ROW, BAR = 30, 18, 8
+"""Height of the axis, of a name, and of a bar."""
 
 
 def reproduction_text(
@@ -120,9 +124,6 @@ def _table(table: ResultTable, published: Mapping[str, Mapping[str, float]]) -> 
         name = f"**{row.method}**" if row.method == "ours" else row.method
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
-
-
-ALL_SETS = "all sets"
 
 
 def write_reproduction(folder: Path, outcome: Reproduction, facts: RunFacts) -> tuple[Path, Path]:
@@ -210,11 +211,6 @@ def _ranks(outcome: Reproduction) -> dict[str, dict[str, float]]:
         criterion: {method: float(np.mean(ranks)) for method, ranks in table.items()}
         for criterion, table in rank_tables(outcome).items()
     }
-
-
-WIDTH, LEFT, RIGHT = 720, 190, 190
-AXIS, ROW, BAR = 30, 18, 8
-"""Height of the axis, of a name, and of a bar."""
 
 
 @dataclass(frozen=True)

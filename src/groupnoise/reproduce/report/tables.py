@@ -13,6 +13,10 @@ from groupnoise.reproduce.statistics import corrected_t_test, signed_rank_tests
 
 STRIP_WIDTH = 90
 STRIP_MARGIN = 6
+OURS = "ours"
+SUPERVISED = "supervised"
+STARTS = ("pairwise", "pairwise-mlp")
+"""Rows that learn every object alike; the gap to the truth begins at one of them."""
 
 
 @dataclass(frozen=True)
@@ -147,12 +151,6 @@ def compare(
         for baseline in baselines
         if len(leads := paired_leads(results, method, baseline, metric))
     ]
-
-
-OURS = "ours"
-SUPERVISED = "supervised"
-STARTS = ("pairwise", "pairwise-mlp")
-"""Rows that learn every object alike; the gap to the truth begins at one of them."""
 
 
 def main_metric(results: Sequence[TrialResult]) -> str:

@@ -13,6 +13,9 @@ from torch.autograd.function import once_differentiable
 from groupnoise.core.encoders import EmbeddingEncoder, look_up
 from groupnoise.core.model import MatchingModel
 
+BLOCK_ROWS = 1 << 16
+"""Rows drawn or gathered at a time. A multiple of 16 rows draws the numbers one draw would."""
+
 
 def n_own_rows(n_ids: int, rank: int, count: int) -> int:
     """Return how many of `n_ids` rows the worker `rank` of `count` owns."""
@@ -103,10 +106,6 @@ def _swap(rows: Tensor, receives: list[int], sends: list[int]) -> Tensor:
     received = rows.new_empty(sum(receives), *rows.shape[1:])
     dist.all_to_all_single(received, rows.contiguous(), receives, sends)
     return received
-
-
-BLOCK_ROWS = 1 << 16
-"""Rows drawn or gathered at a time. A multiple of 16 rows draws the numbers one draw would."""
 
 
 class ShardedEmbedding(EmbeddingEncoder):
