@@ -84,9 +84,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
         Members take the entries of a sequence in turn.
     init_std : float, default=0.05
         Standard deviation of random initial vectors.
-    selection : str or Selection, default="auto"
-        How a group's score comes from its clicks; see :func:`groupnoise.core.make_selection`.
-        "auto" is "marginal".
+    selection : {"auto", "max", "marginal", "tempered", "top_k", "all"} or Selection, default="auto"
+        How the score of a group comes from those of its clicks; "auto" is "marginal".
     recency : float or "auto", default="auto"
         How fast trust in a click falls with each later click, in training and in answers; see
         :func:`groupnoise.core.selection.log_recency`. 0 (the paper) ignores the order; "auto" is

@@ -58,7 +58,7 @@ class ScoringRule:
     window_size : int or None, default=None
         How many of the latest clicks make a group; None means all of them.
     weighting : {"sigmoid", "contrastive"}, callable or None, default="sigmoid"
-        The form of the group weight, see :func:`groupnoise.core.make_weighting`. A callable maps
+        The form of the group weight: the paper's, or that of the authors' code. A callable maps
         features (n, size, dim) to log weights (n, size); no file can hold it.
     weighting_strength : float, default=1.0
         Lambda: multiplies the log of the group weight.

@@ -22,14 +22,14 @@ class MatchingParameters:
 
     Parameters
     ----------
-    selection : str or Selection, default="tempered"
-        How a group's score comes from its objects; see :func:`groupnoise.core.make_selection`.
+    selection : {"max", "marginal", "tempered", "top_k", "all"} or Selection, default="tempered"
+        How the score of a group comes from those of its objects; "max" is the paper's.
     temperature : float, (start, end) or "auto", default=(1.0, 0.3)
         Of "tempered" selection, or where it starts and ends; "auto" is chosen on held-out groups.
     top_k : int, default=2
         Objects that "top_k" selection averages.
     weighting : {"sigmoid", "contrastive"}, Weighting or None, default="sigmoid"
-        Group weighting; see :func:`groupnoise.core.make_weighting`.
+        Group weighting: the paper's, that of the authors' code, or none.
     weighting_strength : float or "auto", default=1.0
         Lambda, which multiplies the log weights; "auto" is chosen on held-out groups.
     similarity : {"dot", "neg_kl"} or Similarity, default="dot"
