@@ -35,10 +35,12 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
     """
     columns = columns_of_classes(dataset.class_names, fitted.classes_)
     levels: dict[str, tuple[BoolArray, FloatArray, BoolArray | None]]
-    levels = {"bag": (dataset.labels, bag_scores(fitted, dataset.bags), None)}
-    answers = {
-        "bag": positions_of_labels(fitted.predict_bags(dataset.bags), fitted.classes_, columns)
-    }
+    scores = bag_scores(fitted, dataset.bags)
+    levels = {"bag": (dataset.labels, scores, None)}
+    predicted = np.asarray(fitted.predict_bags(dataset.bags))
+    if predicted.ndim == 2:  # all labels a baseline finds: the likeliest one is its answer
+        predicted = fitted.classes_[scores.argmax(axis=1)]
+    answers = {"bag": positions_of_labels(predicted, fitted.classes_, columns)}
     counts = {"groups": len(dataset.bags), "instances": dataset.bags.n_objects}
     if dataset.instance_labels is not None and (dataset.instance_labels >= 0).any():
         labels, is_rated = _instance_truth(dataset, dataset.instance_labels)
@@ -50,8 +52,8 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
     majority: dict[str, float] = {}
     curves: dict[str, dict[str, list[float]]] = {}
     per_class: dict[str, dict[str, float]] = {name: {} for name in dataset.class_names}
-    for level, (labels, scores, rated) in levels.items():
-        aligned = with_columns_of(np.asarray(scores), columns)
+    for level, (labels, values, rated) in levels.items():
+        aligned = with_columns_of(np.asarray(values), columns)
         figures, by_class = class_metrics(labels, answers[level], aligned, rated)
         metrics |= {f"{level} {name}": value for name, value in figures.items()}
         constant = majority_metrics(labels, rated)
