@@ -166,6 +166,9 @@ def read_model(
         )
     try:
         arrays = load_file(str(weights))
+        for label, array in arrays.items():
+            if array.dtype.kind not in "biuf":  # a library may have taught numpy further types
+                raise TypeError(f"{label} is of type {array.dtype}")
     except (
         SafetensorError,
         ArithmeticError,

@@ -272,6 +272,11 @@ def test_weights_of_a_type_that_numpy_lacks_are_refused(folder, dtype):
         read_model(folder)
 
 
+def test_weights_of_a_type_that_another_library_brought_are_refused(folder):
+    pytest.importorskip("ml_dtypes", reason="it teaches numpy bfloat16")
+    test_weights_of_a_type_that_numpy_lacks_are_refused(folder, "BF16")
+
+
 @pytest.mark.parametrize("failing", [1, 2, 3])
 def test_a_save_that_fails_leaves_the_old_model_and_nothing_else(folder, failing, monkeypatch):
     before = {path.name for path in folder.iterdir()}
