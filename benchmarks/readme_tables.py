@@ -37,6 +37,7 @@ from _reproduction_tables import (
     smoothing_table,
 )
 from _selective_tables import question_table, set_table
+from _serving_tables import cold_items_table, framework_table, service_table
 from _speed_tables import (
     busy_cores_table,
     catalogue_growth_table,
@@ -115,6 +116,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "replay": replay_table,
     "recall_search": recall_search_table,
     "recall_search:test": recall_test_table,
+    "serving_service": service_table,
+    "serving_framework": framework_table,
+    "cold_items": cold_items_table,
     "step_time": step_time_table,
     "time_to_hit": time_to_hit_table,
     "mipl_digits": bag_table,

@@ -167,15 +167,14 @@ class OneHistorySearch:
     def _by_evidence(self, clicks: list[int], n: int, excluded: list[int]) -> RowRanking | None:
         """Rank by one query, to which every click adds."""
         rows = self._rows.take(clicks, 0)
-        query = np.ones(rows.shape[1], dtype=np.float32)
-        np.einsum("ij,ij->j", self._position_weights(len(clicks)), rows[:, :-1], out=query[:-1])
+        query = np.add.reduce(rows * self._position_weights(len(clicks)), 0)
         for encoder in self._rule.encoders:
             own = slice(encoder.begin, encoder.begin + encoder.width)
             every, ends = np.arange(len(clicks)), np.array([0, len(clicks)])
             query[own] += encoder.read(rows[:, :-1], every, ends)[0]
-        scores = query @ self.columns
-        highest = scores.max()
-        log_normalizer = float(np.log(np.exp(scores - highest).sum()) + highest)
+        scores = query.dot(self.columns)
+        highest = float(scores.max())
+        log_normalizer = math.log(float(np.exp(scores - highest).sum())) + highest
         scores.put(excluded, -np.inf)
         positions, best = _largest(scores, n)
         if not -math.inf < best[-1] <= best[0] < math.inf:
@@ -183,10 +182,14 @@ class OneHistorySearch:
         return positions, [value - log_normalizer for value in best]
 
     def _position_weights(self, n_clicks: int) -> Float32Array:
-        """Return the weight of each click in each dimension, (n_clicks, dimension)."""
+        """Return the weight of each click in each dimension, (n_clicks, dimension + 1).
+
+        In the last, where every row has a one, they add up to one.
+        """
         weights = self._by_length.get(n_clicks)
         if weights is None:
-            weights = np.empty((n_clicks, self._vectors.dimension), dtype=np.float32)
+            shape = (n_clicks, self._vectors.dimension + 1)
+            weights = np.full(shape, 1 / n_clicks, dtype=np.float32)
             for block, of_position, exponent in self._rule.blocks(self._vectors.dimension):
                 own = of_position[:n_clicks][::-1]
                 total = np.maximum(own.sum(), np.float32(MIN_TOTAL))
