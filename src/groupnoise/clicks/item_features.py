@@ -34,8 +34,8 @@ SPREADS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 FAIR_QUERIES, FAIR_TOP = 500, 10
 """Single clicks, and places of their answers, by which new items are given their share."""
 HELD_OUT_SHARE = 0.2
-NEW_SHARE = 0.5
-"""Of the places that items take by their own clicks; see `held_back`."""
+NEW_SHARE = 0.01
+"""Of the places among the best, which items without a click may take; see `held_back`."""
 MAX_FAIR_SCORES = 1 << 24
 """Scores that are held to give new items their share."""
 MIN_TAUGHT = 10
@@ -265,20 +265,17 @@ def _fair_spread(
     return taken
 
 
-def held_back(own: FloatArray, told: FloatArray, stands_in: BoolArray, seen: BoolArray) -> float:
+def held_back(scores: FloatArray, is_new: BoolArray, seen: BoolArray) -> float:
     """Return what is added to the bias of items that features place: 0, or less.
 
-    Some known items stand in for new ones. Placed by their features they may take only a share
-    (`NEW_SHARE`) of the places among the best that they take by their own vectors: an item that
-    was never clicked is not to push out one that was.
+    Together they may take a share (`NEW_SHARE`) of the places among the best: an item that was
+    never clicked is not to push out those that were.
 
     Parameters
     ----------
-    own : ndarray of shape (n_histories, n_items)
-        Scores by what clicks say.
-    told : ndarray of shape (n_histories, n_items)
-        Scores where the stand-ins are placed by their features.
-    stands_in : bool ndarray of shape (n_items,)
+    scores : ndarray of shape (n_histories, n_items)
+        With the new items as their features place them.
+    is_new : bool ndarray of shape (n_items,)
         Which items these are.
     seen : bool ndarray of shape (n_histories, n_items)
         What a history holds already, which is never answered.
@@ -289,21 +286,18 @@ def held_back(own: FloatArray, told: FloatArray, stands_in: BoolArray, seen: Boo
 
     Examples
     --------
-    >>> own, told = np.array([[9.0, 5, 4, 1]]), np.array([[9.0, 5, 4, 12]])
-    >>> held_back(np.tile(own, 10), np.tile(told, 10), np.arange(40) % 4 == 3, np.zeros((1, 40)))
+    >>> scores = np.tile(np.array([[9.0, 5, 4, 12]]), 10)
+    >>> held_back(scores, np.arange(40) % 4 == 3, np.zeros((1, 40)))
     -3.0
     """
     seen = np.asarray(seen, dtype=bool)
-
-    def leads(scores: FloatArray) -> FloatArray:
-        known = np.where(seen | stands_in, -np.inf, scores)
-        last = -np.partition(-known, FAIR_TOP - 1, axis=1)[:, FAIR_TOP - 1]
-        lead = scores[:, stands_in] - last[:, None]
-        return np.sort(lead[~seen[:, stands_in] & np.isfinite(last)[:, None]])[::-1]
-
-    allowed = int(NEW_SHARE * (leads(own) > 0).sum())
-    found = leads(told)
-    return float(min(0.0, -found[allowed])) if allowed < len(found) else 0.0
+    known = np.where(seen | is_new, -np.inf, scores)
+    last = -np.partition(-known, FAIR_TOP - 1, axis=1)[:, FAIR_TOP - 1]
+    leads = (scores[:, is_new] - last[:, None])[~seen[:, is_new] & np.isfinite(last)[:, None]]
+    allowed = int(NEW_SHARE * FAIR_TOP * len(scores))
+    if allowed >= len(leads):
+        return 0.0
+    return float(min(0.0, np.partition(-leads, allowed)[allowed]))
 
 
 def _ridge_path(

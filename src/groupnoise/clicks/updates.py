@@ -201,33 +201,34 @@ class UpdatableRecommender(WindowTraining):
         self.feature_map_, placed = placed_by_features(
             grown, rows, vectors, clicks, generator, strength=strength
         )
-        offset = self._held_back(rows, vectors, histories)
+        self.catalogue_, self.popularity_ = grown, clicks
+        offset = self._held_back(rows, placed, histories)
         self.feature_map_.weights[-1, -1] += offset
         placed.bias[clicks == 0] += offset
-        self.catalogue_, self.popularity_ = grown, clicks
         self._hold_vectors(placed)
 
-    def _held_back(self, rows: ItemRows, vectors: ItemVectors, histories: Groups) -> float:
-        """Return how far back items that features place must stand; see :func:`held_back`."""
-        positions = positions_of(self.catalogue_, rows)
-        is_known = (positions >= 0) & (self.popularity_[positions] > 0)
-        chosen = np.flatnonzero(is_known)[:: round(1 / HELD_OUT_SHARE)]
-        stands_in = np.zeros(self.n_items_, dtype=bool)
-        stands_in[positions[chosen]] = True
-        if not len(chosen) or (~stands_in).sum() < FAIR_TOP:
+    def _held_back(self, rows: ItemRows, placed: ItemVectors, histories: Groups) -> float:
+        """Return how far back items that features place must stand; see :func:`held_back`.
+
+        Where there is no new item yet, some known ones stand in for those that may be added.
+        """
+        is_new = self.popularity_ == 0
+        if not is_new.any():
+            positions = positions_of(self.catalogue_, rows)
+            chosen = np.arange(0, len(positions), round(1 / HELD_OUT_SHARE))
+            is_new[positions[chosen]] = True
+            said = self.feature_map_.vectors(rows.columns[chosen.tolist()])
+            placed = ItemVectors(placed.query, placed.target.copy(), placed.bias.copy())
+            placed.target[positions[chosen]] = said.target
+            placed.bias[positions[chosen]] = said.bias
+        if (~is_new).sum() < FAIR_TOP:
             return 0.0
         n_asked = min(len(histories), FAIR_QUERIES, max(1, MAX_FAIR_SCORES // self.n_items_))
         asked = histories.subset(np.linspace(0, len(histories) - 1, n_asked).astype(np.int64))
         seen = np.zeros((n_asked, self.n_items_), dtype=bool)
         seen[np.repeat(np.arange(n_asked), asked.sizes), asked.objects] = True
-        own = self.scores(asked)
-        said = self.feature_map_.vectors(rows.columns[chosen.tolist()])
-        target, bias = vectors.target.copy(), vectors.bias.copy()
-        target[positions[chosen]], bias[positions[chosen]] = said.target, said.bias
-        self._hold_vectors(ItemVectors(vectors.query, target, bias))
-        told = self.scores(asked)
-        self._hold_vectors(vectors)
-        return held_back(own, told, stands_in, seen)
+        self._hold_vectors(placed)
+        return held_back(self.scores(asked), is_new, seen)
 
 
 def _left(
