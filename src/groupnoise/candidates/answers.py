@@ -146,7 +146,8 @@ class CandidateAnswers(
             In the order of `classes_`.
         """
         members = [log_pair.log_softmax(-1) for log_pair in self._log_pair(X)]
-        return spread_over_neighbours(mean_probability(members), self.ordinal_smoothing).numpy()
+        mean = mean_probability(members)
+        return spread_over_neighbours(mean, self.ordinal_smoothing, self.classes_).numpy()
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Return P(label | row).

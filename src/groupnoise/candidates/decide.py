@@ -203,11 +203,12 @@ def _smoothed(trials: HeldOut, options: list[Option], share: float) -> list[Opti
     if "ordinal_smoothing" in trials.asked:
         return options
     known = [trials.predicted(each, share) for each in options]
-    order = np.argsort(trials.classes)
-    log_proba = torch.from_numpy(np.log(np.mean(known, axis=0)[:, order] + 1e-12))
-    candidates = trials.candidates[trials.held][:, order]
+    log_proba = torch.from_numpy(np.log(np.mean(known, axis=0) + 1e-12))
+    candidates = trials.candidates[trials.held]
     scores = {
-        width: information(spread_over_neighbours(log_proba, width).exp().numpy(), candidates)
+        width: information(
+            spread_over_neighbours(log_proba, width, trials.classes).exp().numpy(), candidates
+        )
         for width in (0.0, *SMOOTHINGS)
     }
     best = max(scores, key=lambda width: float(scores[width].mean()))

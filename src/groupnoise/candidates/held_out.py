@@ -231,5 +231,5 @@ class HeldOut:
             given = "ordinal_smoothing" in self.asked
             width = 0.0 if given else float(options[name].parameters["ordinal_smoothing"])
             log_proba = torch.from_numpy(np.log(predicted + 1e-12))
-            total += weight * spread_over_neighbours(log_proba, width).exp().numpy()
+            total += weight * spread_over_neighbours(log_proba, width, self.classes).exp().numpy()
         return total, self.candidates[self.held]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray
+from groupnoise.core.prior_weights import numbers_of
 from groupnoise.decisions.portfolio import Option
 
 PLANS = (
@@ -135,6 +136,9 @@ OF_MANY_ROWS: tuple[tuple[str, dict[str, Any], str], ...] = (
 """Name, parameters and occasion of settings for more rows: less is held back."""
 MIN_ORDERED = 10
 """From this number of labels on, whole numbers may be an order such as ages."""
+MAX_SPREAD = 0.5
+"""How far the candidates of a row lie from each other, in units of chance, if they have an order.
+Whether answers are then averaged over neighbours is for held-out rows to say."""
 
 
 def facts_of(rows: NDArray[Any], candidates: BoolArray, classes: NDArray[Any]) -> dict[str, Any]:
@@ -155,7 +159,7 @@ def facts_of(rows: NDArray[Any], candidates: BoolArray, classes: NDArray[Any]) -
         Name to number or text.
     """
     sizes = candidates.sum(axis=1)
-    numbered = classes.dtype.kind in "iu" and len(classes) >= MIN_ORDERED
+    numbers = numbers_of(classes) if len(classes) >= MIN_ORDERED else None
     return {
         "rows": len(rows),
         "features": rows.shape[1],
@@ -163,7 +167,8 @@ def facts_of(rows: NDArray[Any], candidates: BoolArray, classes: NDArray[Any]) -
         "candidates per row": round(float(sizes.mean()), 3),
         "rows with one candidate": round(float((sizes == 1).mean()), 3),
         "zeros among the features": round(float((rows == 0).mean()), 3),
-        "labels in an order": numbered and _are_neighbours(candidates[:, np.argsort(classes)]),
+        "labels in an order": numbers is not None
+        and _are_neighbours(candidates[:, np.argsort(numbers)]),
     }
 
 
@@ -179,8 +184,9 @@ def _are_neighbours(candidates: BoolArray) -> bool:
     spread = np.sqrt(np.maximum(some @ columns**2 / n - mean**2, 0.0)).mean()
     frequency = candidates.mean(axis=0) / candidates.mean(axis=0).sum()
     centre = frequency @ columns
-    by_chance = np.sqrt(frequency @ (columns - centre) ** 2)
-    return bool(spread < 0.3 * by_chance)
+    # Few draws lie nearer to their own mean than to that of all.
+    by_chance = np.sqrt(frequency @ (columns - centre) ** 2) * np.sqrt(1 - 1 / n).mean()
+    return bool(spread < MAX_SPREAD * by_chance)
 
 
 def portfolio(facts: Mapping[str, Any]) -> list[Option]:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from groupnoise.core.arrays import BoolArray, FloatArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features, check_positive
 from groupnoise.exceptions import DataError, ParameterError
 
@@ -95,7 +95,34 @@ def log_candidate_weights(weights: ArrayLike, indicator: BoolArray) -> Tensor:
     return torch.from_numpy(np.log(np.where(indicator, table, 1.0)).astype(np.float32))
 
 
-def spread_over_neighbours(log_probabilities: Tensor, std: float) -> Tensor:
+def numbers_of(classes: NDArray[Any]) -> IntArray | None:
+    """Return the whole numbers that labels are, also as text; None if some are none.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_labels,)
+        The labels.
+
+    Returns
+    -------
+    int64 ndarray of shape (n_labels,) or None
+
+    Examples
+    --------
+    >>> numbers_of(np.array(["0", "1", "10", "2"])).tolist()
+    [0, 1, 10, 2]
+    """
+    if classes.dtype.kind not in "iuUO":
+        return None
+    try:
+        return np.array([int(str(label)) for label in classes.tolist()], dtype=np.int64)
+    except (ValueError, OverflowError):
+        return None
+
+
+def spread_over_neighbours(
+    log_probabilities: Tensor, std: float, classes: NDArray[Any] | None = None
+) -> Tensor:
     """Return probabilities averaged over the labels around each label.
 
     Exact ages are hard to tell apart, and rare ones are learned from a few rows; the mass around
@@ -104,9 +131,12 @@ def spread_over_neighbours(log_probabilities: Tensor, std: float) -> Tensor:
     Parameters
     ----------
     log_probabilities : Tensor of shape (n_rows, n_labels)
-        Labels in their order.
+        A column per label.
     std : float
         Standard deviation of the Gaussian average, in labels; 0 changes nothing.
+    classes : ndarray of shape (n_labels,), optional
+        The labels. Where they are numbers, also as text, their order is that of the numbers;
+        otherwise, or without them, that of the columns.
 
     Returns
     -------
@@ -115,6 +145,10 @@ def spread_over_neighbours(log_probabilities: Tensor, std: float) -> Tensor:
     """
     if std == 0.0:
         return log_probabilities
+    numbers = None if classes is None else numbers_of(classes)
+    if numbers is not None and (np.diff(numbers) < 0).any():
+        order = torch.from_numpy(np.argsort(numbers, kind="stable")).to(log_probabilities.device)
+        return spread_over_neighbours(log_probabilities[:, order], std)[:, order.argsort()]
     position = torch.arange(
         log_probabilities.shape[-1], dtype=log_probabilities.dtype, device=log_probabilities.device
     )

@@ -97,6 +97,7 @@ def configure_threads() -> ThreadChoice:
     global _is_chosen_here
     given = os.environ.get("OMP_NUM_THREADS", "")
     asked = not _is_chosen_here and given.isdigit() and int(given) > 0
+    _is_chosen_here = not asked
     threads = int(given) if asked else available_cores()
     source = f"OMP_NUM_THREADS={given}" if asked else f"{_cores(threads)} available to this process"
     if "torch" in sys.modules:
@@ -111,7 +112,6 @@ def configure_threads() -> ThreadChoice:
             "configure_threads() before it, or set OMP_WAIT_POLICY=PASSIVE"
         )
         return ThreadChoice(torch.get_num_threads(), False, f"{source}; {late}")
-    _is_chosen_here = not asked
     os.environ["OMP_NUM_THREADS"] = str(threads)
     if not any(name in os.environ for name in WAITING):
         os.environ.update(WAITING)

@@ -367,6 +367,10 @@ def test_ages_are_known_to_be_in_an_order_and_names_are_not():
     mixed = near[:, generator.permutation(30)]
     assert not facts_of(rows, mixed, np.arange(30))["labels in an order"]
     assert not facts_of(rows, near, np.array([f"c{k:02}" for k in range(30)]))["labels in an order"]
+    as_text = np.arange(30).astype(str)
+    sorted_as_text = np.argsort(as_text)  # "10" before "2"
+    facts = facts_of(rows, near[:, sorted_as_text], as_text[sorted_as_text])
+    assert facts["labels in an order"]
 
 
 def test_the_fixed_preset_searches_for_nothing():

@@ -25,6 +25,17 @@ def test_each_label_is_the_gaussian_average_of_those_around_it() -> None:
     torch.testing.assert_close(spread_over_neighbours(given.log(), 1.5).exp(), expected)
 
 
+def test_numbers_as_text_are_neighbours_by_their_numbers() -> None:
+    given = torch.rand(3, 12, dtype=torch.float64).log_softmax(-1)
+    labels = np.arange(12).astype(str)
+    order = np.argsort(labels)
+    spread = spread_over_neighbours(given[:, order], 1.0, labels[order])
+    torch.testing.assert_close(spread, spread_over_neighbours(given, 1.0)[:, order])
+    names = np.array([f"c{label}" for label in labels])
+    by_column = spread_over_neighbours(given, 1.0, names)
+    torch.testing.assert_close(by_column, spread_over_neighbours(given, 1.0))
+
+
 def test_no_spread_changes_nothing() -> None:
     given = torch.rand(2, 4).log_softmax(-1)
     assert spread_over_neighbours(given, 0.0) is given
