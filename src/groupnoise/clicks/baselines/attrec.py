@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.losses import hinge_loss
-from groupnoise.clicks.baselines.networks import VectorScoring, WindowTraining
+from groupnoise.clicks.baselines.networks import VectorScoring, WindowRecommender
 from groupnoise.core.checks import check_positive
 from groupnoise.core.docstrings import inherit_docstring
 
@@ -18,7 +18,7 @@ _ADAGRAD_START = 0.05
 
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
-class AttRecRecommender(VectorScoring, WindowTraining):
+class AttRecRecommender(VectorScoring, WindowRecommender):
     r"""Self-attentive metric learning (Zhang et al.), the paper's "Att".
 
     Queries and keys are one ReLU projection Q of the click embeddings plus a sinusoidal time

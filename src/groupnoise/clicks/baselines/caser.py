@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.losses import binary_loss
-from groupnoise.clicks.baselines.networks import VectorScoring, WindowTraining
+from groupnoise.clicks.baselines.networks import VectorScoring, WindowRecommender
 from groupnoise.core.checks import check_count
 from groupnoise.core.docstrings import inherit_docstring
 
 
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
-class CaserRecommender(VectorScoring, WindowTraining):
+class CaserRecommender(VectorScoring, WindowRecommender):
     r"""Convolutional sequence embedding (Tang & Wang).
 
     The embeddings of the last L clicks form an L x d image E. Horizontal filters of every height

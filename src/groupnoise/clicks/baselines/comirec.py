@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.losses import sampled_softmax_loss
-from groupnoise.clicks.baselines.networks import VectorScoring, WindowTraining
+from groupnoise.clicks.baselines.networks import VectorScoring, WindowRecommender
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count
 from groupnoise.core.docstrings import inherit_docstring
@@ -18,7 +18,7 @@ from groupnoise.core.groups import Groups
 
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
-class ComiRecRecommender(WindowTraining, VectorScoring):
+class ComiRecRecommender(WindowRecommender, VectorScoring):
     r"""Controllable multi-interest recommendation with self-attention (Cen et al., ComiRec-SA).
 
     With H the vectors of the latest clicks and p those of their positions, K interests are

@@ -194,7 +194,7 @@ class NeuralRecommender(ItemToItemBaseline):
 
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
-class WindowTraining(NeuralRecommender):
+class WindowRecommender(NeuralRecommender):
     """A network trained on batches of windows: a few clicks and what follows them.
 
     Parameters

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.counting import SCOPES, item_counts
 from groupnoise.clicks.baselines.losses import binary_loss
-from groupnoise.clicks.baselines.networks import WindowTraining
+from groupnoise.clicks.baselines.networks import WindowRecommender
 from groupnoise.clicks.recommender import last_items
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice
@@ -23,7 +23,7 @@ _INPUTS_AT_ONCE = 1 << 24
 
 @inherit_docstring
 @dataclass(kw_only=True, eq=False, repr=False)
-class NeuralCFRecommender(WindowTraining):
+class NeuralCFRecommender(WindowRecommender):
     r"""Neural collaborative filtering with a clicked item in the place of the user (He et al.).
 
     Two branches compare a clicked item x with an item y: an elementwise product of embeddings

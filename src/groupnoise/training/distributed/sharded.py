@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.encoders import EmbeddingEncoder, look_up
 from groupnoise.core.model import MatchingModel
 
@@ -108,6 +109,7 @@ def _swap(rows: Tensor, receives: list[int], sends: list[int]) -> Tensor:
     return received
 
 
+@inherit_docstring
 class ShardedEmbedding(EmbeddingEncoder):
     """One learned vector per id, each held by one worker alone.
 
@@ -117,12 +119,6 @@ class ShardedEmbedding(EmbeddingEncoder):
 
     Parameters
     ----------
-    n_ids : int
-        How many ids there are.
-    dim : int
-        Width of the vectors.
-    std : float
-        Standard deviation of the initial values.
     generator : torch.Generator
         Decides the initial values; the same on every worker.
     """
