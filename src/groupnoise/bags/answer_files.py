@@ -13,7 +13,7 @@ from groupnoise.bags.object_answers import ObjectAnswers, spacing_of
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_choice, require
 from groupnoise.exceptions import DataError
-from groupnoise.io.data_folder import new_folder
+from groupnoise.io.data_folder import new_data_folder
 
 FORMS = ("csv", "h5", "geojson")
 
@@ -52,7 +52,7 @@ def write_answers(
         if Path(bag).name != bag or bag in ("", ".", ".."):
             raise DataError(f"bag {bag!r} cannot be the name of a file; write one table instead.")
     write = {"csv": _write_csv, "h5": _write_h5, "geojson": _write_geojson}[form]
-    with new_folder(folder) as building:
+    with new_data_folder(folder) as building:
         for number, bag in enumerate(answers.bag_ids):
             write(building / f"{bag}.{form}", answers, number, size)
     return [folder / f"{bag}.{form}" for bag in answers.bag_ids]

@@ -35,7 +35,7 @@ from groupnoise.core.prior_weights import group_weights
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.selection import Selection
 from groupnoise.core.similarity import Similarity
-from groupnoise.decisions.trade_off import is_auto
+from groupnoise.decisions.budget import is_auto
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.model_files import pack_labels, unpack_labels
 from groupnoise.training.checkpoints import Checkpoints

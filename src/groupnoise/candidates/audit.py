@@ -13,7 +13,7 @@ from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.io.datasets import PartialLabelDataset
 
 
-class CandidateSource:
+class PartialLabelSource:
     """Candidate labels as material of an audit: each row is a group, each candidate an object.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.candidates.audit import CandidateSource
+from groupnoise.candidates.audit import PartialLabelSource
 from groupnoise.candidates.files import read_candidates
 from groupnoise.candidates.metrics import evaluate_candidates
 from groupnoise.core.arrays import FloatArray, IntArray
@@ -121,9 +121,9 @@ class CandidateSetting(Setting[PartialLabelDataset]):
 
         return clean_candidates(dataset, issues)
 
-    def audit_source(self, dataset: PartialLabelDataset) -> CandidateSource:
+    def audit_source(self, dataset: PartialLabelDataset) -> PartialLabelSource:
         """Return the rows as material of an audit."""
-        return CandidateSource(dataset)
+        return PartialLabelSource(dataset)
 
     def dataset_of(self, groups: Any, targets: Any) -> PartialLabelDataset:
         """Return a data set of rows and their candidates."""

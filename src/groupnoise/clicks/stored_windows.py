@@ -21,7 +21,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io.data_folder import (
     made_from,
-    new_folder,
+    new_data_folder,
     open_groups,
     record_origin,
     wait_until_made,
@@ -88,7 +88,7 @@ def write_windows(
         "users": np.dtype(np.int64),
         "positions": np.dtype(np.int64),
     }
-    with new_folder(folder, overwrite=overwrite) as building, ExitStack() as stack:
+    with new_data_folder(folder, overwrite=overwrite) as building, ExitStack() as stack:
         writers = {
             name: stack.enter_context(ArrayWriter(building / f"{name}.npy", kind))
             for name, kind in kinds.items()

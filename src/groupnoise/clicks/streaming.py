@@ -29,7 +29,7 @@ from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.exceptions import DataError
 from groupnoise.io.data_folder import (
     made_from,
-    new_folder,
+    new_data_folder,
     open_groups,
     record_origin,
     wait_until_made,
@@ -137,7 +137,7 @@ def convert_clicks(
     )  # fmt: skip
     beside = folder.with_name(f"{folder.name}.partial")
     check_unfinished(beside)
-    with new_folder(folder, overwrite=overwrite, building=beside) as building:
+    with new_data_folder(folder, overwrite=overwrite, building=beside) as building:
         entries, notes = _convert(
             make_plan,
             building,

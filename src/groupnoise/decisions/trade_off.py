@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
+from groupnoise.decisions.budget import is_auto
 from groupnoise.decisions.criteria import (
     GroupCriteria,
     candidate_criteria,
@@ -20,7 +21,6 @@ from groupnoise.decisions.criteria import (
 )
 from groupnoise.exceptions import DataError, ParameterError
 
-AUTO = "auto"
 STRENGTHS = (0.0, 0.1, 0.3, 1.0, 3.0)
 TEMPERATURES = ((1.0, 0.5), (1.0, 1.0), (1.0, 0.2))
 TOLERANCE = 0.0025
@@ -116,11 +116,6 @@ class TrialData(Protocol):
     def judge(self, trial: Any, kept: IntArray, held: IntArray) -> GroupCriteria:
         """Fit a trial on the groups kept, and judge it by those held out."""
         ...
-
-
-def is_auto(value: Any) -> bool:
-    """Tell whether a parameter is to be chosen."""
-    return isinstance(value, str) and value == AUTO
 
 
 def choose_trade_off(estimator: Any, data: TrialData, generator: np.random.Generator) -> TradeOff:

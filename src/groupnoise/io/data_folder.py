@@ -54,7 +54,7 @@ def write_groups(folder: str | Path, data: StoredData, *, overwrite: bool = Fals
     """
     folder = Path(folder)
     kind, arrays, details = _take_apart(data)
-    with new_folder(folder, overwrite=overwrite) as building:
+    with new_data_folder(folder, overwrite=overwrite) as building:
         entries = {
             name: write_array(building / f"{name}.npy", values) for name, values in arrays.items()
         }
@@ -116,7 +116,7 @@ def write_manifest(
 
 
 @contextmanager
-def new_folder(
+def new_data_folder(
     folder: Path, *, overwrite: bool = False, building: Path | None = None
 ) -> Iterator[Path]:
     """Yield a folder to build in, which takes the place of `folder` only if the block succeeds.

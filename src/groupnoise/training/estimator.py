@@ -25,8 +25,9 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
 from groupnoise.core.pair_matching import Matcher
+from groupnoise.decisions.budget import is_auto
 from groupnoise.decisions.record import Decisions
-from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off, is_auto
+from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.io.model_files import read_model, whole_model, write_model
 from groupnoise.training.checkpoints import Checkpoints

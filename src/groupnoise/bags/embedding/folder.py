@@ -16,7 +16,7 @@ from groupnoise.bags.embedding import pictures, recordings, texts
 from groupnoise.bags.embedding.parts import Cut, Embedded
 from groupnoise.core.checks import check_choice, require
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
-from groupnoise.io.data_folder import new_folder
+from groupnoise.io.data_folder import new_data_folder
 from groupnoise.io.files import read_json, write_json
 
 RECORD = "embedding.json"
@@ -126,7 +126,7 @@ def embed_folder(
         pictures.check_cut(cut)
     names = None if encoder is not None else _feature_names(kind, cut)
     n_objects = n_dropped = 0
-    with new_folder(output) as building:
+    with new_data_folder(output) as building:
         for number, path in enumerate(files):
             found = _embed(kind, path, cut, encoder)
             _write(building / f"{path.stem}.{form}", found, names, room.COORDINATE_NAMES)
