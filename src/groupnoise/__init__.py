@@ -22,17 +22,17 @@ __version__ = "0.1.0"
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "GroupLoss": "groupnoise.core.loss",
-        "Groups": "groupnoise.core.groups",
-        "MaxMatchingMILClassifier": "groupnoise.bags.estimator",
-        "MaxMatchingMIPLClassifier": "groupnoise.bags.mipl",
-        "MaxMatchingPartialLabelClassifier": "groupnoise.candidates.estimator",
-        "MaxMatchingRecommender": "groupnoise.clicks.estimator",
-        "NoisyLabelClassifier": "groupnoise.candidates.noisy_labels",
-        "configure_threads": "groupnoise.core.threads",
-        "find_group_issues": "groupnoise.audit.find",
-        "find_label_issues": "groupnoise.candidates.label_issues",
-        "load_model": "groupnoise.io.model_files",
+        "groupnoise.audit.find": "find_group_issues",
+        "groupnoise.bags.estimator": "MaxMatchingMILClassifier",
+        "groupnoise.bags.mipl": "MaxMatchingMIPLClassifier",
+        "groupnoise.candidates.estimator": "MaxMatchingPartialLabelClassifier",
+        "groupnoise.candidates.label_issues": "find_label_issues",
+        "groupnoise.candidates.noisy_labels": "NoisyLabelClassifier",
+        "groupnoise.clicks.estimator": "MaxMatchingRecommender",
+        "groupnoise.core.groups": "Groups",
+        "groupnoise.core.loss": "GroupLoss",
+        "groupnoise.core.threads": "configure_threads",
+        "groupnoise.io.model_files": "load_model",
     },
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def lazy_names(
-    package: str, home: Mapping[str, str]
+    package: str, names: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a package whose names live in other modules.
 
@@ -16,9 +16,10 @@ def lazy_names(
     ----------
     package : str
         `__name__` of the package.
-    home : mapping of str to str
-        For each public name the absolute module that defines it.
+    names : mapping of str to str
+        For each module, by its absolute name, the public names that it defines, parted by blanks.
     """
+    home = {name: module for module, listed in names.items() for name in listed.split()}
 
     def __getattr__(name: str) -> Any:
         if name not in home:

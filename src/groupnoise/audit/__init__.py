@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "GroupIssues": "groupnoise.audit.issues",
-        "cleaned_copy": "groupnoise.audit.clean",
-        "find_group_issues": "groupnoise.audit.find",
-        "write_audit_page": "groupnoise.audit.page",
+        "groupnoise.audit.clean": "cleaned_copy",
+        "groupnoise.audit.find": "find_group_issues",
+        "groupnoise.audit.issues": "GroupIssues",
+        "groupnoise.audit.page": "write_audit_page",
     },
 )
 

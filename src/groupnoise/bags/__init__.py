@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "ChosenPairs": "groupnoise.bags.mipl",
-        "MaxMatchingMILClassifier": "groupnoise.bags.estimator",
-        "MaxMatchingMIPLClassifier": "groupnoise.bags.mipl",
-        "embed_folder": "groupnoise.bags.embedding.folder",
-        "load_digit_bags": "groupnoise.bags.digits",
-        "make_sival_like": "groupnoise.bags.sival",
-        "read_bags": "groupnoise.bags.files",
+        "groupnoise.bags.digits": "load_digit_bags",
+        "groupnoise.bags.embedding.folder": "embed_folder",
+        "groupnoise.bags.estimator": "MaxMatchingMILClassifier",
+        "groupnoise.bags.files": "read_bags",
+        "groupnoise.bags.mipl": "ChosenPairs MaxMatchingMIPLClassifier",
+        "groupnoise.bags.sival": "make_sival_like",
     },
 )
 

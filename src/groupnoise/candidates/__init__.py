@@ -15,15 +15,12 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "LabelIssues": "groupnoise.candidates.label_issues",
-        "MaxMatchingPartialLabelClassifier": "groupnoise.candidates.estimator",
-        "NoisyLabelClassifier": "groupnoise.candidates.noisy_labels",
-        "add_candidates": "groupnoise.candidates.noise",
-        "add_false_labels": "groupnoise.candidates.noise",
-        "find_label_issues": "groupnoise.candidates.label_issues",
-        "flip_labels": "groupnoise.candidates.noise",
-        "load_digit_candidates": "groupnoise.bags.digits",
-        "read_candidates": "groupnoise.candidates.files",
+        "groupnoise.bags.digits": "load_digit_candidates",
+        "groupnoise.candidates.estimator": "MaxMatchingPartialLabelClassifier",
+        "groupnoise.candidates.files": "read_candidates",
+        "groupnoise.candidates.label_issues": "LabelIssues find_label_issues",
+        "groupnoise.candidates.noise": "add_candidates add_false_labels flip_labels",
+        "groupnoise.candidates.noisy_labels": "NoisyLabelClassifier",
     },
 )
 

@@ -26,24 +26,17 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "BagDataset": "groupnoise.io.datasets",
-        "ClickDataset": "groupnoise.io.datasets",
-        "Description": "groupnoise.io.description",
-        "PartialLabelDataset": "groupnoise.io.datasets",
-        "Windows": "groupnoise.io.datasets",
-        "describe": "groupnoise.io.description",
-        "fetch_dataset": "groupnoise.io.download",
-        "list_datasets": "groupnoise.io.registry",
-        "load_dataset": "groupnoise.io.named",
-        "load_model": "groupnoise.io.model_files",
-        "open_groups": "groupnoise.io.data_folder",
-        "read_table": "groupnoise.io.tables",
-        "single_label": "groupnoise.io.datasets",
-        "split_rows": "groupnoise.io.datasets",
-        "subset_bags": "groupnoise.io.datasets",
-        "subset_rows": "groupnoise.io.datasets",
-        "write_description": "groupnoise.io.description",
-        "write_groups": "groupnoise.io.data_folder",
+        "groupnoise.io.data_folder": "open_groups write_groups",
+        "groupnoise.io.datasets": (
+            "BagDataset ClickDataset PartialLabelDataset Windows single_label split_rows "
+            "subset_bags subset_rows"
+        ),
+        "groupnoise.io.description": "Description describe write_description",
+        "groupnoise.io.download": "fetch_dataset",
+        "groupnoise.io.model_files": "load_model",
+        "groupnoise.io.named": "load_dataset",
+        "groupnoise.io.registry": "list_datasets",
+        "groupnoise.io.tables": "read_table",
     },
 )
 

@@ -18,18 +18,15 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "AsyncClient": "groupnoise.recall.client",
-        "Client": "groupnoise.recall.client",
-        "IndexSpec": "groupnoise.recall.index",
-        "RecallModel": "groupnoise.recall.model",
-        "RecallOptions": "groupnoise.recall.options",
-        "Recalled": "groupnoise.recall.recalled",
-        "Registry": "groupnoise.recall.registry",
-        "export_vectors": "groupnoise.recall.engines",
-        "open_artifact": "groupnoise.recall.artifact",
-        "query_vectors": "groupnoise.recall.engines",
-        "recall_file": "groupnoise.recall.batch",
-        "write_artifact": "groupnoise.recall.artifact",
+        "groupnoise.recall.artifact": "open_artifact write_artifact",
+        "groupnoise.recall.batch": "recall_file",
+        "groupnoise.recall.client": "AsyncClient Client",
+        "groupnoise.recall.engines": "export_vectors query_vectors",
+        "groupnoise.recall.index": "IndexSpec",
+        "groupnoise.recall.model": "RecallModel",
+        "groupnoise.recall.options": "RecallOptions",
+        "groupnoise.recall.recalled": "Recalled",
+        "groupnoise.recall.registry": "Registry",
     },
 )
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "AnswerFile": "groupnoise.review.answers",
-        "Desk": "groupnoise.review.desk",
+        "groupnoise.review.answers": "AnswerFile",
+        "groupnoise.review.desk": "Desk",
     },
 )
 

@@ -13,12 +13,10 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "Checkpoints": "groupnoise.training.checkpoints",
-        "History": "groupnoise.training.plan",
-        "ObjectScores": "groupnoise.core.objective",
-        "TrainingPlan": "groupnoise.training.plan",
-        "stop_on_signals": "groupnoise.training.checkpoints",
-        "train": "groupnoise.training.trainer",
+        "groupnoise.core.objective": "ObjectScores",
+        "groupnoise.training.checkpoints": "Checkpoints stop_on_signals",
+        "groupnoise.training.plan": "History TrainingPlan",
+        "groupnoise.training.trainer": "train",
     },
 )
 

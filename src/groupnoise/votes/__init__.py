@@ -13,14 +13,10 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "DawidSkene": "groupnoise.votes.dawid_skene",
-        "Reliability": "groupnoise.votes.dawid_skene",
-        "Resolution": "groupnoise.votes.resolution",
-        "VotedRows": "groupnoise.votes.files",
-        "Votes": "groupnoise.votes.ballots",
-        "krippendorff_alpha": "groupnoise.votes.ballots",
-        "read_votes": "groupnoise.votes.files",
-        "resolve": "groupnoise.votes.resolution",
+        "groupnoise.votes.ballots": "Votes krippendorff_alpha",
+        "groupnoise.votes.dawid_skene": "DawidSkene Reliability",
+        "groupnoise.votes.files": "VotedRows read_votes",
+        "groupnoise.votes.resolution": "Resolution resolve",
     },
 )
 

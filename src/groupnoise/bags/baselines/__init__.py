@@ -12,12 +12,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "AttentionMILClassifier": "groupnoise.bags.baselines.attention",
-        "GICFClassifier": "groupnoise.bags.baselines.networks",
-        "IMILClassifier": "groupnoise.bags.baselines.networks",
-        "InstanceLRClassifier": "groupnoise.bags.baselines.logistic",
-        "MILRClassifier": "groupnoise.bags.baselines.logistic",
-        "MiNetClassifier": "groupnoise.bags.baselines.networks",
+        "groupnoise.bags.baselines.attention": "AttentionMILClassifier",
+        "groupnoise.bags.baselines.logistic": "InstanceLRClassifier MILRClassifier",
+        "groupnoise.bags.baselines.networks": "GICFClassifier IMILClassifier MiNetClassifier",
     },
 )
 

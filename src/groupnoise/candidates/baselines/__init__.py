@@ -22,15 +22,13 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "CCClassifier": "groupnoise.candidates.baselines.networks",
-        "CLPLClassifier": "groupnoise.candidates.baselines.linear",
-        "LWSClassifier": "groupnoise.candidates.baselines.networks",
-        "PALOCClassifier": "groupnoise.candidates.baselines.paloc",
-        "PLKNNClassifier": "groupnoise.candidates.baselines.knn",
-        "PLSVMClassifier": "groupnoise.candidates.baselines.linear",
-        "PRODENClassifier": "groupnoise.candidates.baselines.networks",
-        "SoftLabelClassifier": "groupnoise.candidates.baselines.linear",
-        "SUREClassifier": "groupnoise.candidates.baselines.sure",
+        "groupnoise.candidates.baselines.knn": "PLKNNClassifier",
+        "groupnoise.candidates.baselines.linear": (
+            "CLPLClassifier PLSVMClassifier SoftLabelClassifier"
+        ),
+        "groupnoise.candidates.baselines.networks": "CCClassifier LWSClassifier PRODENClassifier",
+        "groupnoise.candidates.baselines.paloc": "PALOCClassifier",
+        "groupnoise.candidates.baselines.sure": "SUREClassifier",
     },
 )
 

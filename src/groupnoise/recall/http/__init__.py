@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "Limits": "groupnoise.recall.http.settings",
-        "ServiceSettings": "groupnoise.recall.http.settings",
-        "create_app": "groupnoise.recall.http.app",
-        "serve": "groupnoise.recall.http.server",
+        "groupnoise.recall.http.app": "create_app",
+        "groupnoise.recall.http.server": "serve",
+        "groupnoise.recall.http.settings": "Limits ServiceSettings",
     },
 )
 

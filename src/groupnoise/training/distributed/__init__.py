@@ -12,13 +12,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "Machine": "groupnoise.training.distributed.cost",
-        "TorchWorkers": "groupnoise.training.distributed.workers",
-        "TrainingSize": "groupnoise.training.distributed.cost",
-        "estimate_cost": "groupnoise.training.distributed.cost",
-        "launch": "groupnoise.training.distributed.launcher",
-        "launch_on_ray": "groupnoise.training.distributed.launcher",
-        "process_group": "groupnoise.training.distributed.launcher",
+        "groupnoise.training.distributed.cost": "Machine TrainingSize estimate_cost",
+        "groupnoise.training.distributed.launcher": "launch launch_on_ray process_group",
+        "groupnoise.training.distributed.workers": "TorchWorkers",
     },
 )
 
