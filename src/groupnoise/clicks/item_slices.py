@@ -92,7 +92,27 @@ class HistoryLogits(NamedTuple):
 
 
 @torch.no_grad()
-def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | HistoryLogits | None:
+def history_logits(model: MatchingModel, mixture: Mixture) -> HistoryLogits:
+    """Return histories that were read, to be scored a few at a time.
+
+    Parameters
+    ----------
+    model, mixture
+        As in :func:`groupnoise.clicks.history_scores.score_catalogue`; one query each.
+
+    Returns
+    -------
+    HistoryLogits
+    """
+    everything = torch.arange(model.n_targets)
+    targets, bias = model.encode_targets(everything), model.target_bias(everything)
+    offset = targets.new_zeros(len(targets)) if bias is None else bias
+    items = torch.cat([targets, offset.unsqueeze(-1)], -1).numpy()
+    return HistoryLogits(items, np.pad(mixture.queries, ((0, 0), (0, 1)), constant_values=1.0))
+
+
+@torch.no_grad()
+def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | None:
     """Prepare scores by slices of items, or return None where probabilities may underflow.
 
     Parameters
@@ -102,15 +122,10 @@ def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | HistoryL
 
     Returns
     -------
-    ItemSlices, HistoryLogits or None
+    ItemSlices or None
     """
     queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)
-    if mixture.items is None:
-        offset = targets.new_zeros(len(targets)) if bias is None else bias
-        with_bias = torch.cat([queries, queries.new_ones(len(queries), 1)], -1)
-        items = torch.cat([targets, offset.unsqueeze(-1)], -1)
-        return HistoryLogits(items.numpy(), with_bias.numpy())
     log_denominator = log_normalizer(queries, targets, bias)
     # By Cauchy and Schwarz no logit is larger than this, on either side of zero.
     largest = queries.norm(dim=-1).amax() * targets.norm(dim=-1).amax()

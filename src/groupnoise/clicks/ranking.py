@@ -19,6 +19,8 @@ PROTOCOLS = ("sampled", "full")
 
 _BLOCK_ENTRIES = 1 << 25
 """Scores held at once: 128 MB in single precision."""
+_READ_AT_ONCE = 1 << 16
+"""Histories that are read before they are scored."""
 _NEAR_ENTRIES = 1 << 22
 """Scores held at once where a block should stay near the processor."""
 
@@ -43,7 +45,6 @@ class Scorer(Protocol):
         ...  # pragma: no cover
 
 
-@runtime_checkable
 class WholeRows(Protocol):
     """Histories that were read once, and are scored a few at a time."""
 
@@ -53,11 +54,20 @@ class WholeRows(Protocol):
 
 
 @runtime_checkable
-class SlicedScorer(Protocol):
-    """A scorer that can also score all histories part by part."""
+class ReadingScorer(Protocol):
+    """A scorer that can also read all histories first, and score them after."""
 
-    def item_slices(self, histories: Groups) -> ScoresBySlice | WholeRows | None:
-        """Return the scores by slices of items or of histories, or None where it has neither."""
+    def history_logits(self, histories: Groups) -> WholeRows | None:
+        """Return the histories as they were read, or None where that is not to be had."""
+        ...  # pragma: no cover
+
+
+@runtime_checkable
+class SlicedScorer(Protocol):
+    """A scorer that can also score all histories for a few items at a time."""
+
+    def item_slices(self, histories: Groups) -> ScoresBySlice | None:
+        """Return the scores by slices of items, or None where they are not to be had."""
         ...  # pragma: no cover
 
 
@@ -239,13 +249,6 @@ def _rank_by_slices(
             slices = scorer.item_slices(groups.subset(np.r_[rows]))
             if slices is None:
                 continue
-            if isinstance(slices, WholeRows):
-                own = np.arange(rows.start, rows.stop)
-                better[rows], tied[rows] = _rank_rows(
-                    slices.whole_rows, targets[rows], n_items, excluded.subset(own), _NEAR_ENTRIES
-                )
-                is_settled[rows] = True
-                continue
             part = slice(excluded.offsets[rows.start], excluded.offsets[rows.stop])
             pairs = (excluded.rows[part] - rows.start, excluded.items[part])
             better[rows], tied[rows], is_settled[rows] = rank_by_slices(
@@ -268,6 +271,17 @@ def _rank_in_catalogue(
     excluded: Exclusions,
     lists: IntArray | None = None,
 ) -> TargetRanks:
+    if isinstance(scorer, ReadingScorer) and len(groups) > _READ_AT_ONCE:
+        parts = []
+        for rows in _blocks(len(groups), 1, _READ_AT_ONCE):
+            own = np.r_[rows]
+            listed = None if lists is None else lists[rows]
+            part = (scorer, groups.subset(own), targets[rows], n_items, excluded.subset(own))
+            parts.append(_rank_in_catalogue(*part, listed))
+        return TargetRanks(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    logits = scorer.history_logits(groups) if isinstance(scorer, ReadingScorer) else None
+    if logits is not None:
+        return _rank_rows(logits.whole_rows, targets, n_items, excluded, _NEAR_ENTRIES, lists)
     # Small blocks where no work is shared between rows: what is scored is still near when read.
     n_entries = _BLOCK_ENTRIES if isinstance(scorer, SlicedScorer) else _NEAR_ENTRIES
 

@@ -23,7 +23,7 @@ from groupnoise.clicks.history_scores import (
     score_items,
 )
 from groupnoise.clicks.item_features import FeatureMap
-from groupnoise.clicks.item_slices import HistoryLogits, ItemSlices, item_slices
+from groupnoise.clicks.item_slices import HistoryLogits, ItemSlices, history_logits, item_slices
 from groupnoise.clicks.mixture import ItemVectors, Mixture
 from groupnoise.clicks.recommender import ItemToItemRecommender
 from groupnoise.clicks.scoring import ScoringRule
@@ -111,8 +111,8 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
         scores: FloatArray = score_catalogue(self.model_, self._queries(histories)).numpy()
         return scores
 
-    def item_slices(self, histories: Groups) -> ItemSlices | HistoryLogits | None:
-        """Return what scores all histories part by part, for ranking at size.
+    def item_slices(self, histories: Groups) -> ItemSlices | None:
+        """Return what scores all histories for a few items at a time, for ranking at size.
 
         Parameters
         ----------
@@ -121,14 +121,36 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
 
         Returns
         -------
-        ItemSlices, HistoryLogits or None
-            None where only :meth:`scores` will do: an item is unknown, or a probability too small
-            for single precision.
+        ItemSlices or None
+            None where only :meth:`scores` will do: an item is unknown, a probability too small
+            for single precision, or a history one query.
         """
-        check_is_fitted(self)
-        if self.catalogue_.index(histories).n_unknown.any() or not histories.sizes.all():
+        if not self._reads_all(histories) or self.scoring_rule().normalization == "history":
             return None
         return item_slices(self.model_, self._queries(histories))
+
+    def history_logits(self, histories: Groups) -> HistoryLogits | None:
+        """Return histories that were read once, to be ranked a few at a time.
+
+        Parameters
+        ----------
+        histories : Groups of item indices
+            Targets are ignored.
+
+        Returns
+        -------
+        HistoryLogits or None
+            None where a history is not one query, or an item unknown.
+        """
+        if not self._reads_all(histories) or self.scoring_rule().normalization != "history":
+            return None
+        return history_logits(self.model_, self._queries(histories))
+
+    def _reads_all(self, histories: Groups) -> bool:
+        """Tell whether every history has a click, and every item is known."""
+        check_is_fitted(self)
+        is_known = not self.catalogue_.index(histories).n_unknown.any()
+        return is_known and bool(histories.sizes.all())
 
     def _score_some(self, histories: Groups, items: IntArray) -> FloatArray:
         wanted = torch.from_numpy(np.maximum(items, 0))

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks import rank_targets
+from groupnoise.clicks import rank_targets, ranking
 from groupnoise.clicks import ranking_slices as _item_slices
+from groupnoise.clicks.ranking import rank_and_list
 from groupnoise.core import Groups
 
 N_ITEMS = 40
@@ -99,3 +100,31 @@ def test_an_unknown_item_is_answered_as_before():
     )
     assert model.item_slices(Groups.from_lists([[0, 7]])) is None
     assert model.item_slices(Groups.from_lists([[0, 1]])) is not None
+
+
+@pytest.mark.parametrize("at_once", [1000, 7])
+@pytest.mark.parametrize("encoder", [None, "recurrence", "deep recurrence"])
+def test_histories_that_are_read_once_are_ranked_and_listed_as_their_scores_say(
+    encoder, at_once, monkeypatch
+):
+    monkeypatch.setattr(ranking, "_READ_AT_ONCE", at_once)
+    generator = np.random.default_rng(0)
+    lists = [generator.permutation(60)[: generator.integers(1, 9)] for _ in range(50)]
+    model = MaxMatchingRecommender(
+        normalization="history", encoder=encoder, linear=None, dim=8, max_epochs=1, random_state=0,
+        window_size=5, shared=False, candidates="full", init="random", n_negatives=5,
+        batch_size=50, learning_rate=0.05, weight_decay=0.0,
+    ).fit(Groups.from_lists(lists), item_ids=np.arange(60))  # fmt: skip
+    tests = Groups.from_lists(lists, targets=generator.integers(0, 60, size=50))
+    assert model.item_slices(tests) is None
+    assert model.history_logits(Groups.from_lists([[0, 77]])) is None
+
+    class Whole:
+        scores = staticmethod(model.scores)
+
+    np.testing.assert_array_equal(
+        rank_targets(model, tests, 60, "full"), rank_targets(Whole(), tests, 60, "full")
+    )
+    found, expected = (rank_and_list(each, tests, 60, top=5) for each in (model, Whole()))
+    np.testing.assert_array_equal(found.lists, expected.lists)
+    np.testing.assert_array_equal(found.n_better, expected.n_better)
