@@ -14,6 +14,7 @@ sum over clicks can say. The cost is linear in the length of the history.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -150,9 +151,13 @@ class Recurrence:
         -------
         dict of str to ndarray
         """
+        return dict(self._named)
+
+    @cached_property
+    def _named(self) -> dict[str, Float32Array]:
         found, begin = {}, 0
         for name, shape in weight_shapes(self.width, self.hidden, self.n_layers).items():
-            end = begin + int(np.prod(shape))
+            end = begin + math.prod(shape)
             found[name] = self.weights[begin:end].reshape(shape)
             begin = end
         return found

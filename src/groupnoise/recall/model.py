@@ -19,6 +19,8 @@ from groupnoise.recall.recalled import Click, OneRecalled, Reasons, Recalled, no
 from groupnoise.recall.search import Eligible, Ranking
 from groupnoise.recall.variety import strongest_interest
 
+MAX_QUICK = 1 << 18
+"""Numbers in the vectors of a model that stays in the processor's cache."""
 MAX_FILTERS = 32
 """Ways of asking whose filters are kept resolved; one may hold 10 000 ids."""
 
@@ -48,6 +50,15 @@ class RecallModel:
     def version(self) -> str:
         """The digest that names this artifact."""
         return str(self.manifest.get("version", ""))
+
+    @cached_property
+    def is_quick(self) -> bool:
+        """Whether one history is answered sooner than it is put together with others.
+
+        The vectors of a larger model have to come from memory, once for all that ask together.
+        """
+        ranker = self.ranker
+        return isinstance(ranker, VectorRanker) and ranker.vectors.targets.size <= MAX_QUICK
 
     def clicks_used(self, scope: str | None = None) -> str:
         """Return what an answer is made from, in words: such as "the last 5 clicks".

@@ -201,8 +201,7 @@ class RecallService:
         plain = plain_request(values, self.limits)
         if plain is not None:
             model = self.model_for(plain.user)
-            n_scores = (len(plain.history) + 1) * len(model.items)
-            if n_scores <= MAX_DIRECT_SCORES and plain.top <= MAX_DIRECT_IDS:
+            if model.is_quick and plain.top <= MAX_DIRECT_IDS:
                 if not is_busy:
                     return self._recall_plain(model, plain), model.version
                 work = partial(self._recall_plain, model, plain)

@@ -12,6 +12,31 @@ from groupnoise.recall.http.service import RecallService
 from serving_support import write_shop
 
 
+@pytest.mark.parametrize(("max_quick", "together"), [(0, [3]), (1 << 18, [])])
+def test_large_models_answer_together_what_is_asked_together(
+    tmp_path, monkeypatch, max_quick, together
+):
+    monkeypatch.setattr("groupnoise.recall.model.MAX_QUICK", max_quick)
+    service = RecallService(ServiceSettings(artifact=write_shop(tmp_path)))
+    recall, asked = RecallModel.recall, []
+
+    def counted(self, histories, options=None):
+        asked.append(len(histories))
+        return recall(self, histories, options)
+
+    monkeypatch.setattr(RecallModel, "recall", counted)
+
+    async def ask():
+        bodies = [json.dumps({"histories": [[item]], "top": 1}) for item in ("tea", "cup", "nail")]
+        answers = [service.recall(body.encode(), "application/json") for body in bodies]
+        found = [json.loads(answer) for answer, _ in await asyncio.gather(*answers)]
+        service.queue.close()
+        return [each["results"][0]["items"][0]["item"] for each in found]
+
+    assert asyncio.run(ask()) == ["cup", "tea", "hammer"]
+    assert asked == together
+
+
 def test_reasons_nobody_waits_for_are_not_worked_out(tmp_path, monkeypatch):
     begun, go_on, explained = threading.Event(), threading.Event(), []
     explain = RecallModel.explain
