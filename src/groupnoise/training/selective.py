@@ -11,18 +11,17 @@ from scipy.special import softmax
 from sklearn.metrics.pairwise import euclidean_distances
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
-from groupnoise.core.checks import check_choice, check_count
-from groupnoise.core.scaling import Scaler
-from groupnoise.core.selective import (
+from groupnoise.core.candidate_belief import (
     MAX_FORETOLD,
-    SetCalibration,
     belief_if_foretold,
     belief_in_candidates,
     belief_with_errors,
-    check_calibrated,
     foretold_candidates,
     hidden_errors,
 )
+from groupnoise.core.checks import check_choice, check_count
+from groupnoise.core.scaling import Scaler
+from groupnoise.core.selective import SetCalibration, check_calibrated
 from groupnoise.exceptions import DataError
 from groupnoise.training.calibration import candidate_likelihood, fit_temperature
 

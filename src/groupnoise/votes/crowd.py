@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.selective import belief_with_errors, hidden_errors
+from groupnoise.core.candidate_belief import belief_with_errors, hidden_errors
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.dawid_skene import (
     MIN_PROBABILITY,
