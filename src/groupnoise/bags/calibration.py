@@ -122,7 +122,7 @@ class BagCalibration(CalibratedSets, Calibration):
         y: Any,
         n: int = 10,
         *,
-        strategy: str = "change",
+        strategy: str = "margin",
         groups: ArrayLike | None = None,
         truth: Any = None,
     ) -> IntArray:
@@ -139,10 +139,10 @@ class BagCalibration(CalibratedSets, Calibration):
             Their labels.
         n : int, default=10
             How many instances.
-        strategy : {"change", "margin", "random"}, default="change"
-            By how much an answer is expected to change what is believed of the instance and of
-            those like it, which is counted once; by the margin between the two likeliest labels;
-            or at random, to compare with.
+        strategy : {"change", "margin", "random"}, default="margin"
+            By the margin between the two likeliest labels; by how much an answer is expected to
+            change what is believed of the instance and of those like it, which is counted once
+            and was behind on the bags measured; or at random, to compare with.
         truth : array-like of shape (n_instances,), optional
             True labels that are known already, as in `fit`: such instances are not asked about.
 
