@@ -25,6 +25,9 @@ RATES = {"identity": 0.1, "mlp": 0.02}
 EPOCHS = {"identity": 120, "mlp": 100}
 DROPOUTS = {"identity": 0.0, "mlp": 0.5}
 CLASS_DROPOUT = 0.2
+HIDDEN_PER_CLASS = 6
+MIN_HIDDEN, MAX_HIDDEN = 32, 128
+"""Hidden units: as many per class as tell it from others, within bounds."""
 
 
 def facts_of(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, Any]:
@@ -141,10 +144,12 @@ def _settings(
     one = problem.n_named == 1
     decays = (DECAYS if one else CLASS_DECAYS)[encoder]
     dropout = DROPOUTS[encoder]
+    hidden = min(MAX_HIDDEN, max(MIN_HIDDEN, HIDDEN_PER_CLASS * problem.n_named))
     return MemberSettings(
         likelihood=likelihood,
         scaling=scaling,
         encoder=encoder,
+        hidden=hidden if encoder == "mlp" else MIN_HIDDEN,
         background=background,
         weight_decay=decays[0],
         learning_rate=RATES[encoder],

@@ -5,6 +5,8 @@ from sklearn.metrics import roc_auc_score
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.baselines import MILRClassifier
+from groupnoise.bags.members import problem_of
+from groupnoise.bags.portfolio import portfolio
 from groupnoise.core import Groups
 from groupnoise.exceptions import ParameterError
 
@@ -170,6 +172,15 @@ def test_a_class_of_a_single_bag_does_not_keep_the_others_from_being_compared():
     model = MaxMatchingMILClassifier(random_state=0, budget=0.1).fit(bags, labels)
     assert model.decisions_.trials
     assert set(model.predict_bags(bags[:2])) <= {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(("n_classes", "hidden"), [(1, 32), (5, 32), (13, 78), (30, 128)])
+def test_networks_are_as_wide_as_the_classes_ask_for(n_classes, hidden):
+    labels = np.arange(60)[:, None] % n_classes == np.arange(n_classes)
+    problem = problem_of(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=True)
+    options = portfolio(problem, {"zeros among the features": 0.0, "bags": 60})
+    wide = {each.parameters["hidden"] for each in options if each.parameters["encoder"] == "mlp"}
+    assert wide == {hidden}
 
 
 def test_noise_is_called_noise():
