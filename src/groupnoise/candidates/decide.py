@@ -24,7 +24,6 @@ from groupnoise.decisions.halving import (
     SAVED_AS,
     Search,
     is_level,
-    standard_error,
     successive_halving,
 )
 from groupnoise.decisions.portfolio import Option, is_plain, narrow
@@ -199,7 +198,7 @@ def _tempered(trials: HeldOut, options: list[Option], share: float) -> list[Opti
 
 
 def _smoothed(trials: HeldOut, options: list[Option], share: float) -> list[Option]:
-    """Return options whose answers are averaged over neighbouring labels, if that helps."""
+    """Return options whose answers are averaged over neighbouring labels as held-out rows say."""
     if "ordinal_smoothing" in trials.asked:
         return options
     known = [trials.predicted(each, share) for each in options]
@@ -212,8 +211,7 @@ def _smoothed(trials: HeldOut, options: list[Option], share: float) -> list[Opti
         for width in (0.0, *SMOOTHINGS)
     }
     best = max(scores, key=lambda width: float(scores[width].mean()))
-    gain = scores[best] - scores[0.0]
-    if gain.mean() <= standard_error(gain):
+    if not best:
         return options
     return [
         replace(each, parameters={**each.parameters, "ordinal_smoothing": best}) for each in options
