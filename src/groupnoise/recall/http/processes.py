@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import signal
 import socket
 import sys
@@ -166,6 +167,7 @@ class _Supervisor:
                 *map(str, numbers),
                 pass_fds=numbers,
                 start_new_session=True,  # an interrupt from the keyboard comes here alone
+                env={**os.environ, "PYTHONSAFEPATH": "1"},  # no module of the current folder
             )
         line = await Line.over(ours)
         line.say("settings", settings=self._settings.as_record())
