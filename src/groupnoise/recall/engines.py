@@ -44,6 +44,23 @@ LOST = (
     "exclude_seen, allow, deny and categories: filters of the engine, on the payload",
     "explain: which click led to an item, and with what weight",
 )
+_TABLE = """\
+-- psql -f table.sql makes the table and fills it, in one transaction; run it where it lies.
+BEGIN;
+CREATE EXTENSION IF NOT EXISTS vector;
+DROP TABLE IF EXISTS recall_items;
+CREATE TABLE recall_items (
+    item {id_type} PRIMARY KEY,
+    title text,
+    categories text[] NOT NULL,
+    popularity real NOT NULL,
+    embedding vector({width}) NOT NULL{query}
+);
+\\copy recall_items FROM 'items.tsv'
+COMMIT;
+-- An index finds most, not all, of the nearest: CREATE INDEX ON recall_items
+--   USING hnsw (embedding vector_ip_ops);  up to 2000 dimensions.
+"""
 
 
 def query_vectors(
@@ -241,25 +258,6 @@ def _payload(model: RecallModel, position: int) -> dict[str, Any]:
     if items.category_names:
         payload["categories"] = [items.category_names[code] for code in items.codes_of(position)]
     return payload
-
-
-_TABLE = """\
--- psql -f table.sql makes the table and fills it, in one transaction; run it where it lies.
-BEGIN;
-CREATE EXTENSION IF NOT EXISTS vector;
-DROP TABLE IF EXISTS recall_items;
-CREATE TABLE recall_items (
-    item {id_type} PRIMARY KEY,
-    title text,
-    categories text[] NOT NULL,
-    popularity real NOT NULL,
-    embedding vector({width}) NOT NULL{query}
-);
-\\copy recall_items FROM 'items.tsv'
-COMMIT;
--- An index finds most, not all, of the nearest: CREATE INDEX ON recall_items
---   USING hnsw (embedding vector_ip_ops);  up to 2000 dimensions.
-"""
 
 
 def _write_pgvector(

@@ -21,6 +21,11 @@ MAX_MATCHES = 20_000
 MAX_LOOKED_UP = 4096
 """Items of a catalogue small enough to be looked up by name."""
 _SPACE, _NEWLINE = ord(" "), ord("\n")
+CATEGORY_SEPARATOR = "|"
+CATEGORY = "category"
+ATTRIBUTE_SIGN = "="
+"""A category written `brand=Acme` is the value Acme of the attribute brand."""
+MAX_WORDS = 8
 
 
 class TextColumn:
@@ -92,11 +97,6 @@ def fold(text: str) -> str:
 
 
 ItemId = int | str
-CATEGORY_SEPARATOR = "|"
-CATEGORY = "category"
-ATTRIBUTE_SIGN = "="
-"""A category written `brand=Acme` is the value Acme of the attribute brand."""
-MAX_WORDS = 8
 
 
 class ItemTable:

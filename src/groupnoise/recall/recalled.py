@@ -23,6 +23,8 @@ from groupnoise.recall.items import ItemId, ItemTable
 
 NOISE_BELOW = 0.5
 """A click counts as noise where the others agree with it less than this part of the most agreed."""
+ANSWER_FORMATS = (".parquet", ".csv", ".jsonl")
+CSV_HEADER = ("user", "rank", "item", "score", "source")
 
 
 @dataclass(frozen=True)
@@ -159,12 +161,6 @@ def noise_flags(weights: FloatArray) -> BoolArray:
     agreement = np.log(bounded) - np.log1p(-bounded)
     most = np.nanmax(agreement)
     return np.asarray((agreement < NOISE_BELOW * most) & (most > 0))
-
-
-ANSWER_FORMATS = (".parquet", ".csv", ".jsonl")
-
-
-CSV_HEADER = ("user", "rank", "item", "score", "source")
 
 
 def check_format(path: Path) -> None:

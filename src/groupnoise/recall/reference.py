@@ -22,6 +22,13 @@ MAX_HISTORIES = 2000
 """Histories that a reference of scores is made from."""
 MIN_HISTORIES = 100
 KEY = "reference"
+MAX_PENDING = 2000
+"""Histories that wait to be counted; what comes beyond until then is passed over."""
+WINDOW = 20_000.0
+"""Counts beyond this are halved, so that old ones fade."""
+MIN_COUNT = 200
+"""Counts below this say nothing."""
+SCORE = "score"
 
 
 class Bins(NamedTuple):
@@ -169,15 +176,6 @@ def score_reference(manifest: Mapping[str, Any]) -> tuple[FloatArray, FloatArray
     if not is_whole or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
         return None
     return (edges, shares) if (shares >= 0).all() and abs(shares.sum() - 1) < 1e-6 else None
-
-
-MAX_PENDING = 2000
-"""Histories that wait to be counted; what comes beyond until then is passed over."""
-WINDOW = 20_000.0
-"""Counts beyond this are halved, so that old ones fade."""
-MIN_COUNT = 200
-"""Counts below this say nothing."""
-SCORE = "score"
 
 
 class Drift:

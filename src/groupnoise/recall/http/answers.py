@@ -10,6 +10,11 @@ from groupnoise.recall.items import CATEGORY
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.recalled import OneRecalled, Reasons, Recalled
 
+MAX_SHOWN = 1000
+"""Values of an attribute that a description lists."""
+MAX_WRITTEN = 50_000
+"""Items kept as text: about ten megabytes."""
+
 
 def as_json(value: Any) -> bytes:
     """Return a value as JSON; what JSON or UTF-8 cannot hold is a ValueError."""
@@ -17,10 +22,6 @@ def as_json(value: Any) -> bytes:
 
 
 _in_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
-MAX_SHOWN = 1000
-"""Values of an attribute that a description lists."""
-MAX_WRITTEN = 50_000
-"""Items kept as text: about ten megabytes."""
 
 
 def plain_answer(model: RecallModel, name: str, recalled: Recalled) -> bytes:

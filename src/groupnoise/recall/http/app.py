@@ -43,6 +43,15 @@ _IDS = {
     }
 }
 ListName = Annotated[str, Path(description="Letters, digits, - and _.")]
+PAGE_FILES = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/search.js": ("search.js", "text/javascript; charset=utf-8"),
+}
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorAnswer} for status in (401, 403, 404, 408, 413, 422, 429)
+}
 
 
 class ListDescription(BaseModel):
@@ -57,68 +66,6 @@ class ListsAnswer(BaseModel):
     """All named lists."""
 
     lists: list[ListDescription]
-
-
-def add_list_routes(app: FastAPI, service: RecallService, refusals: Any) -> None:
-    """Add the routes that show, replace and delete named lists."""
-    replacing = asyncio.Lock()
-
-    @app.get("/v1/lists", response_model=ListsAnswer, responses=refusals)
-    async def lists() -> Response:
-        """Return the named lists, how long each is and how much of it the model knows."""
-        return JSONResponse({"lists": await asyncio.to_thread(_describe_all, service)})
-
-    @app.put(
-        LISTS_PATH + "{name}",
-        response_model=ListDescription,
-        responses=refusals,
-        openapi_extra={"requestBody": {"required": True, "content": _IDS}},
-    )
-    async def replace(name: ListName, request: Request) -> Response:
-        """Replace a list by the JSON list of item ids in the body, or add it."""
-        body = await request.body()
-        async with replacing:  # one large list in memory at a time
-            return JSONResponse(await asyncio.to_thread(_replace, service, name, body))
-
-    @app.delete(LISTS_PATH + "{name}", response_model=ListDescription, responses=refusals)
-    async def delete(name: ListName) -> Response:
-        """Forget a list."""
-        service.named_list(name)  # refused where there is none
-        service.lists.delete(name)
-        return JSONResponse({"name": name, "n_items": 0, "n_known": 0})
-
-
-def _describe_all(service: RecallService) -> list[dict[str, Any]]:
-    found = [service.lists.get(name) for name in service.lists.names()]
-    return [_description(service, each) for each in found if each is not None]
-
-
-def _replace(service: RecallService, name: str, body: bytes) -> dict[str, Any]:
-    try:
-        ids = from_json(body, allow_inf_nan=False)
-    except ValueError as error:
-        raise Refusal(422, "invalid_request", f"the body is not JSON: {error}.") from None
-    if not isinstance(ids, list) or not all(type(one) in (int, str) for one in ids):
-        raise Refusal(422, "invalid_request", "the body must be a JSON list of item ids.")
-    replacement = item_list(name, ids)
-    service.lists.put(replacement)
-    return _description(service, replacement)
-
-
-def _description(service: RecallService, each: ItemList) -> dict[str, Any]:
-    n_known = len(each.positions(service.model().items))
-    return {"name": each.name, "n_items": len(each.ids), "n_known": n_known}
-
-
-PAGE_FILES = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/search.js": ("search.js", "text/javascript; charset=utf-8"),
-}
-_REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorAnswer} for status in (401, 403, 404, 408, 413, 422, 429)
-}
 
 
 def create_app(settings: ServiceSettings) -> ASGIApp:
@@ -300,3 +247,54 @@ def _lifespan_of(service: RecallService) -> Any:
         service.close()
 
     return lifespan
+
+
+def add_list_routes(app: FastAPI, service: RecallService, refusals: Any) -> None:
+    """Add the routes that show, replace and delete named lists."""
+    replacing = asyncio.Lock()
+
+    @app.get("/v1/lists", response_model=ListsAnswer, responses=refusals)
+    async def lists() -> Response:
+        """Return the named lists, how long each is and how much of it the model knows."""
+        return JSONResponse({"lists": await asyncio.to_thread(_describe_all, service)})
+
+    @app.put(
+        LISTS_PATH + "{name}",
+        response_model=ListDescription,
+        responses=refusals,
+        openapi_extra={"requestBody": {"required": True, "content": _IDS}},
+    )
+    async def replace(name: ListName, request: Request) -> Response:
+        """Replace a list by the JSON list of item ids in the body, or add it."""
+        body = await request.body()
+        async with replacing:  # one large list in memory at a time
+            return JSONResponse(await asyncio.to_thread(_replace, service, name, body))
+
+    @app.delete(LISTS_PATH + "{name}", response_model=ListDescription, responses=refusals)
+    async def delete(name: ListName) -> Response:
+        """Forget a list."""
+        service.named_list(name)  # refused where there is none
+        service.lists.delete(name)
+        return JSONResponse({"name": name, "n_items": 0, "n_known": 0})
+
+
+def _describe_all(service: RecallService) -> list[dict[str, Any]]:
+    found = [service.lists.get(name) for name in service.lists.names()]
+    return [_description(service, each) for each in found if each is not None]
+
+
+def _replace(service: RecallService, name: str, body: bytes) -> dict[str, Any]:
+    try:
+        ids = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise Refusal(422, "invalid_request", f"the body is not JSON: {error}.") from None
+    if not isinstance(ids, list) or not all(type(one) in (int, str) for one in ids):
+        raise Refusal(422, "invalid_request", "the body must be a JSON list of item ids.")
+    replacement = item_list(name, ids)
+    service.lists.put(replacement)
+    return _description(service, replacement)
+
+
+def _description(service: RecallService, each: ItemList) -> dict[str, Any]:
+    n_known = len(each.positions(service.model().items))
+    return {"name": each.name, "n_items": len(each.ids), "n_known": n_known}

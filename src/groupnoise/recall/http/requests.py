@@ -15,6 +15,11 @@ ItemId = StrictInt | StrictStr
 # One mistake is enough to refuse a list; thousands of them take long to write down.
 ItemIds = Annotated[list[ItemId], FailFast()]
 ModelName = Literal["main", "compare"]
+_LISTS = ("allow", "deny", "categories", "allow_lists", "deny_lists")
+LONGEST_QUOTED = 40
+"""Characters of a client's own text that a refusal repeats."""
+_PLAIN_FIELDS = frozenset({"histories", "top", "user"})
+_IDS = frozenset({int, str})
 
 
 class RecallRequest(BaseModel):
@@ -223,11 +228,6 @@ class ErrorAnswer(BaseModel):
     error: ErrorDetail
 
 
-_LISTS = ("allow", "deny", "categories", "allow_lists", "deny_lists")
-LONGEST_QUOTED = 40
-"""Characters of a client's own text that a refusal repeats."""
-
-
 def checked_request(values: Any, limits: Limits) -> RecallRequest:
     """Return the request that the JSON of a body makes, or refuse it.
 
@@ -263,10 +263,6 @@ class PlainRequest(NamedTuple):
     history: list[int | str]
     top: int
     user: int | str | None
-
-
-_PLAIN_FIELDS = frozenset({"histories", "top", "user"})
-_IDS = frozenset({int, str})
 
 
 def plain_request(values: Any, limits: Limits) -> PlainRequest | None:

@@ -26,6 +26,17 @@ from groupnoise.recall.http.settings import ServiceSettings
 
 MAX_HEAD_BYTES = 65_536
 BACKLOG = 2048
+TICKS_PER_SWEEP = 5  # uvicorn ticks ten times a second
+LINGER_SECONDS = 1.0
+"""How long a connection may stay silent, after the service stopped accepting, to ask once more."""
+PAUSE_SECONDS = 0.02
+SO_ATTACH_FILTER = 26
+DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
+"""Berkeley packet filter: load the flags of TCP; if SYN is set drop the packet, else let it pass.
+
+Only SYN, since a client whose last packet of the handshake is lost believes it is connected.
+"""
+CLOSE_HEADER = (b"connection", b"close")
 
 
 def http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
@@ -120,9 +131,6 @@ class StalledConnections:
 def _has_request(connection: Any) -> bool:
     cycle = getattr(connection, "cycle", None)
     return cycle is not None and not cycle.response_complete
-
-
-TICKS_PER_SWEEP = 5  # uvicorn ticks ten times a second
 
 
 def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None = None) -> None:
@@ -254,18 +262,6 @@ class RecallServer(uvicorn.Server):
         self._service.is_ready = False
         log("stopping", signal=signal.Signals(sig).name)
         super().handle_exit(sig, frame)
-
-
-LINGER_SECONDS = 1.0
-"""How long a connection may stay silent, after the service stopped accepting, to ask once more."""
-PAUSE_SECONDS = 0.02
-SO_ATTACH_FILTER = 26
-DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
-"""Berkeley packet filter: load the flags of TCP; if SYN is set drop the packet, else let it pass.
-
-Only SYN, since a client whose last packet of the handshake is lost believes it is connected.
-"""
-CLOSE_HEADER = (b"connection", b"close")
 
 
 def hold_off_newcomers(listening: Iterable[socket.socket]) -> None:

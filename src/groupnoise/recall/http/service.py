@@ -45,6 +45,9 @@ from groupnoise.recall.registry import served_folder
 if TYPE_CHECKING:
     from groupnoise.recall.http.peers import Peers
 
+LARGE_ANSWER = 1000
+"""Items in an answer from which on it is put together off the event loop."""
+
 
 class ModelSlot:
     """Holds the model in use and loads what may replace it.
@@ -100,10 +103,6 @@ def _warm(model: RecallModel) -> None:
     popular = model.items.ids_of(model.items.popular_order[:1])
     model.recall([popular, []], RecallOptions(top=top))
     as_json(describe(model))  # a card may hold what JSON cannot
-
-
-LARGE_ANSWER = 1000
-"""Items in an answer from which on it is put together off the event loop."""
 
 
 class RecallService:
