@@ -4,9 +4,13 @@ import csv
 import itertools
 
 import numpy as np
+import polars as pl
 import pytest
 
 from groupnoise import load_model
+from groupnoise.io.answer_files import write_columns
+from groupnoise.review.questions import RowQuestions
+from groupnoise.votes import resolve
 from journeys.own_files import write_csv
 
 WRITTEN = ("probability", "second", "margin", "agreement", "look")
@@ -93,3 +97,28 @@ def test_columns_with_the_same_labels_under_other_names_are_pointed_out(command,
     path = write_csv(tmp_path / "rows.csv", ["name", "ann_1", "ann_2", "gpt", "sure"], rows)
     said = command("resolve", path, "--truth", "sure", "-o", tmp_path / "labels.csv").err
     assert "say --annotators 'ann_1,ann_2,gpt'" in " ".join(said.split())
+
+
+def test_answers_of_a_desk_teach_also_where_nobody_had_named_them(command, tmp_path):
+    generator = np.random.default_rng(0)
+    truth = np.arange(60) % 3
+    features = 2 * np.eye(3)[truth] + 0.4 * generator.normal(size=(60, 3))
+    names = np.array(["cat", "dog", "emu"])
+    table = pl.DataFrame({f"f{k}": features[:, k] for k in range(3)}).with_columns(
+        candidates=pl.Series([f"{names[y]}|{names[(y + 1) % 3]}" for y in truth]),
+        note=pl.Series(["own"] * 60),
+    )
+    found = resolve(table, candidates="candidates", n_rounds=1, n_folds=2)
+    outside = names[(truth[7] + 2) % 3]
+    answers = {
+        7: {"label": outside, "who": "ann", "note": "look"},
+        8: {"label": names[truth[8]], "who": "ann", "note": ""},
+    }
+    exported = RowQuestions(found).export(answers)
+    assert exported["input_note"] == ["own"] * 60  # beside the notes of people
+    write_columns(tmp_path / "labels.csv", exported)
+    words = ("--learn-truth", "answer", "-p", "encoder=kernel", "-q")
+    said = command("fit", tmp_path / "labels.csv", "-o", tmp_path / "model", *words).err
+    assert "made 1 answers of people, which nobody had named, candidates" in " ".join(said.split())
+    assert "learning from 2 right labels" in said
+    assert "covering rate" in command("evaluate", tmp_path / "model", tmp_path / "labels.csv").out

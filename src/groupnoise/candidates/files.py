@@ -24,7 +24,7 @@ from groupnoise.io.named_arrays import (
     read_input,
     turn_rows_first,
 )
-from groupnoise.io.resolved_columns import is_resolved
+from groupnoise.io.resolved_columns import ANSWER, is_resolved
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 
@@ -127,6 +127,8 @@ def _candidates_from_table(
         _check_rows_have_candidates(memberships, table.locate)
         if truth_column is not None:
             right = read_truth(table, truth_column, class_names)
+            if truth_column == ANSWER and is_resolved(columns):
+                _add_answers(memberships, right, report)
             _check_truth_inside(right, memberships, class_names, table.locate)
     else:
         memberships, class_names = _candidates_where_given(
@@ -255,6 +257,15 @@ def _check_rows_have_candidates(memberships: BoolArray, place: Any) -> None:
             f"{place(int(empty[0]))}: no candidate label there{and_more(len(empty))}; drop such "
             "rows or give them candidates."
         )
+
+
+def _add_answers(memberships: BoolArray, truth: IntArray, report: Report) -> None:
+    """Make what people answered on a desk, who may choose any label, candidates of their rows."""
+    rows = np.flatnonzero(truth >= 0)
+    n_new = int((~memberships[rows, truth[rows]]).sum())
+    memberships[rows, truth[rows]] = True
+    if n_new:
+        report(f"made {n_new} answers of people, which nobody had named, candidates of their rows")
 
 
 def _check_truth_inside(

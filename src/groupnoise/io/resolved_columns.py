@@ -10,7 +10,9 @@ from groupnoise.io.tables import Table
 
 ANSWERS = ("label", "probability", "second", "margin", "agreement", "why", "look")
 """The columns that `resolve` adds."""
-OF_PEOPLE = ("answer", "answered_by", "note")
+ANSWER = "answer"
+"""What a person answered; empty where nobody did."""
+OF_PEOPLE = (ANSWER, "answered_by", "note")
 """The columns that an export of `review` has besides."""
 RENAMED = "input_"
 """Put before a column of the input that is called as one of the answers."""
