@@ -20,23 +20,6 @@ MIN_CHUNK = 4
 """Steps of a chunk below which a loop is as fast."""
 
 
-def linear_recurrence(kept: Tensor, added: Tensor) -> Tensor:
-    """Return h_t = kept_t * h_{t-1} + added_t for each step t, from h = 0.
-
-    Parameters
-    ----------
-    kept, added : Tensor of shape (n_steps, ...)
-        Both along the first axis.
-
-    Returns
-    -------
-    Tensor of shape (n_steps, ...)
-        Differentiable once; the backward pass is a recurrence too.
-    """
-    result: Tensor = _LinearRecurrence.apply(kept, added)  # type: ignore[no-untyped-call]
-    return result
-
-
 def gated_recurrence(gates: Tensor) -> Tensor:
     """Return what a gated recurrence shows of its memory at each step.
 
@@ -55,25 +38,6 @@ def gated_recurrence(gates: Tensor) -> Tensor:
     """
     result: Tensor = _GatedRecurrence.apply(gates)  # type: ignore[no-untyped-call]
     return result
-
-
-class _LinearRecurrence(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, kept: Tensor, added: Tensor) -> Tensor:
-        states = added.clone(memory_format=torch.contiguous_format)
-        _accumulate(kept, states)
-        ctx.save_for_backward(kept, states)
-        return states
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
-        kept, states = ctx.saved_tensors
-        grad_added = upstream.clone(memory_format=torch.contiguous_format)
-        _accumulate(kept, grad_added, backwards=True)
-        grad_kept = torch.zeros_like(states)
-        torch.mul(grad_added[1:], states[:-1], out=grad_kept[1:])
-        return grad_kept, grad_added
 
 
 class _GatedRecurrence(torch.autograd.Function):

@@ -11,7 +11,7 @@ from groupnoise.clicks.evidence_training import EvidencePlan, batch_loss, train_
 from groupnoise.clicks.history_scores import evidence_of_clicks
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.recurrence import Recurrence, weight_shapes
-from groupnoise.clicks.recurrence_steps import gated_recurrence, linear_recurrence
+from groupnoise.clicks.recurrence_steps import gated_recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.exceptions import ParameterError
@@ -57,20 +57,6 @@ def looped(kept, added):
 
 # Below 32 steps a loop; beyond, chunks of 4, 5, 7 and 10 steps with and without a rest.
 @pytest.mark.parametrize("size", [1, 2, 6, 31, 32, 35, 55, 60, 101, 200])
-def test_a_recurrence_and_its_gradient_are_those_of_a_loop(size):
-    generator = torch.Generator().manual_seed(size)
-    kept = torch.rand(size, 2, 3, generator=generator, dtype=torch.float64, requires_grad=True)
-    added = torch.randn(size, 2, 3, generator=generator, dtype=torch.float64, requires_grad=True)
-    upstream = torch.randn(size, 2, 3, generator=generator, dtype=torch.float64)
-    found, expected = linear_recurrence(kept, added), looped(kept, added)
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(
-        torch.autograd.grad(found, (kept, added), upstream),
-        torch.autograd.grad(expected, (kept, added), upstream, materialize_grads=True),
-    )
-
-
-@pytest.mark.parametrize("size", [1, 5, 40, 67])
 def test_a_gated_recurrence_and_its_gradient_are_those_of_a_loop(size):
     generator = torch.Generator().manual_seed(size)
     gates = torch.randn(size, 2, 9, generator=generator, dtype=torch.float64, requires_grad=True)
