@@ -11,7 +11,7 @@ from groupnoise.clicks.evidence import Evidence
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.groups import Groups
 
-MAX_HELD_OUT = 4000
+MAX_HELD_OUT = 2000
 """Last clicks that options are compared on; fewer let chance decide between close ones."""
 MIN_HELD_OUT = 20
 GAIN_CUT = 20
@@ -45,7 +45,7 @@ def hold_out_last(
         Item indices in time order.
     generator : numpy Generator
         Decides whose clicks are held out.
-    max_users : int, default=4000
+    max_users : int, default=2000
         The most clicks to hold out.
 
     Returns

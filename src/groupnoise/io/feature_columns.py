@@ -34,6 +34,10 @@ TOKEN = r"(?u)\b\w+\b"
 BETWEEN = ": "
 
 
+class NoFeaturesError(DataError):
+    """No column of a table is left to be a feature."""
+
+
 def features_of_table(
     table: Table,
     features: str | Sequence[str] | None,
@@ -153,7 +157,7 @@ def feature_columns(
     chosen = [column for column in numeric if column not in left_out]
     if not chosen:
         others = f" ({_listing(left_out)})" if left_out else ""
-        raise DataError(
+        raise NoFeaturesError(
             f"{table.origin} has no numeric column left to be a feature{others}, and no "
             "column of text; name them with `features` (--features)."
         )

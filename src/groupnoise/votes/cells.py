@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,9 @@ from groupnoise.votes.ballots import Said, as_label
 
 SEPARATORS = ("|", ";")
 """What is guessed to join several labels in a cell; commas and blanks stand inside labels too."""
+
+BROKEN = re.compile(r"""\{.*\}$|[\[{]\s*["']""", re.DOTALL)
+"""The beginning of a list or of weights; what begins so and cannot be read is no label."""
 
 
 def read_confidences(table: Table, name: str) -> list[float | None]:
@@ -53,10 +57,10 @@ def cell_reader(
         votes = []
         for row, cell in enumerate(table.frame[name].to_list()):
             said = parse_vote(cell, separator)
-            if isinstance(said, str) and said.startswith("{") and said.endswith("}"):
+            if isinstance(said, str) and BROKEN.match(said):
                 raise DataError(
                     f"{table.locate(row)}: {said[:60]} in {name!r} is no JSON; weights are written "
-                    'as {"a": 0.7, "b": 0.3}.'
+                    'as {"a": 0.7, "b": 0.3}, lists as ["a", "b"].'
                 )
             votes.append(said)
         return votes

@@ -13,6 +13,7 @@ from groupnoise.core.checks import check_features, require
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.columns import match_columns
 from groupnoise.io.feature_columns import (
+    NoFeaturesError,
     cells_as_text,
     features_of_table,
     guess_text_column,
@@ -75,8 +76,8 @@ def row_features(
         return np.concatenate(parts, axis=1)
     try:
         return features_of_table(table, None, taken, report, None, takes_text=False)[0]
-    except DataError:
-        pass  # no numeric column: text may do
+    except NoFeaturesError:
+        pass  # text may do
     names = _guess_text(table, taken)
     if not names:
         report("found no features and no text: labels come from the votes alone")

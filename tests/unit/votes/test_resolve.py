@@ -368,6 +368,16 @@ def test_the_only_column_of_json_holds_the_candidates():
         ),
         ('id,w\n1,"{""x"": ""much""}"\n', (), "line 2: 'candidates' gives 'x' the weight 'much'"),
         ('id,w\n1,"{""x"": y}"\n2,"{}"\n', (), "line 2: {\"x\": y} in 'w' is no JSON"),
+        (
+            'id,w\n1,"[""x"", ""y""]"\n2,"[""x"", ""y"\n',
+            ("--candidates", "w"),
+            'line 3: ["x", "y in \'w\' is no JSON',
+        ),
+        (
+            "f,g,ann_1,ann_2\n1,2.5,x,y\n2,0.5,x,x\n3,1.5,y,y\n4,2,y,x\n5,bad,x,x\n",
+            (),
+            "line 6: column 'g' holds 'bad', which is not a number",
+        ),
         ("ann_1,ann_2\nx,y\n", ("--embedding", "v.npy"), "v.npy does not exist"),
         ("ann_1,ann_2\nx,y\n", ("--embed", "none"), "no column that looks like text to embed"),
         ("Anna,Ben\nx,y\ny,x\n", (), "--annotators 'Anna,Ben'"),
