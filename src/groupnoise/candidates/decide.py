@@ -143,6 +143,12 @@ def decide(
         )
     best = _tempered(trials, best, first.resource)
     best = _smoothed(trials, best, first.resource) if facts["labels in an order"] else best
+    width = best[0].parameters["ordinal_smoothing"]
+    if facts["labels in an order"] and width and "ordinal_smoothing" not in trials.asked:
+        reasons.append(
+            f"Answers are averaged over neighbouring labels (ordinal_smoothing={width:g}): labels "
+            "are in an order, and held-out candidates are foretold better so."
+        )
     taken = {option.name: option for option in best}
     return Decisions(
         facts=facts,
