@@ -61,7 +61,7 @@ def test_answers_survive_a_kill_between_two_of_them(folder):
         assert client.post("/v1/answer", json=given).json()["kept"]
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with desk_at(folder, *answers) as (address, _), httpx.Client(base_url=address) as client:
+    with desk_at(folder, *answers) as (address, process), httpx.Client(base_url=address) as client:
         assert client.get("/v1/progress").json()["answered"] == 1
         second = client.get("/v1/next", params={"who": "ann"}).json()["next"]
         assert second["row"] != first["row"]
@@ -78,6 +78,10 @@ def test_answers_survive_a_kill_between_two_of_them(folder):
         assert client.post("/v1/answer", json={**stolen, "label": 3}).status_code == 422
         foreign = client.get("/v1/progress", headers={"Origin": "https://elsewhere.example"})
         assert foreign.status_code == 403
+        client.close()
+        process.send_signal(signal.SIGTERM)
+        assert "1 of 4 answered, kept in killed.jsonl" in process.stdout.read()
+        assert process.wait(timeout=20) == 0
 
 
 @pytest.mark.slow

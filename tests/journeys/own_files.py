@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+from datetime import datetime
 
 import numpy as np
+import pytest
 
 CLASSES = ("cat", "dog", "emu")
 FEATURES = ("f0", "f1", "f2", "f3")
@@ -209,6 +211,23 @@ def candidates_npz(folder):
     return folder / "rows.npz", []
 
 
+def candidates_xlsx(folder):
+    """As people make them: a date in the first sheet, an empty row, a second sheet."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.append([*FEATURES, "candidates", "truth", "seen"])
+    for number, (features, candidates, truth) in enumerate(candidate_rows()):
+        if number == 3:
+            sheet.append([])
+        sheet.append(
+            [*features, "|".join(candidates), truth, datetime(2024, 5, 1, 12, number % 60)]
+        )
+    book.create_sheet("empty")
+    book.save(folder / "rows.xlsx")
+    return folder / "rows.xlsx", []
+
+
 CANDIDATE_FILES = {
     "bars": candidates_with("|".join),
     "json_lists": candidates_with(json.dumps),
@@ -219,6 +238,7 @@ CANDIDATE_FILES = {
     "jsonl_weights": candidates_jsonl_weights,
     "other_names": candidates_other_names,
     "npz": candidates_npz,
+    "xlsx": candidates_xlsx,
 }
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from groupnoise.cli.bars import counted_bars
 from groupnoise.cli.options import DataOptions, reads_data
 from groupnoise.exceptions import ParameterError
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from groupnoise.audit.attachments import Attachments
     from groupnoise.audit.issues import GroupIssues
     from groupnoise.cli.sources import Found
-    from groupnoise.core.arrays import ProgressCallback
 
 DEFAULT_FOLDS = 5
 
@@ -108,7 +106,7 @@ def audit(
         estimator = _template(found, param or [], seed)
     dataset = found.dataset
     attachments = _attachments(found, images or [], text, items)
-    with _progress(quiet) as show:
+    with counted_bars(("fitting", "judging"), quiet) as show:
         issues = find_group_issues(
             estimator, dataset, n_folds=n_folds, random_state=seed, on_progress=show
         )
@@ -207,32 +205,6 @@ def _write_tables(output: Path, issues: GroupIssues, table_format: str) -> None:
     for kind in issues.kinds:
         issues.write_list(output / "lists" / f"{kind.name}.{table_format}", kind.name)
     write_json(output / "summary.json", issues.summary())
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[ProgressCallback]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
-        tasks = {stage: bar.add_task(stage, total=None) for stage in ("fitting", "judging")}
-
-        def show(record: dict[str, Any]) -> None:
-            bar.update(tasks[record["stage"]], completed=record["done"], total=record["total"])
-
-        yield show
 
 
 def _show(issues: GroupIssues, how: str, output: Path, clean: Path | None) -> None:

@@ -58,6 +58,7 @@ VOTES = {
         Word, "Column of candidate labels, or a pattern of 0/1 columns.", panel=VOTES_PANEL
     ),
     "votes": _option(Word, "Second table: one vote per line.", panel=VOTES_PANEL),
+    "id": _option(Word, "Column of DATA by which --votes names rows.", panel=VOTES_PANEL),
     "row": _option(Word, "One vote per line: row ids.", panel=VOTES_PANEL),
     "annotator": _option(Word, "One vote per line: who.", panel=VOTES_PANEL),
     "label": _option(Word, "One vote per line: what was said; or a question.", panel=VOTES_PANEL),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from groupnoise.cli.bars import counted_bars
 from groupnoise.cli.options import DataOptions, reads_votes
 
 if TYPE_CHECKING:
@@ -29,29 +30,36 @@ def resolve(
     rounds: Annotated[int, typer.Option(help="Times votes and features judge each other.")] = 2,
     members: Annotated[int, typer.Option(help="Classifiers that are averaged.")] = 1,
     seed: Annotated[int, typer.Option(help="Decides all randomness.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Give every row one label with a probability, and say which rows to look at first.
 
     Every column of DATA is kept. Labels are out of fold: no row judges itself.
     """
+    from groupnoise.core.checks import check_count
     from groupnoise.io.answer_files import check_format
     from groupnoise.io.files import check_not_own_input, check_writable_file, write_json
     from groupnoise.votes.resolution import resolve as run
 
+    check_count("--folds", folds, least=2)
+    check_count("--rounds", rounds)
+    check_count("--members", members)
     check_format(output)
     for path in (output, reliability):
         if path is not None:
             check_not_own_input(path, data)
             check_writable_file(path)
-    found = run(
-        data,
-        **said_of_votes(options),
-        n_folds=folds,
-        n_rounds=rounds,
-        n_members=members,
-        random_state=seed,
-        report=note,
-    )
+    with counted_bars(("training",), quiet) as show:
+        found = run(
+            data,
+            **said_of_votes(options),
+            n_folds=folds,
+            n_rounds=rounds,
+            n_members=members,
+            random_state=seed,
+            report=note,
+            on_progress=show,
+        )
     found.save(output, sort=sort)
     if reliability is not None and found.reliability is not None:
         write_json(reliability, found.reliability.as_records())

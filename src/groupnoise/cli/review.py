@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from groupnoise.cli.bars import counted_bars
 from groupnoise.cli.options import DataOptions, reads_votes
 from groupnoise.cli.resolve import note, said_of_votes
 
@@ -89,7 +90,10 @@ def _about_rows(data: str, said: dict[str, Any], images: str | None, seed: int) 
 
     def ask(known: Mapping[int, str]) -> RowQuestions:
         report = None if known else note
-        found = resolve(data, **said, known=known, random_state=seed, report=report)
+        with counted_bars(("training",), quiet=bool(known)) as show:
+            found = resolve(
+                data, **said, known=known, random_state=seed, report=report, on_progress=show
+            )
         table = Table(found.rows, "rows", data, str)
         columns = picture_columns(table, images)
         if not columns:

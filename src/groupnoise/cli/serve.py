@@ -195,7 +195,7 @@ def serve(
         start(artifact, compare)
         return
 
-    # The server ends on SIGTERM by raising the signal again, which would skip the cleaning up.
+    # The training before it would otherwise end without the cleaning up.
     signal.signal(signal.SIGTERM, _exit_on_signal)
     with tempfile.TemporaryDirectory(prefix="groupnoise-demo-") as folder:
         typer.echo("training on the simulated shop ...")

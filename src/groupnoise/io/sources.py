@@ -30,8 +30,10 @@ FORMAT_OF_SUFFIX = {
     ".npz": "npz",
     ".mat": "mat",
     ".txt": "text",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
 }
-SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+OLD_SPREADSHEETS = (".xls", ".xlsb", ".ods", ".numbers")
 LINE_FORMATS = ("csv", "tsv", "jsonl", "text")
 FORMATS = tuple(dict.fromkeys(FORMAT_OF_SUFFIX.values()))
 
@@ -231,8 +233,11 @@ def _one_format(place: str, paths: list[str]) -> tuple[list[str], str]:
         raise DataError(f"{place} is a folder without files; give one that holds the data.")
     formats = {path: FORMAT_OF_SUFFIX.get(_suffix(path)) for path in paths}
     known = {path: format for path, format in formats.items() if format is not None}
-    if not known and all(_suffix(path) in SPREADSHEETS for path in paths):
-        raise DataError(f"{place} is a spreadsheet; save it as CSV and give that file.")
+    if not known and all(_suffix(path) in OLD_SPREADSHEETS for path in paths):
+        raise DataError(
+            f"{place} is a spreadsheet of a kind that is not read; save it as .xlsx or CSV and "
+            "give that file."
+        )
     if not known:
         raise DataError(
             f"{place} has no suffix that says its format ({', '.join(FORMAT_OF_SUFFIX)}, "

@@ -1,4 +1,4 @@
-"""One table from delimited text, Parquet, Arrow, JSON lines or a data frame."""
+"""One table from delimited text, a spreadsheet, Parquet, Arrow, JSON lines or a data frame."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from groupnoise.io.delimited import (
     read_separator,
 )
 from groupnoise.io.sources import Report, Source, find_source, name_of, say_nothing
+from groupnoise.io.spreadsheets import sheet_as_text
 
-TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl")
+TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl", "xlsx")
 DELIMITED = ("csv", "tsv", "text")
 
 
@@ -110,10 +111,11 @@ def read_table(
     ----------
     source : str, Path, or frame
         CSV, TSV and text with cells apart by blanks (also gzipped; lines of comments that begin
-        with % or # are skipped), Parquet, Arrow and JSON lines; or a frame of pandas, polars or
-        pyarrow.
+        with % or # are skipped), Parquet, Arrow, JSON lines and the first sheet of an .xlsx
+        workbook (extra `spreadsheet`); or a frame of pandas, polars or pyarrow.
     format : str, optional
-        'csv', 'tsv', 'text', 'parquet', 'arrow' or 'jsonl'; by default the suffix decides.
+        'csv', 'tsv', 'text', 'parquet', 'arrow', 'jsonl' or 'xlsx'; by default the suffix
+        decides.
     filesystem : pyarrow filesystem, optional
         Where the files lie when that is not the local disk.
     separator : str, optional
@@ -154,7 +156,7 @@ def read_table(
         )
         for path in files.paths
     ]
-    if files.format in DELIMITED:
+    if files.format in (*DELIMITED, "xlsx"):
         tables = [replace(each, frame=drop_unnamed(each.frame, each.origin)) for each in tables]
     return _checked(join_tables(tables, files.name))
 
@@ -174,6 +176,9 @@ def read_content(
         if format == "text" and separator is None:
             separator = guess_separator(decode(path, content, first_line))
         return _read_delimited(path, content, separator, header, first_line, report)
+    if format == "xlsx":
+        text = sheet_as_text(path, content, report)
+        return _read_delimited(path, text, ",", header, 1, report, is_sheet=True)
     if format == "jsonl":
         return _read_json_lines(path, content, first_line)
     return _read_binary(path, content, format)
@@ -186,6 +191,8 @@ def _read_delimited(
     header: bool | None,
     first_line: int,
     report: Report,
+    *,
+    is_sheet: bool = False,
 ) -> Table:
     document = open_delimited(
         path,
@@ -201,12 +208,14 @@ def _read_delimited(
     # A blank line parses as a row of nulls; the numbers of the others are kept to name lines.
     is_filled = ~frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
     records: IntArray = np.flatnonzero(is_filled)
-    return Table(
-        frame.filter(is_filled),
-        name_of(path),
-        path,
-        lambda row: f"{path}, line {document.line_of(int(records[row]))}",
-    )
+
+    def locate(row: int) -> str:
+        record = int(records[row])
+        if is_sheet:  # a cell may hold several lines
+            return f"{path}, row {record + document.has_header + document.first_line}"
+        return f"{path}, line {document.line_of(record)}"
+
+    return Table(frame.filter(is_filled), name_of(path), path, locate)
 
 
 def _read_json_lines(path: str, content: bytes, first_line: int = 1) -> Table:

@@ -165,8 +165,10 @@ class BagQuestions:
             source from 0 where there is one, probability, `look`, `answered_by` and `note`.
         """
         n_questions = len(self.carried.bags)
+        said = {number: str(e["label"]) for number, e in given.items() if e["label"] is not None}
         look = np.empty(n_questions, dtype=np.int64)
-        look[np.asarray(self.order)] = np.arange(1, n_questions + 1)
+        # What is answered need not be looked at again.
+        look[sorted(self.order, key=said.__contains__)] = np.arange(1, n_questions + 1)
         columns: dict[str, list[Any]] = {
             "bag": [self.views.bag_ids[bag] for bag in self.carried.bags],
             "label": [self.dataset.class_names[k] for k in self.carried.labels],
@@ -174,9 +176,8 @@ class BagQuestions:
         positions: list[int | None] = []
         sure: list[float] = []
         for number, share in enumerate(self.carried.responsibility):
-            answer = given[number]["label"] if number in given else self.proposed[number]
-            positions.append(position_of(str(answer), len(share)))
-            sure.append(1.0 if number in given else round(float(share.max()), 6))
+            positions.append(position_of(said.get(number, str(self.proposed[number])), len(share)))
+            sure.append(1.0 if number in said else round(float(share.max()), 6))
         columns["object"] = [None if at is None else at + 1 for at in positions]
         rows = self.dataset.source_rows
         if rows is not None:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.review.answers import AnswerFile
 from groupnoise.review.pictures import Picture
@@ -17,6 +20,11 @@ from groupnoise.votes.resolution import Resolution
 
 LOCK_SECONDS = 300.0
 """How long a row stays with the person it is shown to."""
+MIN_DOUBT = 1e-4
+"""Doubt that is left about the surest proposal before a person has looked."""
+DOUBT_TEMPERATURES = np.geomspace(0.25, 16.0, 49)
+TEMPERATURE_SPREAD = np.log(2.0)
+"""Standard deviation of the logarithm of that temperature before anybody answered."""
 
 
 class TakenError(GroupNoiseError):
@@ -53,8 +61,6 @@ class Desk:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._questions = _as_questions(questions)
-        # What was proposed before anybody answered: answers tell how far it can be trusted.
-        self._first = self._questions
         self._clock = clock
         self._relearn = relearn
         self._learning: threading.Thread | None = None
@@ -63,7 +69,7 @@ class Desk:
         self._mutex = threading.Lock()
         self._locks: dict[int, _Lock] = {}
         self._given: dict[int, dict[str, Any]] = {}
-        self._skipped: dict[int, None] = {}
+        self._skipped: dict[int, dict[str, Any]] = {}
         self._file = AnswerFile(answers, self._questions.about())
         for event in self._file.events:
             self._apply(event)
@@ -78,7 +84,7 @@ class Desk:
             self._skipped.pop(row, None)
         elif event["label"] is None:
             self._skipped.pop(row, None)
-            self._skipped[row] = None
+            self._skipped[row] = event
         else:
             self._given[row] = event
             self._skipped.pop(row, None)
@@ -86,8 +92,8 @@ class Desk:
     def progress(self) -> dict[str, Any]:
         """Return how many rows are answered, and how many labels may still be wrong.
 
-        Answers tell how often what was proposed is wrong beside how often it should be: the doubt
-        about the rest is multiplied by that ratio, which one expected mistake holds near 1.
+        Answers tell how sure proposals may be: the doubt about the rest is made to fit how often
+        those that people looked at were wrong, see `expected_errors`.
 
         Returns
         -------
@@ -98,18 +104,23 @@ class Desk:
         """
         with self._mutex:
             given, questions = dict(self._given), self._questions
-        doubt = questions.doubt.copy()
-        doubt[list(given)] = 0.0
-        first = self._first
-        found = sum(event["label"] != first.proposed[row] for row, event in given.items())
-        ratio = (1.0 + found) / (1.0 + float(first.doubt[list(given)].sum()))
-        left = len(self) - len(given)
+        # An answer is held against what stood there when it was given.
+        judged = [
+            (event.get("doubt", questions.doubt[row]), event["label"] != proposed)
+            for row, event in given.items()
+            for proposed in [event.get("proposed", questions.proposed[row])]
+            if proposed is not None
+        ]
+        left = np.delete(questions.doubt, list(given))
+        expected = expected_errors(
+            left, np.array([doubt for doubt, _ in judged]), np.array([bad for _, bad in judged])
+        )
         return {
             "answered": len(given),
             "skipped": len(self._skipped),
             "total": len(self),
-            "found_wrong": found,
-            "expected_wrong": round(min(ratio * float(doubt.sum()), float(left)), 1),
+            "found_wrong": sum(bad for _, bad in judged),
+            "expected_wrong": round(expected, 1),
             "learning": self._learning is not None and self._learning.is_alive(),
             "learned": self._learned,
             "failure": self._failure,
@@ -198,7 +209,16 @@ class Desk:
             is_held = lock is not None and lock.who != who and lock.until >= self._clock()
             if is_held or before is not None:
                 raise TakenError(f"row {row} is with somebody else, or answered already.")
-            self._keep({"row": row, "who": who, "label": label, "note": note})
+            self._keep(
+                {
+                    "row": row,
+                    "who": who,
+                    "label": label,
+                    "note": note,
+                    "proposed": self._questions.proposed[row],
+                    "doubt": round(float(self._questions.doubt[row]), 6),
+                }
+            )
 
     def undo(self, who: str) -> int | None:
         """Take back a person's last answer and give them the row again.
@@ -275,10 +295,10 @@ class Desk:
         Returns
         -------
         columns : dict of str to list
-            The input and the answers, `answered_by` and `note`.
+            The input and the answers, `answered_by` and `note`; notes of skipped rows too.
         """
         with self._mutex:
-            given, questions = dict(self._given), self._questions
+            given, questions = {**self._skipped, **self._given}, self._questions
         return questions.export(given)
 
     def close(self) -> None:
@@ -288,3 +308,40 @@ class Desk:
 
 def _as_questions(source: Resolution | Questions) -> Questions:
     return RowQuestions(source) if isinstance(source, Resolution) else source
+
+
+def expected_errors(left: FloatArray, judged: FloatArray, is_wrong: BoolArray) -> float:
+    """Return how many of the proposals that nobody has judged yet are wrong.
+
+    Doubts are divided in the logit by the temperature at which those judged were likeliest, so
+    that one who finds mistakes among sure proposals doubts the rest too, the surest least.
+
+    Parameters
+    ----------
+    left : ndarray of shape (n_left,)
+        How likely each proposal that is left is wrong, by what proposed it.
+    judged : ndarray of shape (n_judged,)
+        The same of those that people judged.
+    is_wrong : bool ndarray of shape (n_judged,)
+        What they found.
+
+    Returns
+    -------
+    float
+        An expected number; the sum of `left` before anything was judged.
+    """
+    if not len(judged):
+        return float(left.sum())
+    sign = np.where(is_wrong, 1.0, -1.0)
+    scores = [
+        -np.logaddexp(0.0, -sign * _logit(judged) / temperature).sum()
+        - 0.5 * (np.log(temperature) / TEMPERATURE_SPREAD) ** 2
+        for temperature in DOUBT_TEMPERATURES
+    ]
+    temperature = DOUBT_TEMPERATURES[int(np.argmax(scores))]
+    return float((1.0 / (1.0 + np.exp(-_logit(left) / temperature))).sum())
+
+
+def _logit(doubt: FloatArray) -> FloatArray:
+    clipped = np.clip(doubt, MIN_DOUBT, 1.0 - MIN_DOUBT)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))

@@ -23,7 +23,7 @@ from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.recall.http.errors import Refusal, install_error_handlers
 from groupnoise.recall.http.guard import Guard
 from groupnoise.recall.http.metrics import ServiceMetrics
-from groupnoise.recall.http.server import http_protocol
+from groupnoise.recall.http.server import http_protocol, run_until_stopped
 from groupnoise.recall.http.settings import Limits, ServiceSettings
 from groupnoise.review.desk import Desk, TakenError
 
@@ -202,4 +202,4 @@ def serve(
     name, number = bound.getsockname()[:2]
     bound.listen()
     on_ready(f"http://[{name}]:{number}" if ":" in name else f"http://{name}:{number}")
-    uvicorn.Server(config).run(sockets=[bound])
+    run_until_stopped(uvicorn.Server(config), bound)

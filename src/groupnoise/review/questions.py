@@ -19,7 +19,7 @@ MAX_CELL = 20_000
 """Characters of a cell that are shown."""
 
 Answers = Mapping[int, Mapping[str, Any]]
-"""What people answered, by question: `label`, `who` and `note`."""
+"""What people answered, by question: `label` (None where they skipped), `who` and `note`."""
 
 
 class Questions(Protocol):
@@ -168,25 +168,41 @@ class RowQuestions:
         -------
         columns : dict of str to list
             As `Resolution.to_columns`, and `answer`, `answered_by` and `note`. `answer` is what a
-            person said, empty elsewhere: a column for `groupnoise fit --learn-truth`.
+            person said, empty elsewhere: a column for `groupnoise fit --learn-truth`. Of an
+            answered row `label` is certain, `second` the likeliest other label, `agreement` the
+            share of the votes for the answer, and `look` comes after all that is left.
         """
-        answers = self.found.columns
-        columns = self.found.input_beside({*answers, *OF_PEOPLE}) | answers
-        label, sure = list(columns["label"]), list(columns["probability"])
-        columns["answer"] = [None] * len(label)
-        for row, event in given.items():
-            label[row] = columns["answer"][row] = event["label"]
-            sure[row] = 1.0
-        said = who_said(given, len(label))
-        return {**columns, "label": label, "probability": sure, **said}
+        found, names = self.found, self.found.votes.class_names
+        answers = {name: list(cells) for name, cells in found.columns.items()}
+        columns = found.input_beside({*answers, *OF_PEOPLE}) | answers
+        columns["answer"] = [None] * len(self.order)
+        shares = found.votes.shares()
+        said = {row: event["label"] for row, event in given.items() if event["label"] is not None}
+        for row, label in said.items():
+            at = names.index(label)
+            others = np.nan_to_num(found.probabilities[row], nan=0.0)
+            others[at] = -1.0
+            columns["label"][row] = columns["answer"][row] = label
+            columns["probability"][row] = columns["margin"][row] = 1.0
+            columns["second"][row] = names[int(others.argmax())] if len(names) > 1 else None
+            if found.votes.counts[row]:
+                columns["agreement"][row] = round(float(shares[row, at]), 6)
+        left = [row for row in self.order if row not in said]
+        for place, row in enumerate([*left, *(row for row in self.order if row in said)], 1):
+            columns["look"][row] = place
+        return columns | who_said(given, len(self.order))
 
 
 def who_said(given: Answers, n_questions: int) -> dict[str, list[Any]]:
-    """Return who answered each question, and their notes."""
-    return {
-        column: [given[number][key] if number in given else None for number in range(n_questions)]
-        for column, key in (("answered_by", "who"), ("note", "note"))
+    """Return who answered each question, and the notes, also on what was skipped."""
+    said: dict[str, list[Any]] = {
+        "answered_by": [None] * n_questions,
+        "note": [None] * n_questions,
     }
+    for number, event in given.items():
+        said["answered_by"][number] = None if event["label"] is None else event["who"]
+        said["note"][number] = event["note"]
+    return said
 
 
 def shown(cell: Any) -> str:

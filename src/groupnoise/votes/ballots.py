@@ -10,11 +10,10 @@ import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import DataError
+from groupnoise.io.sources import Report
 
 Said = str | int | Iterable[Any] | Mapping[Any, float] | None
 """One vote: a label, several labels, weights by label, or nothing."""
-_ANY: Any = type("AnyLabel", (), {"__repr__": lambda self: "any label"})()
-"""Stands for all labels at once: the doubt that a confidence leaves."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,9 @@ class Votes:
         The labels.
     annotator_names : list of str
         The annotators.
+    named : bool ndarray of shape (n_votes, n_classes), optional
+        The labels that a vote named, where doubt gave weight to others too; None where a label
+        was named if it has weight.
     """
 
     rows: IntArray
@@ -46,6 +48,7 @@ class Votes:
     n_rows: int
     class_names: list[str]
     annotator_names: list[str]
+    named: BoolArray | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -78,6 +81,7 @@ class Votes:
             rows=self.rows[chosen],
             annotators=self.annotators[chosen],
             weights=self.weights[chosen],
+            named=None if self.named is None else self.named[chosen],
         )
 
     def totals(self) -> FloatArray:
@@ -98,9 +102,21 @@ class Votes:
         Returns
         -------
         candidates : bool ndarray of shape (n_rows, n_classes)
+            True where a label was named; doubt about one names no others.
+        """
+        candidates = np.zeros((self.n_rows, self.n_classes), dtype=bool)
+        np.logical_or.at(candidates, self.rows, self.named_labels())
+        return candidates
+
+    def named_labels(self) -> BoolArray:
+        """Return the labels that each vote named.
+
+        Returns
+        -------
+        named : bool ndarray of shape (n_votes, n_classes)
             True where a label was named.
         """
-        return self.totals() > 0
+        return np.asarray(self.weights > 0) if self.named is None else self.named
 
     def shares(self) -> FloatArray:
         """Return the share of the votes for each label, 0 in rows without votes.
@@ -122,6 +138,7 @@ class Votes:
         class_names: Sequence[str] | None = None,
         annotator_names: Sequence[str] | None = None,
         place: Any = None,
+        report: Report | None = None,
     ) -> Votes:
         """Return the votes of entries (row, annotator, what was said, confidence or None).
 
@@ -138,6 +155,8 @@ class Votes:
             All annotators; by default in the order of their first vote.
         place : callable, optional
             Given a row, says where it stands, for an error message.
+        report : callable, optional
+            Told how many votes were given twice alike.
 
         Returns
         -------
@@ -145,43 +164,51 @@ class Votes:
             A vote said twice alike counts once; twice differently is refused.
         """
         where = place or (lambda row: f"row {row}")
-        said: dict[tuple[int, str], dict[str, float]] = {}
+        said: dict[tuple[int, str], tuple[dict[str, float], float | None]] = {}
+        repeated: list[tuple[int, str]] = []
         for row, annotator, vote, confidence in entries:
             if not 0 <= row < n_rows:
                 raise DataError(f"a vote of {annotator!r} is about row {row} of {n_rows} rows.")
             weights = labels_of(vote, where(row), annotator)
             if not weights:
                 continue
-            if confidence is not None:
-                if not 0.0 <= confidence <= 1.0:
-                    raise DataError(
-                        f"{where(row)}: the confidence of {annotator!r} is {confidence:g}; it "
-                        "must lie between 0 and 1."
-                    )
-                weights = {label: weight * confidence for label, weight in weights.items()}
-                weights[_ANY] = 1.0 - confidence
-            before = said.setdefault((row, annotator), weights)
-            if before != weights:
+            if confidence is not None and not 0.0 <= confidence <= 1.0:
                 raise DataError(
-                    f"{where(row)}: {annotator!r} voted twice, for {_listed(before)} and for "
-                    f"{_listed(weights)}; keep one of the two votes."
+                    f"{where(row)}: the confidence of {annotator!r} is {confidence:g}; it "
+                    "must lie between 0 and 1."
                 )
+            given = weights, confidence
+            before = said.setdefault((row, annotator), given)
+            if before != given:
+                raise DataError(
+                    f"{where(row)}: {annotator!r} voted twice, for {_listed(*before)} and for "
+                    f"{_listed(*given)}; keep one of the two votes."
+                )
+            if before is not given:
+                repeated.append((row, annotator))
+        if repeated and report is not None:
+            row, annotator = repeated[0]
+            report(
+                f"{_counted(len(repeated), 'vote was', 'votes were')} given more than once alike "
+                f"and counted once, the first by {annotator!r} at {where(row)}"
+            )
         names = list(class_names) if class_names is not None else _sorted_labels(said.values())
         position = {name: number for number, name in enumerate(names)}
         people = list(dict.fromkeys([*(annotator_names or ()), *(who for _, who in said)]))
         number_of = {name: number for number, name in enumerate(people)}
         matrix = np.zeros((len(said), len(names)))
-        for vote_number, ((row, annotator), weights) in enumerate(said.items()):
+        for vote_number, ((row, annotator), (weights, _)) in enumerate(said.items()):
             for label, weight in weights.items():
-                if label is _ANY:
-                    matrix[vote_number] += weight / len(names)
-                    continue
                 if label not in position:
                     raise DataError(
-                        f"{where(row)}: {annotator!r} voted for {label!r}, which is not one of "
+                        f"{where(row)}: {annotator!r} names {label!r}, which is not one of "
                         f"the {len(names)} labels; correct it or add it to the list."
                     )
                 matrix[vote_number, position[label]] += weight
+        sure = np.array([1.0 if sure is None else sure for _, sure in said.values()])
+        named = None if (sure == 1.0).all() else matrix > 0
+        if named is not None:
+            matrix = sure[:, None] * matrix + (1.0 - sure[:, None]) / len(names)
         return cls(
             np.array([row for row, _ in said], dtype=np.int64),
             np.array([number_of[who] for _, who in said], dtype=np.int64),
@@ -189,6 +216,7 @@ class Votes:
             n_rows,
             names,
             people,
+            named,
         )
 
 
@@ -228,8 +256,8 @@ def as_label(value: Any) -> str:
     return str(value).strip()
 
 
-def _sorted_labels(votes: Iterable[Mapping[str, float]]) -> list[str]:
-    named = {label for weights in votes for label in weights if label is not _ANY}
+def _sorted_labels(votes: Iterable[tuple[Mapping[str, float], float | None]]) -> list[str]:
+    named = {label for weights, _ in votes for label in weights}
     if not named:
         raise DataError("there is no vote at all, so there is nothing to learn from.")
     is_number = all(_is_whole(label) for label in named)
@@ -240,8 +268,13 @@ def _is_whole(label: str) -> bool:
     return label.lstrip("-").isdecimal()
 
 
-def _listed(weights: Mapping[str, float]) -> str:
-    return ", ".join(repr(label) for label in weights)
+def _listed(weights: Mapping[str, float], confidence: float | None) -> str:
+    labels = ", ".join(repr(label) for label in weights)
+    return labels if confidence is None else f"{labels} with confidence {confidence:g}"
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
 
 
 def krippendorff_alpha(votes: Votes) -> float:

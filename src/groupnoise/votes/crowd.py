@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.candidate_belief import belief_with_errors, hidden_errors
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.dawid_skene import (
@@ -80,6 +81,7 @@ def believe(
     n_rounds: int = 2,
     fit: Fit | Sequence[Fit] | None = None,
     seed: int = 0,
+    on_progress: ProgressCallback | None = None,
 ) -> Belief:
     """Weigh votes and features against each other.
 
@@ -102,6 +104,8 @@ def believe(
         taken, or all of them averaged. By default Max-Matching, as `trainings` says.
     seed : int, default=0
         Decides folds and initial weights.
+    on_progress : callable, optional
+        Told after each training how many of them are `done`, of `total`.
 
     Returns
     -------
@@ -117,6 +121,8 @@ def believe(
     if features is not None and is_taught.sum() >= MIN_ROWS and votes.n_classes > 1:
         neighbours = nearest_voted(features, is_taught, N_NEIGHBOURS)
         fits = trainings(fit, features, seed, is_candidates=is_candidates)
+        if on_progress is not None:
+            fits = _counted(fits, n_rounds * n_folds, on_progress)
         for round_number in range(n_rounds):
             named = votes.candidates() | (with_truth(np.zeros_like(belief), truth) > 0)
             raw = [
@@ -250,6 +256,21 @@ def trainings(
     if not is_candidates and (features is None or not has_unit_rows(features)):
         return [max_matching(seed, **parameters)]
     return [max_matching(seed, **parameters, scaling=scaling) for scaling in SCALINGS]
+
+
+def _counted(fits: Sequence[Fit], times: int, on_progress: ProgressCallback) -> Sequence[Fit]:
+    """Return trainings that tell how many of them are done when each is called so many times."""
+    done, total = count(1), times * len(fits)
+
+    def counted(fit: Fit) -> Fit:
+        def run(rows: FloatArray, named: Any, weights: FloatArray) -> Any:
+            fitted = fit(rows, named, weights)
+            on_progress({"stage": "training", "done": next(done), "total": total})
+            return fitted
+
+        return run
+
+    return [counted(fit) for fit in fits]
 
 
 def likeliest(

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from groupnoise.exceptions import DataError, MissingColumnError
+from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.columns import annotator_columns, match_columns
 from groupnoise.io.memberships import read_memberships
 from groupnoise.io.resolved_columns import written_columns
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
-from groupnoise.votes.ballots import Said, Votes
-from groupnoise.votes.cells import SEPARATORS, cell_reader, read_confidences
+from groupnoise.votes.ballots import Votes
+from groupnoise.votes.cells import SEPARATORS, cell_reader
 from groupnoise.votes.exports import read_export
+from groupnoise.votes.long_tables import (
+    LONG_NAMES,
+    Entry,
+    first_named,
+    gathered,
+    quoted,
+    votes_beside,
+)
 
 INDICATOR_PREFIXES = ("candidate_", "candidate:", "cand_")
-LONG_NAMES = {
-    "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
-                  "labeler", "labeller", "voter", "judge", "annotated_by", "labeled_by", "who"),
-    "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "example", "example_id",
-            "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id", "question_id"),
-    "label": ("label", "vote", "answer", "class", "category", "choice"),
-    "confidence": ("confidence", "certainty"),
-}  # fmt: skip
 CANDIDATE_NAMES = ("candidates", "candidate_labels", "labels", "label_set")
 MAX_GUESSED_LABELS = 30
 """Different cells of a column that may still be labels."""
-
-Entry = tuple[int, str, Said, float | None]
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,7 @@ def read_votes(
     annotators: str | Sequence[str] | None = None,
     candidates: str | Sequence[str] | None = None,
     votes: Any = None,
+    id: str | None = None,
     row: str | None = None,
     annotator: str | None = None,
     label: str | None = None,
@@ -85,6 +84,9 @@ def read_votes(
         A column of candidate labels, or a pattern of 0/1 columns, taken to hold the truth.
     votes : str, Path or frame, optional
         A second table with one vote per line; `source` then holds the rows alone.
+    id : str, optional
+        The column of `source` by which `votes` names rows; by default the one called as there,
+        else the only one that holds all ids.
     row, annotator, label, confidence : str, optional
         The columns of a table with one vote per line; guessed by their names. In an export,
         `label` names the question.
@@ -108,18 +110,22 @@ def read_votes(
         frame, entries, kind = export
         tell(f"took the file as an export of {kind}")
         table = Table(frame, "export", str(source)[:80], lambda at: f"{kind} task {at}")
-        return _voted(table, entries, labels, ())
+        return _voted(table, entries, labels, (), tell)
     table = read_table(source, report=tell, **table_options)
     columns = table.frame.columns
     if votes is not None:
-        entries = list(_from_second_table(table, votes, row, annotator, label, confidence,
+        entries = list(votes_beside(table, votes, id, row, annotator, label, confidence,
                                           label_separator, tell))  # fmt: skip
-        return _voted(table, entries, labels, ())
+        return _voted(table, entries, labels, (), tell)
+    if id is not None:
+        raise ParameterError(
+            "id (--id) names rows for a second table: give it with votes (--votes)."
+        )
     if annotators is None and candidates is None:
-        annotator = annotator or _named(columns, LONG_NAMES["annotator"])
-        if annotator is not None:
-            return _from_long(table, row, annotator, label, confidence, labels, label_separator,
-                              tell)  # fmt: skip
+        if annotator is not None or first_named(columns, LONG_NAMES["annotator"]) is not None:
+            table, entries = gathered(table, row, annotator, label, confidence, label_separator,
+                                      tell)  # fmt: skip
+            return _voted(table, entries, labels, (), tell)
         found = annotator_columns(columns)
         if found is not None:
             tell(f"took the {len(found[1])} columns {found[0]}* as annotators")
@@ -128,18 +134,27 @@ def read_votes(
         named = match_columns("annotators", annotators, columns, table.origin)
         reader = cell_reader(table, named, label_separator, tell)
         entries = [(at, name, said, None) for name in named for at, said in enumerate(reader(name))]
-        return _voted(table, entries, labels, named)
+        return _voted(table, entries, labels, named, tell)
     return _from_candidates(table, candidates, labels, label_separator, tell)
 
 
 def _voted(
-    table: Table, entries: Sequence[Entry], labels: Sequence[str] | None, columns: Sequence[str]
+    table: Table,
+    entries: Sequence[Entry],
+    labels: Sequence[str] | None,
+    columns: Sequence[str],
+    report: Report,
 ) -> VotedRows:
     if all(said is None for _, _, said, _ in entries):
         raise DataError(f"{table.origin} holds no vote at all, so there is nothing to learn from.")
     people = list(dict.fromkeys(who for _, who, _, _ in entries))
     votes = Votes.from_entries(
-        entries, len(table), class_names=labels, annotator_names=people, place=table.locate
+        entries,
+        len(table),
+        class_names=labels,
+        annotator_names=people,
+        place=table.locate,
+        report=report,
     )
     return VotedRows(table, votes, False, tuple(columns))
 
@@ -154,7 +169,7 @@ def _from_candidates(
     columns = table.frame.columns
     if candidates is None:
         found = [name for name in columns if name.lower().startswith(INDICATOR_PREFIXES)]
-        candidates = found if len(found) > 1 else _named(columns, CANDIDATE_NAMES)
+        candidates = found if len(found) > 1 else first_named(columns, CANDIDATE_NAMES)
         candidates = candidates or _column_of_json(table)
         if candidates is None:
             alike = ",".join(_columns_of_one_label_set(table))
@@ -172,136 +187,15 @@ def _from_candidates(
     if len(named) > 1:
         member, names = read_memberships(table, named, separator=separator, report=report)
         entries: list[Entry] = [
-            (at, "candidates", [names[k] for k in np.flatnonzero(member[at])], None)
+            (at, f"{named[0]} to {named[-1]}", [names[k] for k in np.flatnonzero(member[at])], None)
             for at in range(len(table))
         ]
         labels = labels or names
     else:
         wide = (*SEPARATORS, ",")
         said = cell_reader(table, named, separator, report, wide)(named[0])
-        entries = [(at, "candidates", cell, None) for at, cell in enumerate(said)]
-    return replace(_voted(table, entries, labels, named), is_candidates=True)
-
-
-def _from_long(
-    table: Table,
-    row: str | None,
-    annotator: str,
-    label: str | None,
-    confidence: str | None,
-    labels: Sequence[str] | None,
-    separator: str | None,
-    report: Report,
-) -> VotedRows:
-    """Gather a table of one vote per line; columns that differ inside a row are left out."""
-    parts = _long_columns(table, row, annotator, label, confidence, report)
-    frame = table.frame
-    ids = frame[parts["row"]].cast(pl.String).fill_null("")
-    first: dict[str, int] = {}
-    for line, name in enumerate(ids):
-        if not name:
-            raise DataError(f"{table.locate(line)}: the cell of {parts['row']!r} is empty.")
-        first.setdefault(name, line)
-    number = {name: at for at, name in enumerate(first)}
-    entries = list(_long_entries(table, parts, separator, number.__getitem__, report))
-    lines = np.array(list(first.values()), dtype=np.int64)
-    rows = table.take(lines)
-    by_row = frame.group_by(parts["row"]).n_unique()
-    kept = [
-        name
-        for name in frame.columns
-        if name == parts["row"] or (name not in parts.values() and bool((by_row[name] == 1).all()))
-    ]
-    names = list(first)
-    rows = replace(
-        rows,
-        frame=rows.frame.select(kept),
-        locate=lambda at: f"{table.origin}, {parts['row']} {names[at]!r}",
-    )
-    return _voted(rows, entries, labels, ())
-
-
-def _from_second_table(
-    table: Table,
-    source: Any,
-    row: str | None,
-    annotator: str | None,
-    label: str | None,
-    confidence: str | None,
-    separator: str | None,
-    report: Report,
-) -> Iterator[Entry]:
-    votes = read_table(source, report=report)
-    parts = _long_columns(votes, row, annotator, label, confidence, report)
-    key = parts["row"]
-    if key not in table.frame.columns:
-        raise MissingColumnError(
-            f"{table.origin} has no column {key!r}, by which {votes.origin} names its rows; "
-            "name the column that both have with `row` (--row).",
-            "row",
-        )
-    ids = table.frame[key].cast(pl.String).to_list()
-    number = {name: at for at, name in enumerate(ids)}
-    if len(number) < len(ids):
-        raise DataError(f"{table.origin}: column {key!r} names two rows alike; make ids unique.")
-
-    def find(name: str) -> int:
-        return number.get(name, -1)
-
-    yield from _long_entries(votes, parts, separator, find, report)
-
-
-def _long_entries(
-    table: Table,
-    parts: dict[str, str],
-    separator: str | None,
-    number: Callable[[str], int],
-    report: Report,
-) -> Iterator[Entry]:
-    frame = table.frame
-    ids = frame[parts["row"]].cast(pl.String).to_list()
-    people = frame[parts["annotator"]].cast(pl.String).fill_null("").to_list()
-    said = cell_reader(table, [parts["label"]], separator, report)(parts["label"])
-    sure = (
-        read_confidences(table, parts["confidence"]) if "confidence" in parts else [None] * len(ids)
-    )
-    for line, name in enumerate(ids):
-        at = number(name)
-        if at < 0:
-            raise DataError(
-                f"{table.locate(line)}: a vote on row {name!r}, which is not among the rows; "
-                "correct the id or drop the vote."
-            )
-        yield at, people[line] or "?", said[line], sure[line]
-
-
-def _long_columns(
-    table: Table,
-    row: str | None,
-    annotator: str | None,
-    label: str | None,
-    confidence: str | None,
-    report: Report,
-) -> dict[str, str]:
-    given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
-    columns = table.frame.columns
-    parts: dict[str, str] = {}
-    for part, name in given.items():
-        if name is not None:
-            parts[part] = match_columns(part, name, columns, table.origin)[0]
-            continue
-        free = [column for column in columns if column not in parts.values()]
-        found = _named(free, LONG_NAMES[part])
-        if found is not None:
-            parts[part] = found
-            report(f"took column {found!r} as the {part} of a vote")
-        elif part != "confidence":
-            raise MissingColumnError(
-                f"{table.origin} has no column that looks like the {part} of a vote; name it with "
-                f"`{part}` (--{part}); it has {', '.join(columns[:12])}.",
-                part,
-            )
-    return parts
+        entries = [(at, named[0], cell, None) for at, cell in enumerate(said)]
+    return replace(_voted(table, entries, labels, named, report), is_candidates=True)
 
 
 def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:
@@ -326,7 +220,7 @@ def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:
         return None
     every = ",".join([*voted.columns, *others])
     return (
-        f"left out {' and '.join(map(repr, others))}, with the same labels; if these are votes "
+        f"left out {quoted(others)}, with the same labels; if these are votes "
         f"too, say --annotators '{every}'"
     )
 
@@ -356,8 +250,3 @@ def _column_of_json(table: Table) -> str | None:
             if told and all(cell[0] in "[{" and cell[-1] in "]}" for cell in told):
                 found.append(name)
     return found[0] if len(found) == 1 else None
-
-
-def _named(columns: Sequence[str], names: Sequence[str]) -> str | None:
-    lower = {name.strip().lower(): name for name in reversed(columns)}
-    return next((lower[name] for name in names if name in lower), None)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from groupnoise.io.feature_columns import is_id_name
 from groupnoise.io.resolved_columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
 from groupnoise.io.tables import Table
 from groupnoise.votes.crowd import Belief
-from groupnoise.votes.files import LONG_NAMES, VotedRows
+from groupnoise.votes.files import VotedRows
+from groupnoise.votes.long_tables import names_rows
 
 N_NAMED = 3
 """Similar rows that are named."""
@@ -34,8 +34,11 @@ def reasons(voted: VotedRows, belief: Belief) -> list[str]:
     """
     votes, names = voted.votes, voted.votes.class_names
     by_row: list[dict[str, list[str]]] = [{} for _ in range(votes.n_rows)]
-    for row, who, weights in zip(votes.rows, votes.annotators, votes.weights, strict=True):
-        named = [names[k] for k in np.flatnonzero(weights >= weights.max() / 2)]
+    likely = votes.weights >= votes.weights.max(axis=1, keepdims=True) / 2
+    for row, who, said_so in zip(
+        votes.rows, votes.annotators, likely & votes.named_labels(), strict=True
+    ):
+        named = [names[k] for k in np.flatnonzero(said_so)]
         by_row[row].setdefault(" or ".join(named), []).append(votes.annotator_names[who])
     similar = _neighbours(voted, belief)
     sentences = []
@@ -47,9 +50,9 @@ def reasons(voted: VotedRows, belief: Belief) -> list[str]:
         if not parts:
             parts.append("no vote")
         if belief.predicted is not None:
-            likely = int(belief.predicted[row].argmax())
-            share = float(belief.predicted[row, likely])
-            parts.append(f"{LIKE_IT}: {names[likely]} ({share:.2f}){similar[row]}")
+            best = int(belief.predicted[row].argmax())
+            share = float(belief.predicted[row, best])
+            parts.append(f"{LIKE_IT}: {names[best]} ({share:.2f}){similar[row]}")
         sentences.append(BETWEEN_PARTS.join(parts))
     return sentences
 
@@ -70,7 +73,6 @@ def row_names(table: Table) -> Sequence[str]:
     """Return what rows are called: the cells of an id column, else where each stands."""
     for name in table.frame.columns:
         cells = table.frame[name]
-        is_name = is_id_name(name) or name.lower() in LONG_NAMES["row"]
-        if is_name and not cells.is_null().any() and cells.n_unique() == len(cells):
+        if names_rows(name) and not cells.is_null().any() and cells.n_unique() == len(cells):
             return [str(cell) for cell in cells.cast(pl.String)]
     return [table.locate(row).rsplit(", ", 1)[-1] for row in range(len(table))]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import match_columns
@@ -20,10 +20,8 @@ from groupnoise.votes.crowd import Belief, Fit, believe, trainings
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, read_votes, who_is_left_out
+from groupnoise.votes.oddities import what_stands_out
 from groupnoise.votes.reasons import reasons
-
-STUCK_VOTES = 10
-"""Votes from which on somebody who only ever said one label is pointed out."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +142,7 @@ def resolve(
     annotators: str | Sequence[str] | None = None,
     candidates: str | Sequence[str] | None = None,
     votes: Any = None,
+    id: str | None = None,
     row: str | None = None,
     annotator: str | None = None,
     label: str | None = None,
@@ -162,6 +161,7 @@ def resolve(
     fit: Fit | None = None,
     random_state: int = 0,
     report: Report | None = None,
+    on_progress: ProgressCallback | None = None,
     **table_options: Any,
 ) -> Resolution:
     """Give every row one label from what annotators said and from what similar rows are.
@@ -179,6 +179,8 @@ def resolve(
         A column of candidate labels, or a pattern of 0/1 columns, taken to hold the truth.
     votes : str, Path or frame, optional
         A second table with one vote per line.
+    id : str, optional
+        The column of `source` by which `votes` names rows, where it is called otherwise there.
     row, annotator, label, confidence : str, optional
         Columns of a table with one vote per line.
     labels : sequence of str, optional
@@ -211,6 +213,8 @@ def resolve(
         Decides folds and initial weights.
     report : callable, optional
         Told of each guess, one sentence at a time.
+    on_progress : callable, optional
+        Told after each training how many of them are `done`, of `total`.
     **table_options
         Passed to `read_table`.
 
@@ -224,7 +228,7 @@ def resolve(
     check_count("n_members", n_members)
     notes = Guesses(report)
     voted = read_votes(
-        source, annotators=annotators, candidates=candidates, votes=votes, row=row,
+        source, annotators=annotators, candidates=candidates, votes=votes, id=id, row=row,
         annotator=annotator, label=label, confidence=confidence, labels=labels,
         label_separator=label_separator, report=notes, **table_options,
     )  # fmt: skip
@@ -249,6 +253,7 @@ def resolve(
             fit, matrix, random_state, is_candidates=voted.is_candidates, n_members=n_members
         ),
         seed=random_state,
+        on_progress=on_progress,
     )
     return resolution_of(voted, belief, notes.sentences, known=sure)
 
@@ -314,40 +319,6 @@ def _not_features(voted: VotedRows, truth: str | None) -> set[str]:
     names = voted.table.frame.columns
     named = {name for name in names if name.lower() in ("truth", "true_label")}
     return {*voted.columns, *named, *([truth] if truth is not None else [])}
-
-
-def what_stands_out(voted: VotedRows) -> list[str]:
-    """Say what a person should know of the votes before trusting anything learned from them."""
-    votes, said = voted.votes, []
-    shares = votes.shares()
-    is_voted = votes.counts > 0
-    if not is_voted.all():
-        first = int(np.flatnonzero(~is_voted)[0])
-        n_rows = int((~is_voted).sum())
-        said.append(
-            f"{n_rows} {'row has' if n_rows == 1 else 'rows have'} no vote, the first at "
-            f"{voted.table.locate(first)}; answered from features alone where there are any, and "
-            "marked"
-        )
-    if votes.n_classes == 1:
-        said.append(f"{votes.class_names[0]!r} is the only label: nothing to resolve")
-        return said
-    if voted.is_candidates:
-        if (votes.candidates().sum(axis=1) <= 1).all():
-            said.append("every row has one candidate: nothing to resolve")
-        return said
-    if ((shares > 0).sum(axis=1) <= 1).all() and (votes.counts > 1).any():
-        said.append("all rows are unanimous: nothing to resolve; look for labels that are wrong "
-                    "all the same with `groupnoise audit`")  # fmt: skip
-    for number, name in enumerate(votes.annotator_names):
-        mine = votes.weights[votes.annotators == number]
-        if len(mine) >= STUCK_VOTES and (mine == mine[0]).all():
-            always = votes.class_names[int(mine[0].argmax())]
-            said.append(
-                f"annotator {name!r} said {always!r} in all of {len(mine)} votes, which tells "
-                "nothing about the rows"
-            )
-    return said
 
 
 def _answers(

@@ -2,12 +2,13 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from groupnoise.exceptions import DataError, OutputError
 from groupnoise.review import Desk
-from groupnoise.review.desk import LOCK_SECONDS, TakenError
+from groupnoise.review.desk import LOCK_SECONDS, TakenError, expected_errors
 from groupnoise.votes import resolve
 
 ROWS = pd.DataFrame(
@@ -80,6 +81,51 @@ def test_answers_survive_and_undo_gives_the_row_back(found, desk, tmp_path):
     assert [answer for answer in columns["answer"] if answer is not None] == ["y"]
     assert (columns["note"][first], columns["probability"][first]) == ("sure", 1.0)
     assert again.undo("ann") == first
+    again.close()
+
+
+def test_the_export_of_an_answered_row_follows_the_answer(desk):
+    before = desk.export()
+    assert desk.export()["look"] == before["look"]
+    row = before["look"].index(1)
+    other = before["second"][row]
+    desk.answer(row, "ann", other)
+    desk.answer(0, "ann", None, "ask the author")
+    after = desk.export()
+    columns = ("label", "probability", "second", "margin", "agreement", "look", "answered_by")
+    told = [after[name][row] for name in columns]
+    assert told == [other, 1.0, before["label"][row], 1.0, 0.5, 4, "ann"]
+    assert sorted(after["look"]) == [1, 2, 3, 4]
+    assert (after["note"][0], after["answered_by"][0]) == ("ask the author", None)
+    assert after["label"][0] == before["label"][0]
+    assert desk._questions.found.columns["label"] == before["label"]  # what was resolved stays
+
+
+def test_mistakes_among_sure_proposals_make_the_rest_doubtful():
+    left = np.full(100, 1e-6)
+    nobody = expected_errors(left, np.array([]), np.array([], dtype=bool))
+    assert nobody == pytest.approx(1e-4)
+    judged = np.full(5, 1e-6)
+    doubts = [expected_errors(left, judged, np.arange(5) < wrong) for wrong in (0, 1, 3)]
+    assert doubts[0] < 0.1
+    assert 1 < doubts[1] < doubts[2] < 50
+    # As many mistakes as foretold change little, and none where many were foretold calm.
+    even = np.full(100, 0.3)
+    assert expected_errors(even, np.full(10, 0.3), np.arange(10) < 3) == pytest.approx(30, abs=3)
+    assert expected_errors(even, np.full(10, 0.3), np.zeros(10, dtype=bool)) < 20
+
+
+def test_the_estimate_holds_answers_against_what_stood_there_then(found, tmp_path):
+    desk = Desk(found, tmp_path / "e.jsonl", relearn=learned)
+    assert desk.progress()["found_wrong"] == 0
+    desk.answer(0, "ann", "y")
+    assert desk.progress()["found_wrong"] == 1
+    assert desk.learn()
+    desk._learning.join()
+    assert desk.progress()["found_wrong"] == 1
+    desk.close()
+    again = Desk(found, tmp_path / "e.jsonl")
+    assert again.progress()["found_wrong"] == 1
     again.close()
 
 

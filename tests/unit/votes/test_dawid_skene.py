@@ -135,13 +135,20 @@ def test_a_vote_may_be_several_labels_weights_or_nothing():
     assert votes.class_names == ["x", "y"]
     np.testing.assert_allclose(votes.weights, [[0.5, 0.5], [0.75, 0.25], [0.8, 0.2]])
     assert votes.counts.tolist() == [2, 1]
+    # Doubt about one label names no other.
+    assert votes.candidates().tolist() == [[True, True], [True, False]]
+    assert votes.take(votes.rows == 1).candidates().tolist() == [[False, False], [True, False]]
 
 
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
         ([(0, "a", "x", None), (0, "a", "y", None)], "row 0: 'a' voted twice, for 'x' and for 'y'"),
-        ([(0, "a", "z", None)], "row 0: 'a' voted for 'z', which is not one of the 2 labels"),
+        (
+            [(0, "a", "x", 0.7), (0, "a", "x", 0.9)],
+            "for 'x' with confidence 0.7 and for 'x' with confidence 0.9",
+        ),
+        ([(0, "a", "z", None)], "row 0: 'a' names 'z', which is not one of the 2 labels"),
         ([(9, "a", "x", None)], "a vote of 'a' is about row 9 of 2 rows"),
         ([(0, "a", "x", 7)], "confidence of 'a' is 7"),
         ([(0, "a", {"x": -1}, None)], "weights are numbers of 0 or more"),
@@ -153,8 +160,12 @@ def test_bad_votes_are_one_sentence(entries, said):
 
 
 def test_the_same_vote_twice_counts_once():
-    votes = Votes.from_entries([(0, "a", "x", None), (0, "a", "x", None)], 1)
+    said = []
+    votes = Votes.from_entries([(0, "a", "x", None)] * 3, 1, report=said.append)
     assert len(votes) == 1
+    assert said == [
+        "2 votes were given more than once alike and counted once, the first by 'a' at row 0"
+    ]
 
 
 def test_rows_of_one_vote_each_keep_the_labels_that_were_said():

@@ -158,12 +158,17 @@ def test_one_vote_per_line_becomes_one_row_per_row():
             "label": ["x", "x", "y", "x"],
             "confidence": [0.9, 1.0, 0.8, 0.5],
             "text": ["one", "one", "two", "two"],
+            "seconds": [3, 4, 5, 6],
         }
     )
-    voted = read_votes(lines)
+    said = []
+    voted = read_votes(lines, report=said.append)
     assert voted.table.frame.columns == ["task_id", "text"]
     assert voted.votes.annotator_names == ["ann", "bob"]
     np.testing.assert_allclose(voted.votes.weights[0], [0.95, 0.05])
+    assert voted.votes.candidates().tolist() == [[True, False], [True, True]]
+    assert "took column 'annotator' as the annotator of a vote" in said
+    assert "left out 'seconds', where votes on one row differ" in said
 
 
 def test_votes_of_a_second_table_find_their_rows_by_id():
@@ -171,6 +176,17 @@ def test_votes_of_a_second_table_find_their_rows_by_id():
     votes = pd.DataFrame({"doc_id": ["c", "a"], "rater": ["r", "r"], "label": ["x", "y"]})
     voted = read_votes(rows, votes=votes)
     assert voted.votes.counts.tolist() == [1, 0, 1]
+    said = []
+    other = votes.rename(columns={"doc_id": "task"})
+    found = read_votes(rows, votes=other, report=said.append)
+    assert found.votes.counts.tolist() == [1, 0, 1]
+    assert "took column 'doc_id' of the rows for 'task' of the votes: it holds all its ids" in said
+    twins = rows.assign(copy=rows["doc_id"])
+    with pytest.raises(DataError, match="'doc_id' and 'copy' hold all these ids; name the column"):
+        read_votes(twins, votes=other)
+    assert read_votes(twins, votes=other, id="copy").votes.counts.tolist() == [1, 0, 1]
+    with pytest.raises(DataError, match="column 'doc_id' holds 'a' in two rows"):
+        read_votes(pd.concat([rows, rows]), votes=votes)
     votes.loc[0, "doc_id"] = "zz"
     with pytest.raises(DataError, match="a vote on row 'zz', which is not among the rows"):
         read_votes(rows, votes=votes)
@@ -265,7 +281,7 @@ def test_embeddings_need_one_vector_per_row(tmp_path):
 
 def test_a_label_outside_the_list_is_named_with_its_row():
     frame = pd.DataFrame({"ann_1": ["x", "y"], "ann_2": ["x", "q"]})
-    with pytest.raises(DataError, match="row 1: 'ann_2' voted for 'q', which is not one of the 2"):
+    with pytest.raises(DataError, match="row 1: 'ann_2' names 'q', which is not one of the 2"):
         resolve(frame, labels=["x", "y"])
 
 
@@ -300,7 +316,7 @@ def test_the_command_refuses_bad_input_in_one_sentence(groupnoise, tmp_path):
     (tmp_path / "votes.csv").write_text("id,ann_1,ann_2\n1,x,y\n2,x,zz\n")
     code, _, err = groupnoise("resolve", "votes.csv", "-o", "o.csv", "--labels", "x,y")
     assert code == 2
-    assert "votes.csv, line 3: 'ann_2' voted for 'zz'" in err
+    assert "votes.csv, line 3: 'ann_2' names 'zz'" in err
     assert groupnoise("resolve", "votes.csv", "-o", "o.pdf")[0] == 2
     assert groupnoise("resolve", "votes.csv", "-o", "votes.csv")[0] == 2
 
@@ -366,7 +382,7 @@ def test_the_only_column_of_json_holds_the_candidates():
             (),
             "line 2: the confidence 'high' is no number from 0 to 1",
         ),
-        ('id,w\n1,"{""x"": ""much""}"\n', (), "line 2: 'candidates' gives 'x' the weight 'much'"),
+        ('id,w\n1,"{""x"": ""much""}"\n', (), "line 2: 'w' gives 'x' the weight 'much'"),
         ('id,w\n1,"{""x"": y}"\n2,"{}"\n', (), "line 2: {\"x\": y} in 'w' is no JSON"),
         (
             'id,w\n1,"[""x"", ""y""]"\n2,"[""x"", ""y"\n',
@@ -381,6 +397,9 @@ def test_the_only_column_of_json_holds_the_candidates():
         ("ann_1,ann_2\nx,y\n", ("--embedding", "v.npy"), "v.npy does not exist"),
         ("ann_1,ann_2\nx,y\n", ("--embed", "none"), "no column that looks like text to embed"),
         ("Anna,Ben\nx,y\ny,x\n", (), "--annotators 'Anna,Ben'"),
+        ("id,w\n1,a|b\n2,a|c\n", ("--candidates", "w", "--labels", "a,b"), "'w' names 'c'"),
+        ("ann_1,ann_2\nx,y\n", ("--folds", "1"), "--folds must be a whole number of at least 2"),
+        ("ann_1,ann_2\nx,y\n", ("--rounds", "0"), "--rounds must be a whole number of at least 1"),
     ],
 )
 def test_bad_votes_end_in_one_sentence_that_helps(groupnoise, tmp_path, table, words, sentence):
@@ -391,6 +410,20 @@ def test_bad_votes_end_in_one_sentence_that_helps(groupnoise, tmp_path, table, w
     assert len(told) == 1
     assert sentence in told[0]
     assert not (tmp_path / "o.csv").exists()
+
+
+def test_what_is_dropped_or_doubtful_is_counted(groupnoise, tmp_path):
+    votes = "doc,who,label\na,ann,x\na,ann,x\nb,ann,y\nb,bob,y\n"
+    (tmp_path / "v.csv").write_text(votes)
+    code, _, err = groupnoise("resolve", "v.csv", "-o", "o.csv")
+    assert code == 0
+    assert "1 vote was given more than once alike and counted once, the first by 'ann'" in err
+    ids = "".join(f"{k},x,y\n" for k in (1, 2, 3, 4, 5, 5))
+    (tmp_path / "w.csv").write_text(f"id,ann_1,ann_2\n{ids}")
+    code, _, err = groupnoise("resolve", "w.csv", "-o", "o.csv")
+    assert code == 0
+    assert "1 id of column 'id' stands in more than one row, '5' at w.csv, line 6" in err
+    assert len((tmp_path / "o.csv").read_text().splitlines()) == 7
 
 
 def test_one_label_alone_is_nothing_to_resolve_and_has_no_empty_interval(groupnoise, tmp_path):

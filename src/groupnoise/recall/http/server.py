@@ -157,7 +157,30 @@ def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None =
         return
     server = make_server(RecallService(settings), on_ready)
     listening, server.address = _bound(settings)
-    server.run(sockets=[listening])
+    run_until_stopped(server, listening)
+
+
+def run_until_stopped(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT, which have done their work when everything is answered.
+
+    Parameters
+    ----------
+    server : uvicorn.Server
+        It would raise the signal again after its end, so that nothing behind it could run.
+    listening : socket.socket
+        Where it listens.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if not server.should_exit:
+            server.handle_exit(number, frame)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        server.run(sockets=[listening])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def make_server(

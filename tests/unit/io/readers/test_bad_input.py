@@ -102,9 +102,11 @@ def test_decimal_commas(tmp_path):
 
 
 @both_ways
-def test_a_spreadsheet_is_to_be_saved_as_csv(tmp_path, read):
+def test_a_spreadsheet_of_another_kind_or_cut_off_is_to_be_saved_again(tmp_path, read):
+    path = file_of(tmp_path, "log.ods", b"PK")
+    assert_refused(path, read, "is a spreadsheet", "save it as .xlsx or CSV")
     path = file_of(tmp_path, "log.xlsx", b"PK")
-    assert_refused(path, read, "is a spreadsheet; save it as CSV")
+    assert_refused(path, read, "is no whole .xlsx workbook", "save it as CSV")
 
 
 @both_ways

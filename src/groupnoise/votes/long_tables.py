@@ -1,0 +1,198 @@
+"""Tables of one vote per line, alone or beside a table of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from groupnoise.exceptions import DataError, MissingColumnError
+from groupnoise.io.columns import match_columns
+from groupnoise.io.feature_columns import is_id_name
+from groupnoise.io.sources import Report
+from groupnoise.io.tables import Table, read_table
+from groupnoise.votes.ballots import Said
+from groupnoise.votes.cells import cell_reader, read_confidences
+
+LONG_NAMES = {
+    "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",
+                  "labeler", "labeller", "voter", "judge", "annotated_by", "labeled_by", "who"),
+    "row": ("row", "row_id", "item", "item_id", "task", "task_id", "unit", "example", "example_id",
+            "id", "document", "doc", "doc_id", "sample", "sample_id", "record_id", "question_id"),
+    "label": ("label", "vote", "answer", "class", "category", "choice"),
+    "confidence": ("confidence", "certainty"),
+}  # fmt: skip
+
+Entry = tuple[int, str, Said, float | None]
+"""Row, annotator, what was said, confidence."""
+
+
+def gathered(
+    table: Table,
+    row: str | None,
+    annotator: str | None,
+    label: str | None,
+    confidence: str | None,
+    separator: str | None,
+    report: Report,
+) -> tuple[Table, list[Entry]]:
+    """Return one row per id of a table of one vote per line, and the votes.
+
+    Columns that differ between the votes on one row are left out, and named.
+    """
+    parts = vote_columns(table, row, annotator, label, confidence, report)
+    frame = table.frame
+    ids = frame[parts["row"]].cast(pl.String).fill_null("")
+    first: dict[str, int] = {}
+    for line, name in enumerate(ids):
+        if not name:
+            raise DataError(f"{table.locate(line)}: the cell of {parts['row']!r} is empty.")
+        first.setdefault(name, line)
+    number = {name: at for at, name in enumerate(first)}
+    entries = list(_entries(table, parts, separator, number.__getitem__, report))
+    lines = np.array(list(first.values()), dtype=np.int64)
+    rows = table.take(lines)
+    by_row = frame.group_by(parts["row"]).n_unique()
+    free = [name for name in frame.columns if name not in parts.values()]
+    uneven = [name for name in free if not bool((by_row[name] == 1).all())]
+    if uneven:
+        report(f"left out {quoted(uneven)}, where votes on one row differ")
+    kept = [name for name in frame.columns if name == parts["row"] or name in free]
+    kept = [name for name in kept if name not in uneven]
+    names = list(first)
+    rows = replace(
+        rows,
+        frame=rows.frame.select(kept),
+        locate=lambda at: f"{table.origin}, {parts['row']} {names[at]!r}",
+    )
+    return rows, entries
+
+
+def votes_beside(
+    table: Table,
+    source: Any,
+    id: str | None,
+    row: str | None,
+    annotator: str | None,
+    label: str | None,
+    confidence: str | None,
+    separator: str | None,
+    report: Report,
+) -> Iterator[Entry]:
+    """Yield the votes of a second table on the rows of the first, found by their ids."""
+    votes = read_table(source, report=report)
+    parts = vote_columns(votes, row, annotator, label, confidence, report)
+    if id is not None:
+        key = match_columns("id", id, table.frame.columns, table.origin)[0]
+    else:
+        key = _shared_id(table, votes, parts["row"], report)
+    ids = table.frame[key].cast(pl.String).to_list()
+    number = {name: at for at, name in enumerate(ids)}
+    if len(number) < len(ids):
+        twice = next(name for name in ids if ids.count(name) > 1)
+        raise DataError(
+            f"{table.origin}: column {key!r} holds {twice!r} in two rows; make ids unique, or name "
+            "another column with `id` (--id)."
+        )
+
+    def find(name: str) -> int:
+        return number.get(name, -1)
+
+    yield from _entries(votes, parts, separator, find, report)
+
+
+def _shared_id(table: Table, votes: Table, key: str, report: Report) -> str:
+    """Return the column by which votes name rows: called alike, or the only one with all ids."""
+    columns = table.frame.columns
+    if key in columns:
+        return key
+    asked = set(votes.frame[key].cast(pl.String).drop_nulls().to_list())
+    found = [
+        name
+        for name in columns
+        if table.frame.schema[name] not in (pl.List, pl.Struct)
+        and asked <= set(table.frame[name].cast(pl.String).to_list())
+    ]
+    if len(found) != 1:
+        held = f"{quoted(found)} hold" if found else "none of its columns holds"
+        raise MissingColumnError(
+            f"{table.origin} has no column {key!r}, by which {votes.origin} names its rows, and "
+            f"{held} all these ids; name the column of {table.origin} with `id` (--id); it has "
+            f"{', '.join(columns[:12])}.",
+            "id",
+        )
+    report(f"took column {found[0]!r} of the rows for {key!r} of the votes: it holds all its ids")
+    return found[0]
+
+
+def _entries(
+    table: Table,
+    parts: dict[str, str],
+    separator: str | None,
+    number: Callable[[str], int],
+    report: Report,
+) -> Iterator[Entry]:
+    frame = table.frame
+    ids = frame[parts["row"]].cast(pl.String).to_list()
+    people = frame[parts["annotator"]].cast(pl.String).fill_null("").to_list()
+    said = cell_reader(table, [parts["label"]], separator, report)(parts["label"])
+    sure = (
+        read_confidences(table, parts["confidence"]) if "confidence" in parts else [None] * len(ids)
+    )
+    for line, name in enumerate(ids):
+        at = number(name)
+        if at < 0:
+            raise DataError(
+                f"{table.locate(line)}: a vote on row {name!r}, which is not among the rows; "
+                "correct the id or drop the vote."
+            )
+        yield at, people[line] or "?", said[line], sure[line]
+
+
+def vote_columns(
+    table: Table,
+    row: str | None,
+    annotator: str | None,
+    label: str | None,
+    confidence: str | None,
+    report: Report,
+) -> dict[str, str]:
+    """Return the column of each part of a vote, guessed by its name where none was given."""
+    given = {"row": row, "annotator": annotator, "label": label, "confidence": confidence}
+    columns = table.frame.columns
+    parts: dict[str, str] = {}
+    for part, name in given.items():
+        if name is not None:
+            parts[part] = match_columns(part, name, columns, table.origin)[0]
+            continue
+        free = [column for column in columns if column not in parts.values()]
+        found = first_named(free, LONG_NAMES[part])
+        if found is not None:
+            parts[part] = found
+            report(f"took column {found!r} as the {part} of a vote")
+        elif part != "confidence":
+            raise MissingColumnError(
+                f"{table.origin} has no column that looks like the {part} of a vote; name it with "
+                f"`{part}` (--{part}); it has {', '.join(columns[:12])}.",
+                part,
+            )
+    return parts
+
+
+def first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:
+    """Return the first of some names that a column has, however it is written."""
+    lower = {name.strip().lower(): name for name in reversed(columns)}
+    return next((lower[name] for name in names if name in lower), None)
+
+
+def names_rows(column: str) -> bool:
+    """Tell whether a column is called as an id of rows is."""
+    return is_id_name(column) or column.strip().lower() in LONG_NAMES["row"]
+
+
+def quoted(names: Sequence[str]) -> str:
+    """Return names as they stand in a sentence."""
+    return " and ".join(map(repr, names))

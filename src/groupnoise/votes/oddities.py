@@ -1,0 +1,66 @@
+"""What stands out in votes: rows without any, unanimity, who says one thing only, repeated ids."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from groupnoise.io.tables import Table
+from groupnoise.votes.files import VotedRows
+from groupnoise.votes.long_tables import names_rows
+
+STUCK_VOTES = 10
+"""Votes from which on somebody who only ever said one label is pointed out."""
+MOSTLY = 0.8
+"""Share of rows that a column must tell apart to be taken for one of their ids."""
+
+
+def what_stands_out(voted: VotedRows) -> list[str]:
+    """Say what a person should know of the votes before trusting anything learned from them."""
+    votes, said = voted.votes, ids_that_repeat(voted.table)
+    shares = votes.shares()
+    is_voted = votes.counts > 0
+    if not is_voted.all():
+        first = int(np.flatnonzero(~is_voted)[0])
+        n_rows = int((~is_voted).sum())
+        said.append(
+            f"{n_rows} {'row has' if n_rows == 1 else 'rows have'} no vote, the first at "
+            f"{voted.table.locate(first)}; answered from features alone where there are any, and "
+            "marked"
+        )
+    if votes.n_classes == 1:
+        said.append(f"{votes.class_names[0]!r} is the only label: nothing to resolve")
+        return said
+    if voted.is_candidates:
+        if (votes.candidates().sum(axis=1) <= 1).all():
+            said.append("every row has one candidate: nothing to resolve")
+        return said
+    if ((shares > 0).sum(axis=1) <= 1).all() and (votes.counts > 1).any():
+        said.append("all rows are unanimous: nothing to resolve; look for labels that are wrong "
+                    "all the same with `groupnoise audit`")  # fmt: skip
+    for number, name in enumerate(votes.annotator_names):
+        mine = votes.weights[votes.annotators == number]
+        if len(mine) >= STUCK_VOTES and (mine == mine[0]).all():
+            always = votes.class_names[int(mine[0].argmax())]
+            said.append(
+                f"annotator {name!r} said {always!r} in all of {len(mine)} votes, which tells "
+                "nothing about the rows"
+            )
+    return said
+
+
+def ids_that_repeat(table: Table) -> list[str]:
+    """Point out columns that look like ids of the rows and name some of them alike."""
+    said = []
+    for name in filter(names_rows, table.frame.columns):
+        cells = table.frame[name].drop_nulls().cast(pl.String)
+        repeated = cells.filter(cells.is_duplicated())
+        if len(repeated) and cells.n_unique() >= MOSTLY * len(cells):
+            row = table.frame[name].cast(pl.String).to_list().index(repeated[0])
+            n_ids = repeated.n_unique()
+            said.append(
+                f"{n_ids} {'id' if n_ids == 1 else 'ids'} of column {name!r} "
+                f"{'stands' if n_ids == 1 else 'stand'} in more than one row, {repeated[0]!r} at "
+                f"{table.locate(row)} for one; all rows are kept, and each is answered by itself"
+            )
+    return said
