@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import write_result
+from _record import RESULTS, write_result
 from sklearn.datasets import load_wine
 
 from groupnoise import (
@@ -233,10 +233,25 @@ def run_set(study: StudySet, seed: int) -> None:
 
 
 def read_log() -> list[dict[str, Any]]:
-    """Return what is done."""
-    if not LOG.is_file():
-        return []
-    return [json.loads(line) for line in LOG.read_text(encoding="utf-8").splitlines()]
+    """Return what is done: the trials of the result file, and those of the log."""
+    path = RESULTS / "ablation.json"
+    kept = json.loads(path.read_text(encoding="utf-8"))["trials"] if path.is_file() else []
+    lines = LOG.read_text(encoding="utf-8").splitlines() if LOG.is_file() else []
+    trials = [*map(_read_line, kept), *map(json.loads, lines)]
+    newest = {(each["set"], each["part"], each["seed"]): each for each in trials}
+    return list(newest.values())
+
+
+def _read_line(line: str) -> dict[str, Any]:
+    """Return a trial as the result file holds it."""
+    name, part, seed, figure, seconds = line.split(" | ")
+    return {
+        "set": name,
+        "part": part,
+        "seed": int(seed.removeprefix("seed ")),
+        "figure": float(figure),
+        "seconds": float(seconds.removesuffix(" s")),
+    }
 
 
 def summarise(trials: list[dict[str, Any]]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _record import write_result
+from _record import RESULTS, write_result
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import MinMaxScaler
 
@@ -82,10 +82,13 @@ def run_fold(name: str, method: str, fold: int) -> dict[str, Any]:
 
 
 def read_log() -> list[dict[str, Any]]:
-    """Return what is done."""
-    if not LOG.is_file():
-        return []
-    return [json.loads(line) for line in LOG.read_text(encoding="utf-8").splitlines()]
+    """Return what is done: the trials of the result file, and those of the log."""
+    path = RESULTS / "published_folds.json"
+    kept = json.loads(path.read_text(encoding="utf-8"))["trials"] if path.is_file() else []
+    lines = LOG.read_text(encoding="utf-8").splitlines() if LOG.is_file() else []
+    trials = [*kept, *map(json.loads, lines)]
+    newest = {(each["set"], each["method"], each["fold"]): each for each in trials}
+    return list(newest.values())
 
 
 def main() -> None:
