@@ -11,9 +11,7 @@ beside the recipes, from which later runs are estimated.
 from __future__ import annotations
 
 import argparse
-import ast
 import json
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +22,7 @@ from _record import RESULTS, write_result
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.io.files import write_json
 from groupnoise.reproduce.jobs import read_results
+from groupnoise.reproduce.kept_trials import read_trial_line, trial_line
 from groupnoise.reproduce.provenance import spell_command
 from groupnoise.reproduce.recipe_files import read_recipe
 from groupnoise.reproduce.report.reproduction import reproduction_rows
@@ -95,22 +94,8 @@ def payload(
         "is_partial": len(results) < n_whole,
         "outdated": outdated,
         "rows": reproduction_rows(Reproduction(plan, results)),
-        "trials": [_line(result) for result in results],
+        "trials": [trial_line(result) for result in results],
     }
-
-
-def _line(result: TrialResult) -> str:
-    """Return a trial on one line: what it was, its figures, its settings, its cost, its origin."""
-    figures = " ".join(f"{name}={value:.6f}" for name, value in result.metrics.items())
-    epochs = f"{result.n_epochs} epochs, " if result.n_epochs else ""
-    made = result.provenance
-    origin = f" | code {made['code']}, {made['ended']}" if made else ""
-    return (
-        f"{result.dataset} | {result.method} | {result.criterion} | seed {result.seed} | {figures} "
-        f"| validation={result.validation:.4f} | {result.chosen_settings} "
-        f"| {result.n_fits} fits, {epochs}{result.processor_seconds:.1f} s"
-        f"{origin}"
-    )
 
 
 def made_by_other_code(
@@ -176,7 +161,7 @@ def earlier_trials(plan: Plan, fresh: list[TrialResult]) -> tuple[list[TrialResu
     found: list[TrialResult] = []
     outdated: dict[str, None] = {}
     for line in before["trials"]:
-        trial = _read_line(plan.recipe.setting, _in_words_of_now(line))
+        trial = read_trial_line(plan.recipe.setting, _in_words_of_now(line))
         place = (trial.dataset, trial.method, trial.seed)
         row = recipe.readings[trial.method].of if trial.method in recipe.readings else trial.method
         if place in replaced or trial.seed not in plan.seeds or trial.dataset not in datasets:
@@ -206,35 +191,6 @@ def in_order(plan: Plan, results: list[TrialResult]) -> list[TrialResult]:
     return sorted(
         (each for each in results if each.method in rows),
         key=lambda each: (labels.index(each.dataset), each.seed, rows.index(each.method)),
-    )
-
-
-def _read_line(setting: str, line: str) -> TrialResult:
-    """Return a trial as `_line` wrote it."""
-    dataset, method, criterion, seed, figures, validation, settings, cost, *origin = line.split(
-        " | "
-    )
-    metrics = {
-        name.strip(): float(value)
-        for name, value in re.findall(r"([^=]+)=([-\d.]+)(?: |$)", figures)
-    }
-    numbers = [float(each) for each in re.findall(r"[\d.]+", cost)]
-    code = re.fullmatch(r"code (\w+), (\S+)", origin[0]) if origin else None
-    return TrialResult(
-        setting=setting,
-        dataset=dataset,
-        method=method,
-        seed=int(seed.removeprefix("seed ")),
-        metrics=metrics,
-        validation=float(validation.removeprefix("validation=")),
-        chosen_settings=ast.literal_eval(settings),
-        curve=[],
-        seconds=numbers[-1],
-        processor_seconds=numbers[-1],
-        criterion=criterion,
-        n_fits=int(numbers[0]),
-        n_epochs=int(numbers[1]) if "epochs" in cost else 0,
-        provenance={} if code is None else {"code": code[1], "ended": code[2]},
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from _annotator_tables import annotator_table, real_table
-from _evidence_tables import ablation_table, folds_table
+from _evidence_tables import ablation_table, difference_table, folds_table
 from _label_noise_tables import accuracy_table, auroc_table, bag_table
 from _recall_tables import (
     leave_one_out_table,
@@ -135,6 +135,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reproduce_pll:smoothing": smoothing_table,
     "ablation": ablation_table,
     "published_folds": folds_table,
+    "reproduce_pll:differences": difference_table,
+    "reproduce_mil:differences": difference_table,
+    "reproduce_pll-noise:differences": difference_table,
     "reproduce_pll:budget": budget_table,
     "reproduce_mil:budget": budget_table,
     "reproduce_pll:label-free": partial(reproduction_table, criterion="approximated_accuracy"),

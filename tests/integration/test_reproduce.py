@@ -104,33 +104,52 @@ def test_a_killed_run_goes_on_where_it_was(recipe, tmp_path):
     assert {"code", "commit", "dirty", "versions", "processor", "threads", "load"} <= set(origin)
 
 
-@pytest.mark.slow
-def test_kept_trials_are_repeated_and_a_changed_figure_is_found(recipe, tmp_path):
-    words = command(recipe, "--jobs", 1, "--methods", "pl-knn", "--datasets", "digit-candidates")
+def test_kept_trials_are_repeated_and_a_changed_figure_is_found(recipe, tmp_path, groupnoise):
+    few = ("--jobs", 1, "--methods", "pl-knn", "--datasets", "digit-candidates")
 
     def run(*more):
-        return subprocess.run(
-            [*words, *more], cwd=tmp_path, capture_output=True, text=True, timeout=300
-        )
+        return groupnoise("reproduce", recipe, *few, *more)
 
-    early = run("--check", "2")
-    assert early.returncode == 2
-    assert "run it first without --check" in early.stderr
-    assert run().returncode == 0
-    same = run("--check", "2")
-    assert same.returncode == 0, same.stderr
-    assert same.stdout.count("same: ") >= 2
-    assert "figures agree within 0.005" in same.stdout
+    code, _, said = run("--check", 2)
+    assert code == 2
+    assert "run it first without --check" in said
+    assert run()[0] == 0
+    code, shown, said = run("--check", 2)
+    assert code == 0, said
+    assert shown.count("same: ") >= 2
+    assert "figures agree within 0.005" in shown
+    assert "2 of them kept, about 0 s" in run("--resume")[2]
     log = tmp_path / "runs/digits/trials.jsonl"
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     for line in lines:
         line["results"][0]["metrics"]["accuracy"] += 0.1
         line["results"][0]["provenance"]["code"] = "another"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    other = run("--check", "1")
-    assert other.returncode == 1
-    assert "DIFFERS: digit-candidates, pl-knn" in other.stdout
-    assert "kept by other code" in other.stdout
+    code, shown, _ = run("--check", 1)
+    assert code == 1
+    assert "DIFFERS: digit-candidates, pl-knn" in shown
+    assert "kept by other code" in shown
+
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+
+def test_a_trial_of_the_printed_tables_gives_the_same_again(data_directory, groupnoise):
+    quick = ("--methods", "pl-knn", "--datasets", "lost", "--jobs", 1)
+    kept = ("--kept", RESULTS / "reproduce_pll.json")
+    code, shown, said = groupnoise("reproduce", "pll", "--check", 1, *kept, *quick)
+    assert code == 0, shown + said
+    assert "same: lost" in shown
+
+
+def test_a_file_that_keeps_no_trials_is_refused(tmp_path, groupnoise):
+    (tmp_path / "rows.json").write_text("[1]")
+    code, _, said = groupnoise("reproduce", "pll", "--check", 1, "--kept", "rows.json")
+    assert code == 2
+    assert "rows.json is not a result file of reproduce" in said
+    code, _, said = groupnoise("reproduce", "pll", "--kept", "rows.json")
+    assert code == 2
+    assert "--kept goes with --check" in said
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,14 @@ def reproduce(
         Optional[int],  # noqa: UP045
         typer.Option(min=1, help="Run so many of the kept trials again, and compare."),
     ] = None,
+    kept: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            help="Result file whose trials --check repeats, such as "
+            "benchmarks/results/reproduce_pll.json.",
+            show_default="trials of this folder of reports",
+        ),
+    ] = None,
     jobs: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(help="How many processes.", show_default="one per core"),
@@ -140,6 +148,7 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper with all baselines, reported beside the printed figures."""
     from groupnoise.io.files import check_writable_file, check_writable_folder, write_json
+    from groupnoise.reproduce.kept_trials import read_result_file
     from groupnoise.reproduce.recipe_files import read_recipe
     from groupnoise.reproduce.running import TimeTable
 
@@ -149,6 +158,8 @@ def reproduce(
         raise ParameterError(f"--jobs must be a whole number of at least 1; got {jobs}.")
     if data_dir is not None and not data_dir.is_dir():
         raise ParameterError(f"--data-dir must be a folder; {data_dir} is none.")
+    if kept is not None and (check is None or name in (ALL, DEMO, *MEASURES)):
+        raise ParameterError("--kept goes with --check and the name of one recipe.")
     check_writable_folder(output)
     if json_path is not None:
         check_writable_file(json_path)
@@ -175,16 +186,19 @@ def reproduce(
     if protocol is not None:
         found = _under_protocol(found, protocol, skip=name == ALL)
     requested = {"methods": _words(methods), "datasets": _words(datasets)}
+    results = None if kept is None else read_result_file(kept, found[0].setting)
+    if results is not None and seeds is None:
+        seeds = ",".join(str(seed) for seed in sorted({each.seed for each in results}))
     plans = []
     for recipe in _having(found, requested) if name == ALL else found:
         chosen = parse_seeds(seeds or ("0:1" if quick else f"0:{recipe.protocol['trials']}"))
         plans.append(_plan(recipe, chosen, requested, quick, data_dir, strict=name != ALL))
     n_jobs = jobs or os.cpu_count() or 1
     if check is not None:
-        _check(plans, check, output, n_jobs)
+        _check(plans, check, output, results, n_jobs)
         return
     times = TimeTable.read(folder / "times.json")
-    _show_estimates(plans, times, n_jobs)
+    _show_estimates(plans, times, n_jobs, output if resume else None)
     rows: list[dict[str, Any]] = []
     for plan in plans:
         rows += _run(plan, times, n_jobs, output / plan.recipe.name, resume=resume)
@@ -251,16 +265,27 @@ def _under_protocol(recipes: list[Recipe], word: str, *, skip: bool) -> list[Rec
     return changed
 
 
-def _show_estimates(plans: Sequence[Plan], times: TimeTable, n_jobs: int) -> None:
-    """Say on the error stream what will be run, for how long, and what is missing for it."""
+def _show_estimates(
+    plans: Sequence[Plan], times: TimeTable, n_jobs: int, resumed: Path | None
+) -> None:
+    """Say on the error stream what will be run, for how long, and what is missing for it.
+
+    Of the folder that is resumed, finished trials cost nothing.
+    """
+    from groupnoise.reproduce.jobs import read_results
+
     total = 0.0
     for plan in plans:
         for dataset, reason in plan.missing.items():
             typer.echo(f"{plan.recipe.name}: left out {dataset}: {reason}", err=True)
-        seconds = times.total(plan.jobs) / n_jobs
+        done = read_results(resumed / plan.recipe.name / "trials.jsonl") if resumed else {}
+        left = [job for job in plan.jobs if job.key not in done]
+        seconds = times.total(left) / n_jobs
         total += seconds
+        n_kept = len(plan.jobs) - len(left)
         typer.echo(
             f"{plan.recipe.name}: {len(plan.jobs)} trials of a method, "
+            f"{f'{n_kept} of them kept, ' if resumed else ''}"
             f"about {spell_seconds(seconds)} on {n_jobs} processes",
             err=True,
         )
@@ -295,8 +320,15 @@ def _run(
     return reproduction_rows(outcome)
 
 
-def _check(plans: Sequence[Plan], n_trials: int, output: Path, n_jobs: int) -> None:
+def _check(
+    plans: Sequence[Plan],
+    n_trials: int,
+    output: Path,
+    results: list[TrialResult] | None,
+    n_jobs: int,
+) -> None:
     """Repeat kept trials; a figure that differs ends the command with code 1."""
+    from groupnoise.reproduce.kept_trials import read_log_lines
     from groupnoise.reproduce.verification import TOLERANCE, Repeated, check_trials
 
     def tell(figures: list[Repeated]) -> None:
@@ -305,8 +337,8 @@ def _check(plans: Sequence[Plan], n_trials: int, output: Path, n_jobs: int) -> N
 
     figures = []
     for plan in plans:
-        log = output / plan.recipe.name / "trials.jsonl"
-        figures += check_trials(plan, log, n_trials, n_jobs=n_jobs, on_trial=tell)
+        kept = results or read_log_lines(output / plan.recipe.name / "trials.jsonl")
+        figures += check_trials(plan, kept, n_trials, n_jobs=n_jobs, on_trial=tell)
     n_different = sum(not figure.agrees for figure in figures)
     typer.echo(f"{len(figures) - n_different} of {len(figures)} figures agree within {TOLERANCE}.")
     if n_different:

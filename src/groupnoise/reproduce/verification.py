@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -61,7 +58,7 @@ class Repeated:
 
 def check_trials(
     plan: Plan,
-    log: Path,
+    kept: Sequence[TrialResult],
     n_trials: int,
     *,
     random_state: int | None = None,
@@ -74,8 +71,8 @@ def check_trials(
     ----------
     plan : Plan
         What was run.
-    log : Path
-        The file with one line per finished job.
+    kept : sequence of TrialResult
+        What came of it, by whatever code; of several of one trial the last counts.
     n_trials : int
         How many to draw.
     random_state : int, optional
@@ -90,11 +87,12 @@ def check_trials(
     figures : list of Repeated
         Every figure of the trials drawn.
     """
-    kept = _kept(log)
-    known = [job for job in plan.jobs if _name(job.view.label, job.seed, job.row) in kept]
+    newest = {_place(each): each for each in kept}
+    places = {place[:3] for place in newest}
+    known = [job for job in plan.jobs if (job.view.label, job.seed, job.row) in places]
     if not known:
         raise DataError(
-            f"{log} holds no trial of {plan.recipe.name} with these seeds, methods and data sets; "
+            f"no trial of {plan.recipe.name} with these seeds, methods and data sets is kept; "
             "run it first without --check."
         )
     generator = np.random.default_rng(random_state)
@@ -102,7 +100,8 @@ def check_trials(
     figures: list[Repeated] = []
 
     def compare(pair: tuple[str, list[TrialResult]]) -> None:
-        found = [each for result in pair[1] for each in _figures(result, kept)]
+        both = [(newest[_place(r)], r) for r in pair[1] if _place(r) in newest]
+        found = [each for before, again in both for each in _figures(before, again)]
         figures.extend(found)
         if on_trial is not None:
             on_trial(found)
@@ -112,47 +111,22 @@ def check_trials(
     return figures
 
 
-def _name(dataset: str, seed: int, method: str) -> tuple[str, int, str]:
-    return dataset, seed, method
+def _place(result: TrialResult) -> tuple[str, int, str, str]:
+    return result.dataset, result.seed, result.method, result.criterion
 
 
-def _kept(log: Path) -> dict[tuple[str, int, str], list[dict[str, Any]]]:
-    """Return the newest records of each data set, seed and row, by whatever code."""
-    found: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
-    lines: Sequence[str] = log.read_text(encoding="utf-8").splitlines() if log.is_file() else ()
-    for line in lines:
-        try:
-            results = json.loads(line)["results"]
-        except (json.JSONDecodeError, KeyError):
-            continue  # a line cut short by a kill
-        for name in {_name(r["dataset"], r["seed"], r["method"]) for r in results}:
-            found[name] = [
-                r for r in results if _name(r["dataset"], r["seed"], r["method"]) == name
-            ]
-    return found
-
-
-def _figures(
-    result: TrialResult, kept: dict[tuple[str, int, str], list[dict[str, Any]]]
-) -> list[Repeated]:
-    before = [
-        record
-        for record in kept.get(_name(result.dataset, result.seed, result.method), [])
-        if record["criterion"] == result.criterion
-    ]
-    code = result.provenance.get("code")
+def _figures(before: TrialResult, again: TrialResult) -> list[Repeated]:
     return [
         Repeated(
-            dataset=result.dataset,
-            method=result.method,
-            criterion=result.criterion,
+            dataset=again.dataset,
+            method=again.method,
+            criterion=again.criterion,
             metric=metric,
-            seed=result.seed,
-            kept=float(record["metrics"][metric]),
+            seed=again.seed,
+            kept=before.metrics[metric],
             again=value,
-            same_code=record.get("provenance", {}).get("code") == code,
+            same_code=before.provenance.get("code") == again.provenance.get("code"),
         )
-        for record in before
-        for metric, value in result.metrics.items()
-        if metric in record["metrics"]
+        for metric, value in again.metrics.items()
+        if metric in before.metrics
     ]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from groupnoise.reproduce.kept_trials import read_trial_line, trial_line
 from groupnoise.reproduce.recipe_files import read_recipe
 from groupnoise.reproduce.run import TrialResult
 from groupnoise.reproduce.running import plan_reproduction
@@ -40,18 +41,34 @@ def trial(**changes):
     return TrialResult(**{**known, **changes})
 
 
-@pytest.mark.parametrize("changes", [{}, {"n_epochs": 0}, {"provenance": {}}])
-def test_a_line_says_all_that_is_needed_to_read_the_trial_again(keeping, changes):
+FULL_ORIGIN = {
+    "code": "0123456789ab",
+    "commit": None,
+    "dirty": False,
+    "processor": "AMD EPYC",
+    "cores": 2,
+    "threads": 1,
+    "load": 0.5,
+    "ended": "2026-11-17T01:00:00+00:00",
+}
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"n_epochs": 0}, {"provenance": {}}, {"provenance": FULL_ORIGIN}]
+)
+def test_a_line_says_all_that_is_needed_to_read_the_trial_again(changes):
     kept = trial(**changes)
-    assert keeping._read_line("rs", keeping._line(kept)) == kept
+    assert read_trial_line("rs", trial_line(kept)) == kept
 
 
-def test_lines_of_before_epochs_and_code_were_kept_are_read_too(keeping):
+def test_lines_of_before_epochs_and_code_were_kept_are_read_too():
     line = (
         "lost | cc | oracle | seed 20 | accuracy=0.7500 chosen right=0.9000 | validation=0.6786 "
         "| {'scaling': 'l2'} | 16 fits, 39.1 s"
     )
-    read = keeping._read_line("pll", line)
+    newer = read_trial_line("pll", f"{line} | code 0123456789ab, 2026-11-17T01:00:00+00:00")
+    assert newer.provenance == {"code": "0123456789ab", "ended": "2026-11-17T01:00:00+00:00"}
+    read = read_trial_line("pll", line)
     assert read.metrics == {"accuracy": 0.75, "chosen right": 0.9}
     assert (read.n_fits, read.n_epochs, read.processor_seconds) == (16, 0, 39.1)
     assert read.provenance == {}
@@ -90,7 +107,7 @@ def test_methods_that_were_not_run_again_stay_and_changed_settings_are_told(
         for seed in (0, 1)
         for method in ("ours", "milr", "mi-net")
     ]
-    kept = {"recipe": RECIPE.splitlines(), "trials": [keeping._line(each) for each in before]}
+    kept = {"recipe": RECIPE.splitlines(), "trials": [trial_line(each) for each in before]}
     (tmp_path / "reproduce_small.json").write_text(json.dumps(kept), encoding="utf-8")
     monkeypatch.setattr(keeping, "RESULTS", tmp_path)
     changed = RECIPE.replace("1e-3", "[1e-3, 1e-2]").replace(
