@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from groupnoise.io.files import write_json
 from groupnoise.reproduce.jobs import read_results
 from groupnoise.reproduce.kept_trials import read_trial_line, trial_line
 from groupnoise.reproduce.provenance import spell_command
-from groupnoise.reproduce.recipe_files import read_recipe
+from groupnoise.reproduce.recipe_files import parse_recipe, read_recipe
 from groupnoise.reproduce.report.reproduction import reproduction_rows
 from groupnoise.reproduce.run import TrialResult
 from groupnoise.reproduce.running import (
@@ -150,10 +149,7 @@ def earlier_trials(plan: Plan, fresh: list[TrialResult]) -> tuple[list[TrialResu
     if not path.is_file():
         return [], []
     before = json.loads(path.read_text(encoding="utf-8"))
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / f"{plan.recipe.name}.toml"
-        copy.write_text(_in_words_of_now("\n".join(before["recipe"])), encoding="utf-8")
-        recipe = read_recipe(copy)
+    recipe = parse_recipe(_in_words_of_now("\n".join(before["recipe"])), path)
     replaced = {(each.dataset, each.method, each.seed) for each in fresh}
     anew = {(each.dataset, each.method) for each in fresh}
     datasets = {view.label: view.dataset for view in plan.views}

@@ -186,9 +186,11 @@ def reproduce(
     if protocol is not None:
         found = _under_protocol(found, protocol, skip=name == ALL)
     requested = {"methods": _words(methods), "datasets": _words(datasets)}
-    results = None if kept is None else read_result_file(kept, found[0].setting)
-    if results is not None and seeds is None:
-        seeds = ",".join(str(seed) for seed in sorted({each.seed for each in results}))
+    results: list[TrialResult] = []
+    if kept is not None:
+        recipe, results = read_result_file(kept, found[0].name)
+        found = [recipe]
+        seeds = seeds or ",".join(sorted({str(each.seed) for each in results}))
     plans = []
     for recipe in _having(found, requested) if name == ALL else found:
         chosen = parse_seeds(seeds or ("0:1" if quick else f"0:{recipe.protocol['trials']}"))
@@ -324,7 +326,7 @@ def _check(
     plans: Sequence[Plan],
     n_trials: int,
     output: Path,
-    results: list[TrialResult] | None,
+    results: list[TrialResult],
     n_jobs: int,
 ) -> None:
     """Repeat kept trials; a figure that differs ends the command with code 1."""

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from groupnoise.exceptions import DataError
+from groupnoise.reproduce.recipe_files import parse_recipe
+from groupnoise.reproduce.recipes import Recipe
 from groupnoise.reproduce.run import TrialResult
 
 ORIGIN = ("code", "commit", "dirty", "processor", "cores", "threads", "load", "ended")
@@ -96,28 +98,36 @@ def _as_it_was(name: str, value: str) -> Any:
     return float(value) if name == "load" else value
 
 
-def read_result_file(path: Path, setting: str) -> list[TrialResult]:
-    """Return the trials of a result file.
+def read_result_file(path: Path, name: str) -> tuple[Recipe, list[TrialResult]]:
+    """Return the recipe that a result file was made by, and its trials.
 
     Parameters
     ----------
     path : Path
         What `benchmarks/keep_reproduction.py` wrote.
-    setting : {"mil", "pll", "rs"}
+    name : str
         Of the recipe.
 
     Returns
     -------
+    recipe : Recipe
+        As it was then.
     results : list of TrialResult
+        Without those that rest on settings of a still earlier recipe.
     """
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
-        return [read_trial_line(setting, line) for line in content["trials"]]
+        text, lines, outdated = content["recipe"], content["trials"], content["outdated"]
+        recipe = parse_recipe("\n".join(text), path.with_name(f"{name}.toml"))
+        if content["name"] != f"reproduce_{name}":
+            raise DataError(f"{path} holds {content['name']}, not reproduce_{name}.")
+        trials = [read_trial_line(recipe.setting, line) for line in lines]
     except (OSError, ValueError, KeyError, TypeError, IndexError, SyntaxError) as error:
         raise DataError(
             f"{path} is not a result file of reproduce ({type(error).__name__}: {error}); take one "
             "of benchmarks/results/reproduce_*.json."
         ) from None
+    return recipe, [each for each in trials if f"{each.dataset} | {each.method}" not in outdated]
 
 
 def read_log_lines(log: Path) -> list[TrialResult]:

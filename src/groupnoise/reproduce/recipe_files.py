@@ -61,10 +61,30 @@ def read_recipe(path: Path | str) -> Recipe:
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist; give the name or path of a recipe.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not readable as TOML: {error}.") from None
+    return parse_recipe(text, path)
+
+
+def parse_recipe(text: str, path: Path) -> Recipe:
+    """Return the recipe of a text.
+
+    Parameters
+    ----------
+    text : str
+        TOML.
+    path : Path
+        Where it comes from, for errors; its stem is the name of the recipe.
+
+    Returns
+    -------
+    recipe : Recipe
+    """
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not readable as TOML: {error}.") from None
     _check_known(str(path), content, TOP_KEYS)
     for key in ("setting", "datasets", "protocol"):
