@@ -1,11 +1,13 @@
 """Keep the finished trials of `groupnoise reproduce` as a result file, and how long they took.
 
 python benchmarks/keep_reproduction.py pll --seeds 20:30 --runs runs
+python benchmarks/keep_reproduction.py pll --seeds 100:110 --runs runs --final
 
 Only trials that fit the recipe as it is now are kept. A method that was not run again keeps the
 trials of the file that is there; where its settings have changed since, the file says so, and the
 tables mark it. Every trial says by which code it was made and when. Their seconds go to times.json
-beside the recipes, from which later runs are estimated.
+beside the recipes, from which later runs are estimated. Trials on seeds that were kept for last go
+to a file of their own (`--final`), to which later runs add theirs.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from _record import RESULTS, write_result
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.io.files import write_json
 from groupnoise.reproduce.jobs import read_results
-from groupnoise.reproduce.kept_trials import read_trial_line, trial_line
+from groupnoise.reproduce.kept_trials import FINAL, read_trial_line, trial_line
 from groupnoise.reproduce.provenance import spell_command
 from groupnoise.reproduce.recipe_files import parse_recipe, read_recipe
 from groupnoise.reproduce.report.reproduction import reproduction_rows
@@ -50,6 +52,9 @@ def main() -> None:
         action="store_true",
         help="also keep trials that other code made under the settings of the recipe",
     )
+    parser.add_argument(
+        "--final", action="store_true", help="write reproduce_NAME_final.json, not reproduce_NAME"
+    )
     options = parser.parse_args()
     recipe = read_recipe(RECIPES / f"{options.name}.toml")
     seeds = parse_seeds(options.seeds)
@@ -61,16 +66,11 @@ def main() -> None:
     if not results:
         raise SystemExit(f"no trial in {options.runs} fits {recipe.name} as it is now.")
     keep_times(experiment_key(recipe.name, quick=options.quick), results)
-    outdated: list[str] = []
     if not options.quick:
-        earlier, outdated = earlier_trials(plan, results)
+        name = f"reproduce_{recipe.name}{FINAL if options.final else ''}"
+        earlier, outdated = earlier_trials(plan, results, RESULTS / f"{name}.json")
         results = in_order(plan, [*earlier, *results])
-    if not options.quick:
-        print(
-            write_result(
-                f"reproduce_{recipe.name}", payload(plan, results, options.seeds, outdated)
-            )
-        )
+        print(write_result(name, payload(plan, results, options.seeds, outdated)))
 
 
 def payload(
@@ -128,7 +128,9 @@ def _is_in(grid: Mapping[str, Sequence[Any]], result: TrialResult) -> bool:
     return set(chosen) == set(grid) and all(value in grid[key] for key, value in chosen.items())
 
 
-def earlier_trials(plan: Plan, fresh: list[TrialResult]) -> tuple[list[TrialResult], list[str]]:
+def earlier_trials(
+    plan: Plan, fresh: list[TrialResult], path: Path
+) -> tuple[list[TrialResult], list[str]]:
     """Return the trials of the file that is there which the fresh ones do not replace.
 
     Parameters
@@ -137,6 +139,8 @@ def earlier_trials(plan: Plan, fresh: list[TrialResult]) -> tuple[list[TrialResu
         Of the recipe as it is now.
     fresh : list of TrialResult
         What was run.
+    path : Path
+        The file; there may be none.
 
     Returns
     -------
@@ -145,7 +149,6 @@ def earlier_trials(plan: Plan, fresh: list[TrialResult]) -> tuple[list[TrialResu
     outdated : list of str
         Of which data sets and methods the settings were others than those of now.
     """
-    path = RESULTS / f"reproduce_{plan.recipe.name}.json"
     if not path.is_file():
         return [], []
     before = json.loads(path.read_text(encoding="utf-8"))

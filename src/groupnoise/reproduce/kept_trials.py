@@ -13,6 +13,8 @@ from groupnoise.reproduce.recipe_files import parse_recipe
 from groupnoise.reproduce.recipes import Recipe
 from groupnoise.reproduce.run import TrialResult
 
+FINAL = "_final"
+"""Ends the names of result files of the seeds that were kept for last."""
 ORIGIN = ("code", "commit", "dirty", "processor", "cores", "threads", "load", "ended")
 """What a line keeps of where a trial came from; versions of packages stand once in the file."""
 
@@ -119,7 +121,7 @@ def read_result_file(path: Path, name: str) -> tuple[Recipe, list[TrialResult]]:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
         text, lines, outdated = content["recipe"], content["trials"], content["outdated"]
         recipe = parse_recipe("\n".join(text), path.with_name(f"{name}.toml"))
-        if content["name"] != f"reproduce_{name}":
+        if content["name"].removesuffix(FINAL) != f"reproduce_{name}":
             raise DataError(f"{path} holds {content['name']}, not reproduce_{name}.")
         trials = [read_trial_line(recipe.setting, line) for line in lines]
     except (OSError, ValueError, KeyError, TypeError, IndexError, SyntaxError) as error:

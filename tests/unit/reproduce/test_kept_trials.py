@@ -97,9 +97,7 @@ def bag_trial(method, seed, learned):
     return trial(setting="mil", dataset="digit-bags", method=method, seed=seed, metrics=learned)
 
 
-def test_methods_that_were_not_run_again_stay_and_changed_settings_are_told(
-    keeping, monkeypatch, tmp_path
-):
+def test_methods_that_were_not_run_again_stay_and_changed_settings_are_told(keeping, tmp_path):
     path = tmp_path / "small.toml"
     path.write_text(RECIPE, encoding="utf-8")
     before = [
@@ -108,15 +106,15 @@ def test_methods_that_were_not_run_again_stay_and_changed_settings_are_told(
         for method in ("ours", "milr", "mi-net")
     ]
     kept = {"recipe": RECIPE.splitlines(), "trials": [trial_line(each) for each in before]}
-    (tmp_path / "reproduce_small.json").write_text(json.dumps(kept), encoding="utf-8")
-    monkeypatch.setattr(keeping, "RESULTS", tmp_path)
+    results = tmp_path / "reproduce_small.json"
+    results.write_text(json.dumps(kept), encoding="utf-8")
     changed = RECIPE.replace("1e-3", "[1e-3, 1e-2]").replace(
         "[baseline.mi-net]\nlearning_rate = 0.1", "[baseline.mi-net]\nlearning_rate = 0.2"
     )
     path.write_text(changed, encoding="utf-8")
     plan = plan_reproduction(read_recipe(path), [0, 1])
     fresh = [bag_trial("ours", 0, {"accuracy": 0.9}), bag_trial("mi-net", 0, {"accuracy": 0.7})]
-    earlier, outdated = keeping.earlier_trials(plan, fresh)
+    earlier, outdated = keeping.earlier_trials(plan, fresh, results)
     # Of ours the other seed stays; of milr both, marked; of mi-net nothing: its settings changed.
     assert [(each.method, each.seed) for each in earlier] == [("milr", 0), ("ours", 1), ("milr", 1)]
     assert outdated == ["digit-bags | milr"]
