@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from _record import write_result
 
-from groupnoise.io.data_folder import new_folder, write_manifest
+from groupnoise.io.data_folder import new_data_folder, write_manifest
 from groupnoise.io.growing_arrays import ArrayWriter, write_array
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -91,7 +91,7 @@ def write_bags(folder: Path, n_bags: int, max_size: int, width: int) -> int:
     direction = generator.normal(size=width)
     direction *= 8.0 / np.linalg.norm(direction)
     sizes = generator.integers(MIN_SIZE, max_size + 1, size=n_bags)
-    with new_folder(folder) as building:
+    with new_data_folder(folder) as building:
         with ArrayWriter(building / "features.npy", np.float16, (width,)) as writer:
             for size, label in zip(sizes, labels, strict=True):
                 bag = generator.standard_normal((size, width), dtype=np.float32)
