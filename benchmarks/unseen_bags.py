@@ -1,16 +1,18 @@
 """Bags nobody tuned for: ours without a parameter beside baselines at their defaults.
 
-    python benchmarks/unseen_bags.py [SEEDS] [SET ...]
+    python benchmarks/unseen_bags.py [--seeds 0,1] [--methods ...] [--log FILE] [SET ...]
     python benchmarks/unseen_bags.py table        (prints what docs/unseen.md shows)
 
-Trials are kept in a log beside the result, so that a stopped run is resumed.
+Trials are kept in the log, so that a stopped run is resumed, and in the result, where they replace
+earlier ones of the same set, method and seed and stand beside all others.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -31,21 +33,34 @@ FIGURES = (
 )
 
 
-def table(results: list[UnseenResult]) -> list[dict[str, object]]:
-    """Return one row per set and method: means over the seeds, and processor seconds."""
+def trial_of(result: UnseenResult) -> dict[str, object]:
+    """Return one trial as it is kept: its figures and processor seconds."""
+    trial: dict[str, object] = {"part": result.part, "set": result.dataset}
+    trial |= {"method": result.method, "seed": result.seed}
+    trial |= {name: round(result.metrics[name], 4) for name in FIGURES if name in result.metrics}
+    return {**trial, "processor seconds": round(result.processor_seconds, 1)}
+
+
+def kept_trials() -> dict[tuple[str, str, int], dict[str, object]]:
+    """Return the trials of the kept result, by set, method and seed."""
+    path = RESULTS / "unseen_bags.json"
+    trials = json.loads(path.read_text())["trials"] if path.exists() else []
+    return {(each["set"], each["method"], each["seed"]): each for each in trials}
+
+
+def table(trials: Iterable[dict[str, object]]) -> list[dict[str, object]]:
+    """Return one row per set and method: means over the seeds."""
     cells = defaultdict(list)
-    for result in results:
-        if not result.failed:
-            cells[result.part, result.dataset, result.method].append(result)
+    for trial in trials:
+        cells[str(trial["part"]), str(trial["set"]), str(trial["method"])].append(trial)
     rows: list[dict[str, object]] = []
     for (part, dataset, method), found in sorted(cells.items()):
         row: dict[str, object] = {"part": part, "set": dataset, "method": method}
-        row["seeds"] = sorted(each.seed for each in found)
-        for figure in FIGURES:
-            values = [each.metrics[figure] for each in found if figure in each.metrics]
+        row["seeds"] = sorted(int(str(each["seed"])) for each in found)
+        for figure in (*FIGURES, "processor seconds"):
+            values = [float(str(each[figure])) for each in found if figure in each]
             if values:
                 row[figure] = round(float(np.mean(values)), 4)
-        row["processor seconds"] = round(float(np.mean([r.processor_seconds for r in found])), 1)
         rows.append(row)
     return rows
 
@@ -106,30 +121,39 @@ def mean_ranks(rows: list[dict[str, object]], figure: str, methods: list[str]) -
 
 def main() -> None:
     """Run, and write the table after every set."""
-    if sys.argv[1:] == ["table"]:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sets", nargs="*", help="names of sets, by default all; or 'table'")
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
+    parser.add_argument("--log", type=Path, default=Path("runs") / "unseen_bags.jsonl")
+    options = parser.parse_args()
+    if options.sets == ["table"]:
         print(markdown())
         return
-    seeds = [int(each) for each in (sys.argv[1] if len(sys.argv) > 1 else "0").split(",")]
-    named = sys.argv[2:]
+    seeds = [int(each) for each in options.seeds.split(",")]
     sets = [each for each in read_unseen_sets() if each.setting == "mil"]
-    sets = [each for name in named for each in sets if each.name == name] or sets
-    log = Path("runs") / "unseen_bags.jsonl"
-    log.parent.mkdir(exist_ok=True)
-    results: list[UnseenResult] = []
+    sets = [each for name in options.sets for each in sets if each.name == name] or sets
+    options.log.parent.mkdir(exist_ok=True)
     missing: dict[str, str] = {}
     for each in sets:
-        found, absent = run_unseen([each], seeds, methods=METHODS, n_jobs=1, log=log)
-        results += found
+        found, absent = run_unseen(
+            [each], seeds, methods=options.methods, n_jobs=1, log=options.log
+        )
         missing |= absent
-        rows = table(results)
+        trials = kept_trials()
+        for result in found:
+            if not result.failed:
+                trials[result.dataset, result.method, result.seed] = trial_of(result)
+            print(json.dumps(trial_of(result)), result.failed or "", flush=True)
+        rows = table(trials.values())
         figures = ("instance AUROC", "bag AUROC", "bag accuracy")
         payload = {
             "methods": METHODS,
             "rows": rows,
             "behind the best baseline": {name: behind(rows, name) for name in figures},
             "missing": missing,
+            "trials": [trials[key] for key in sorted(trials)],
         }
-        print(json.dumps(rows[-len(METHODS) :], indent=1), flush=True)
         write_result("unseen_bags", payload)
     print(RESULTS / "unseen_bags.json")
 

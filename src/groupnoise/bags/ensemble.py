@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import BagProblem
-from groupnoise.bags.witness_rate import find_witness_rate
+from groupnoise.bags.witness_rate import accurate_threshold, find_witness_rate
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.quantifier import (
     Segments,
@@ -136,7 +136,7 @@ class BagEnsemble:
 
     @classmethod
     def from_record(
-        cls, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], n_features: int
+        cls, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> BagEnsemble:
         """Return what :meth:`as_record` told of, its models without weights."""
         rest = {
@@ -144,7 +144,7 @@ class BagEnsemble:
         }
         n_named, has_negative = int(record["n_named"]), record["negative"] is not None
         members = [
-            FittedMember.from_record(each, own, n_features, n_named, has_negative)
+            FittedMember.from_record(each, own, n_named, has_negative)
             for each, own in _with_arrays(record["members"], arrays, "member")
         ]
         statistics = [
@@ -257,8 +257,8 @@ def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tu
     """Return the scale of averaged log odds, and the shift of the free target.
 
     Held-out bags become likeliest where some instance has each of their labels (noisy-or). Where
-    bags are positive or negative the witness rate decides instead: positive and negative
-    instances are taken as equally frequent.
+    bags are positive or negative the witness rate decides instead, by which as many answers are
+    right as a point of balanced accuracy can buy.
 
     Parameters
     ----------
@@ -272,8 +272,9 @@ def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tu
     labels = torch.from_numpy(problem.labels)
     if free and problem.n_named == 1 and 0 < problem.labels.sum() < len(problem.labels):
         odds = (averaged[:, 0] - averaged[:, 1]).numpy()
-        found = find_witness_rate(odds, problem.segments.group.numpy(), problem.labels[:, 0])
-        return found.slope, -found.constant
+        told = (odds, problem.segments.group.numpy(), problem.labels[:, 0])
+        found = find_witness_rate(*told)
+        return found.slope, accurate_threshold(found, *told) - found.constant
 
     def loss(scale: float, shift: float) -> float:
         values = averaged * scale

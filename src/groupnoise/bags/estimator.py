@@ -51,12 +51,12 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
     `fit` decides by itself what depends on the data: it compares small models under several
     likelihoods of bags on bags held out, and averages those that predict them best
     (`decisions_`); bags may be answered by models of whole bags too. Where a label is negative
-    `predict` takes positive and negative instances as equally frequent. Parameters that are
-    given narrow what is compared. A parameter of the paper's training loop (a selection, a
-    temperature, epochs, a step size, ...) asks for that loop instead: objects are instances,
-    targets are bag labels, f is the encoder, g a vector per class, h the class probabilities and
-    S the negative KL divergence (the paper's Table 1, first row), and what is left open takes the
-    value of :meth:`fixed`.
+    `predict` seeks balanced accuracy, of which it gives up to a point, as estimated, for more right
+    answers. Parameters that are given narrow what is compared. A parameter of the paper's
+    training loop (a selection, a temperature, epochs, a step size, ...) asks for that loop
+    instead: objects are instances, targets are bag labels, f is the encoder, g a vector per
+    class, h the class probabilities and S the negative KL divergence (the paper's Table 1, first
+    row), and what is left open takes the value of :meth:`fixed`.
 
     Parameters
     ----------
@@ -346,9 +346,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         self._restore_sets(arrays)
         self.ensemble_ = None
         if "ensemble" in fitted:
-            self.ensemble_ = BagEnsemble.from_record(
-                fitted["ensemble"], arrays, self.n_features_in_
-            )
+            self.ensemble_ = BagEnsemble.from_record(fitted["ensemble"], arrays)
             column = self.ensemble_.negative
             self.negative_label_ = None if column is None else self.classes_[column]
             self.members_ = self.ensemble_.modules()

@@ -99,7 +99,6 @@ class FittedMember:
         cls,
         record: Mapping[str, Any],
         arrays: dict[str, NDArray[Any]],
-        n_features: int,
         n_named: int,
         has_negative: bool,
     ) -> FittedMember:
@@ -107,11 +106,12 @@ class FittedMember:
         settings = MemberSettings(**record["settings"])
         n_targets = n_named + int(has_negative or settings.background)
         rate, constant = record["mixture"]
+        scaler = Scaler.from_arrays(settings.scaling, arrays)
         return cls(
             settings,
             float(record["weight"]),
-            Scaler.from_arrays(settings.scaling, arrays),
-            build_member(n_features, n_targets, settings, int(record["n_copies"])),
+            scaler,
+            build_member(scaler.width, n_targets, settings, int(record["n_copies"])),
             int(record["n_copies"]),
             (float(rate), float(constant)),
             float(record["spread"]),

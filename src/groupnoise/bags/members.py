@@ -44,8 +44,8 @@ class MemberSettings:
         positive bag is positive, and learned); "inherited" (each instance has a label of its
         bag), "label_set" (exact likelihood of the set of labels) or "matching" (the
         paper's, both normalisations, tempered).
-    scaling : {"standard", "l2", "power", "none"}, default="standard"
-        Scaling of the features.
+    scaling : {"standard", "l2", "power", "rms", "pieces", "none"}, default="standard"
+        Scaling of the features; "pieces" is for tables of few features (`Scaler`).
     encoder : {"identity", "mlp"}, default="identity"
         Linear, or with one hidden layer.
     hidden : int, default=32

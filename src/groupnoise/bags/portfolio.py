@@ -7,16 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groupnoise.bags.members import STATISTICS, BagProblem, MemberSettings
 from groupnoise.bags.statistics import RIDGES, WIDTHS
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.groups import Groups
+from groupnoise.core.scaling import PIECES, PieceMap
 from groupnoise.decisions.portfolio import Option
 
 FEW_BAGS = 40
 """Fewer bags than this cannot tell many settings apart, so that fewer are tried."""
 SPARSE = 0.5
+MAX_PIECED, MAX_PIECES = 40, 400
+"""Features that are cut to pieces, and columns that may come of it."""
 LINEAR_DECAYS = (0.1, 0.01)
 DECAYS = {"identity": (0.1,), "mlp": (0.01,)}
 CLASS_DECAYS = {"identity": (0.01, 0.1, 0.001), "mlp": (0.001, 0.01)}
@@ -57,8 +61,17 @@ def facts_of(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, Any]:
         "instances per bag": round(float(np.mean(bags.sizes)), 2),
         "labels per bag": round(float(counts.mean()), 2),
         "zeros among the features": round(float((some == 0).mean()), 3),
+        "pieces of the features": _n_pieces(some),
         "negative label": "none" if negative is None else str(negative),
     }
+
+
+def _n_pieces(rows: NDArray[Any]) -> int:
+    """Return the columns that features have when cut to pieces, 0 where they are too many."""
+    if rows.shape[1] > MAX_PIECED:
+        return 0
+    n_columns = PieceMap.fit(rows).table.shape[1]
+    return n_columns if n_columns <= MAX_PIECES else 0
 
 
 def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = False) -> list[Option]:
@@ -80,6 +93,10 @@ def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = Fal
     """
     sparse = facts["zeros among the features"] > SPARSE
     scalings = ("rms", "standard", "power") if sparse else ("standard", "power", "rms")
+    of_networks = scalings[:2]
+    if not sparse and facts.get("pieces of the features"):
+        # Tables of few features bend rather than keep their zeros.
+        scalings, of_networks = ("standard", "power", PIECES), ("power", PIECES)
     few = facts["bags"] < FEW_BAGS
     found = []
     if problem.has_negative and problem.n_named == 1:
@@ -89,7 +106,7 @@ def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = Fal
             for likelihood in ("noisy_or", "soft_max", "inherited")
         ]
         found = [replace(each, weight_decay=decay) for decay in LINEAR_DECAYS for each in linear]
-        for scaling in scalings[:2]:
+        for scaling in of_networks:
             for likelihood in ("noisy_or", "max", "mixture", "soft_max"):
                 found.append(_settings(problem, likelihood, scaling, "mlp"))
     else:

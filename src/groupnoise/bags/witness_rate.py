@@ -3,9 +3,9 @@
 Instances of negative bags show how scores of negative instances are spread. Those of positive
 ones are a mixture: a share of them, the witness rate, is positive. With the ratio of the two
 densities taken as :math:`r(s) = e^{a s + b}`, whose mean over negative instances is one, two
-numbers are left to be found, a and the rate, and labels of held-out bags find them. An instance
-is likelier positive than negative, both taken as equally frequent, where r is above one: there
-balanced accuracy is greatest.
+numbers are left to be found, a and the rate, and labels of held-out bags find them. Balanced
+accuracy is greatest where an instance is called positive from r = 1 on. Positive instances are
+rare, so that far more answers are right from a larger r on, at little cost where they stand apart.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ INSTANCE_SHARE = 0.1
 """How much single instances count beside whole bags where the rate is found."""
 DOUBT = 0.01
 MIN_RATE = 1e-6
+MAX_COST = 0.01
+"""Balanced accuracy that may be lost, as estimated, so that more answers are right."""
+N_THRESHOLDS = 25
 
 
 class WitnessRate(NamedTuple):
@@ -146,3 +149,43 @@ def find_witness_rate(scores: FloatArray, bag: IntArray, is_positive: BoolArray)
     slope, rate = parts(min(tried, key=lambda each: float(each.fun)).x)
     constant = held.constant(slope)
     return WitnessRate(slope / held.spread, constant - slope * held.mean / held.spread, rate)
+
+
+def accurate_threshold(
+    found: WitnessRate, scores: FloatArray, bag: IntArray, is_positive: BoolArray
+) -> float:
+    """Return the log ratio from which on instances are called positive.
+
+    Of thresholds between that of the greatest balanced accuracy and that of the greatest accuracy
+    the most accurate one whose balanced accuracy is at most a little less. Both are estimated: an
+    instance of a positive bag counts as positive by its probability.
+
+    Parameters
+    ----------
+    found : WitnessRate
+        What :func:`find_witness_rate` found of the same instances.
+    scores : ndarray of shape (n_rows,)
+        Of instances that models have not seen.
+    bag : int64 ndarray of shape (n_rows,)
+        Their bags.
+    is_positive : bool ndarray of shape (n_bags,)
+        Of which bags are positive; there are both kinds.
+
+    Returns
+    -------
+    float
+        Zero or more where positive instances are the fewer, else zero or less.
+    """
+    from scipy.special import expit
+
+    ratio = found.slope * scores + found.constant
+    odds = math.log(found.rate / (1.0 - found.rate))
+    chance = np.where(is_positive[bag], expit(ratio + odds), 0.0)
+    n_positive = max(float(chance.sum()), MIN_RATE)
+    n_negative = len(chance) - n_positive
+    thresholds = np.linspace(0.0, math.log(n_negative / n_positive), N_THRESHOLDS)
+    called = ratio > thresholds[:, None]  # (n_thresholds, n_rows)
+    found_positive, found_negative = called @ chance, ~called @ (1.0 - chance)
+    balanced = 0.5 * (found_positive / n_positive + found_negative / n_negative)
+    right = np.where(balanced >= balanced.max() - MAX_COST, found_positive + found_negative, 0.0)
+    return float(thresholds[right.argmax()])

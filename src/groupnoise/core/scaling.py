@@ -13,12 +13,21 @@ from groupnoise.core.checks import check_choice
 from groupnoise.exceptions import DataError
 
 SCALINGS = ("standard", "l2", "power", "rms", "none")
+PIECES = "pieces"
+"""A further kind, which has more columns than features: only members of bags know it."""
 
 SEARCH_ROWS = 10_000
 """Rows that exponents are searched on, so that long data do not make the search long."""
 
 MAX_OFFSET = 1e3
 """Standard deviations from zero up to which single precision keeps the digits of a feature."""
+
+MAX_VALUES = 20
+"""Values up to which a feature of whole numbers is taken as a code of categories."""
+QUANTILES = (0.2, 0.4, 0.6, 0.8)
+"""Where the effect of another feature may change its slope."""
+MIN_SPREAD = 0.2
+"""Least standard deviation that an indicator is divided by: rare values would grow large."""
 
 Floats = NDArray[np.float64]
 
@@ -28,20 +37,28 @@ class Scaler:
 
     Parameters
     ----------
-    kind : {"standard", "l2", "power", "rms", "none"}
+    kind : {"standard", "l2", "power", "rms", "pieces", "none"}
         Zero mean and unit standard deviation per feature; one length for all rows, as they are
         (for components whose spread tells how much they matter); the same as "standard" after
         the power of each feature that makes it most like a normal one (for counts, energies and
         other features with long tails); all features divided by one number, their root mean
-        square, so that zeros and proportions stay (for words and pixels); or nothing.
+        square, so that zeros and proportions stay (for words and pixels); the same as "standard"
+        after features became pieces (an indicator of each value of a code, other features beside
+        what they exceed their quantiles by), so that linear models bend; or nothing.
     """
 
     def __init__(self, kind: str) -> None:
-        check_choice("scaling", kind, SCALINGS)
+        check_choice("scaling", kind, (*SCALINGS, PIECES))
         self.kind = kind
         self.centre: Floats = np.zeros(0)
         self.spread: Floats = np.ones(0)
         self.power: PowerMap | None = None
+        self.pieces: PieceMap | None = None
+
+    @property
+    def width(self) -> int:
+        """How many columns scaled rows have."""
+        return len(self.centre)
 
     def fit(self, rows: NDArray[Any]) -> Scaler:
         """Learn powers, centre and spread from rows of shape (n_rows, n_features)."""
@@ -51,13 +68,20 @@ class Scaler:
         if self.kind == "power":
             self.power = PowerMap.fit(rows)
             rows = self.power(rows)
-        if self.kind in ("standard", "power"):
+        if self.kind == PIECES:
+            self.pieces = PieceMap.fit(rows)
+            rows = self.pieces(rows)
+        if self.kind in ("standard", "power", PIECES):
             self.centre = rows.mean(axis=0, dtype=np.float64)
             std = rows.std(axis=0, dtype=np.float64)
             # A constant feature says nothing; dividing by one keeps it at zero. Its std
             # may be a rounding error of its mean.
             varies = std > 1e-12 * np.abs(self.centre)
             self.spread = np.where(varies, std, 1.0)
+        if self.pieces is not None:
+            self.spread = np.where(
+                self.pieces.is_indicator, np.maximum(self.spread, MIN_SPREAD), self.spread
+            )
         if self.kind == "rms":
             size = math.sqrt(np.mean(np.square(rows, dtype=np.float64)))
             self.spread = np.full(n_features, size if size > 0 else 1.0)
@@ -88,6 +112,8 @@ class Scaler:
             return rows.astype(np.float32, copy=False)
         if self.power is not None:
             rows = self.power(rows)
+        if self.pieces is not None:
+            rows = self.pieces(rows)
         scaled = (rows - self.centre) / self.spread
         if self.kind == "l2":
             length = np.linalg.norm(scaled, axis=1, keepdims=True)
@@ -104,6 +130,8 @@ class Scaler:
         arrays = {"scaler.centre": self.centre, "scaler.spread": self.spread}
         if self.power is not None:
             arrays["scaler.power"] = self.power.table
+        if self.pieces is not None:
+            arrays["scaler.pieces"] = self.pieces.table
         return arrays
 
     @classmethod
@@ -113,6 +141,8 @@ class Scaler:
         scaler.centre, scaler.spread = arrays["scaler.centre"], arrays["scaler.spread"]
         if kind == "power":
             scaler.power = PowerMap(arrays["scaler.power"])
+        if kind == PIECES:
+            scaler.pieces = PieceMap(arrays["scaler.pieces"])
         return scaler
 
 
@@ -161,6 +191,53 @@ class PowerMap:
         """Return the powers; beyond the training range, where they may explode, its end's."""
         exponent, least, greatest = self.table
         return yeo_johnson(rows.clip(least, greatest), exponent)
+
+
+class PieceMap:
+    """Indicators of values and excesses over quantiles, so that linear models bend.
+
+    Parameters
+    ----------
+    table : ndarray of shape (3, n_columns)
+        Of each column the feature, whether it is the feature itself (0), indicates a value (1) or
+        tells the excess over one (2), and this value.
+    """
+
+    def __init__(self, table: Floats) -> None:
+        self.table = table
+        self.feature = table[0].astype(np.int64)
+
+    @property
+    def is_indicator(self) -> NDArray[np.bool_]:
+        """Which columns indicate a value."""
+        found: NDArray[np.bool_] = self.table[1] == 1
+        return found
+
+    @classmethod
+    def fit(cls, rows: NDArray[Any]) -> PieceMap:
+        """Find codes of categories, and the quantiles of other features."""
+        some = rows[:: -(-len(rows) // SEARCH_ROWS)].astype(np.float64)
+        columns = []
+        for feature, values in enumerate(some.T):
+            distinct = np.unique(values)
+            is_code = len(distinct) <= MAX_VALUES and (distinct == np.rint(distinct)).all()
+            if is_code and len(distinct) > 2:
+                columns += [(feature, 1, value) for value in distinct]
+                continue
+            columns.append((feature, 0, 0.0))
+            if len(distinct) > 2:
+                knots = np.unique(np.quantile(values, QUANTILES))
+                inner = knots[(knots > distinct[0]) & (knots < distinct[-1])]
+                columns += [(feature, 2, value) for value in inner]
+        return cls(np.array(columns, dtype=np.float64).T)
+
+    def __call__(self, rows: NDArray[Any]) -> Floats:
+        """Return the pieces of each row, shape (n_rows, n_columns)."""
+        _, kind, value = self.table
+        found = rows[:, self.feature].astype(np.float64)
+        excess = np.maximum(found - value, 0.0)
+        result: Floats = np.where(kind == 0, found, np.where(kind == 1, found == value, excess))
+        return result
 
 
 def yeo_johnson(values: NDArray[Any], exponent: Floats) -> Floats:

@@ -56,8 +56,8 @@ class StreamedGroups(Groups):
 
     @property
     def width(self) -> int:
-        """How many features an object has."""
-        return int(self._file.shape[1])
+        """How many columns an object has, scaled where :meth:`scaled_by` said how."""
+        return int(self._file.shape[1]) if self._scaler is None else self._scaler.width
 
     @property
     def objects(self) -> NDArray[Any]:

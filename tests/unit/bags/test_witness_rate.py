@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from groupnoise.bags.witness_rate import find_witness_rate, witness_evidence
+from groupnoise.bags.witness_rate import (
+    MAX_COST,
+    N_THRESHOLDS,
+    accurate_threshold,
+    find_witness_rate,
+    witness_evidence,
+)
 
 
 def scored_bags(rate, distance, *, n_bags=200, size=10, seed=0):
@@ -43,3 +49,32 @@ def test_better_scores_are_more_evidence_and_noise_is_none():
         assert told.shape == is_positive.shape
         total.append(told.sum())
     assert total[0] < 5.0 < total[1] < total[2]
+
+
+@pytest.mark.parametrize(("rate", "distance"), [(0.1, 3.0), (0.3, 1.0), (0.9, 2.0)])
+def test_a_threshold_trades_a_little_balanced_accuracy_for_right_answers(rate, distance):
+    scores, bag, is_positive, truth = scored_bags(rate, distance, n_bags=60)
+    found = find_witness_rate(scores, bag, is_positive)
+    odds = found.rate / (1.0 - found.rate)
+    ratios = [found.slope * score + found.constant for score in scores]
+    chances = [
+        odds * np.exp(ratio) / (1.0 + odds * np.exp(ratio)) if is_positive[each] else 0.0
+        for ratio, each in zip(ratios, bag, strict=True)
+    ]
+    n_positive = sum(chances)
+    n_negative = len(chances) - n_positive
+    tried = []
+    for threshold in np.linspace(0.0, np.log(n_negative / n_positive), N_THRESHOLDS):
+        hits = sum(p for p, ratio in zip(chances, ratios, strict=True) if ratio > threshold)
+        left = sum(1 - p for p, ratio in zip(chances, ratios, strict=True) if ratio <= threshold)
+        tried.append((0.5 * (hits / n_positive + left / n_negative), hits + left, threshold))
+    most = max(balanced for balanced, _, _ in tried)
+    expected = max(right for balanced, right, _ in tried if balanced >= most - MAX_COST)
+    threshold = accurate_threshold(found, scores, bag, is_positive)
+    (reached,) = (each[:2] for each in tried if each[2] == pytest.approx(threshold, abs=1e-9))
+    assert reached[0] >= most - MAX_COST - 1e-9
+    assert reached[1] == pytest.approx(expected)
+    at_first, then = (np.array(ratios) > each for each in (0.0, threshold))
+    assert np.mean(then == truth) >= np.mean(at_first == truth)
+    lost = balanced_accuracy_score(truth, at_first) - balanced_accuracy_score(truth, then)
+    assert lost < 0.03

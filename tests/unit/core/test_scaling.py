@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import PowerTransformer
 
-from groupnoise.core.scaling import SCALINGS, Scaler, yeo_johnson
+from groupnoise.core.scaling import MIN_SPREAD, PIECES, SCALINGS, Scaler, yeo_johnson
 from groupnoise.exceptions import DataError
 
 ROWS = np.random.default_rng(0).normal(3.0, [1.0, 10.0, 100.0], size=(50, 3))
@@ -43,7 +43,7 @@ def test_a_value_beyond_single_precision_is_refused_by_its_place(kind, value):
         Scaler(kind).fit(rows)
 
 
-@pytest.mark.parametrize("kind", SCALINGS)
+@pytest.mark.parametrize("kind", [*SCALINGS, PIECES])
 def test_a_later_value_beyond_single_precision_is_refused_like_one_in_training(kind):
     scaler = Scaler(kind).fit(ROWS)
     rows = ROWS[:5].copy()
@@ -119,3 +119,25 @@ def test_what_is_stored_scales_alike():
         scaler = Scaler(kind).fit(LONG_TAILS)
         restored = Scaler.from_arrays(kind, scaler.arrays())
         np.testing.assert_array_equal(restored(LONG_TAILS), scaler(LONG_TAILS))
+
+
+def test_pieces_are_indicators_of_codes_and_excesses_over_quantiles():
+    generator = np.random.default_rng(1)
+    codes = generator.choice([0.0, 1.0, 3.0], size=200, p=[0.49, 0.49, 0.02])
+    rows = np.column_stack([codes, generator.normal(size=200), generator.integers(2, size=200)])
+    scaler = Scaler(PIECES).fit(rows)
+    pieces = [[float(row[0] == code) for code in (0.0, 1.0, 3.0)] for row in rows]
+    for part, row in zip(pieces, rows, strict=True):
+        part.append(row[1])
+        for share in (0.2, 0.4, 0.6, 0.8):
+            part.append(max(row[1] - np.quantile(rows[:, 1], share), 0.0))
+        part.append(row[2])
+    pieces = np.array(pieces)
+    spread = pieces.std(axis=0)
+    spread[:3] = np.maximum(spread[:3], MIN_SPREAD)
+    assert scaler.width == pieces.shape[1]
+    np.testing.assert_allclose(scaler(rows), (pieces - pieces.mean(axis=0)) / spread, atol=1e-5)
+    again = Scaler.from_arrays(PIECES, scaler.arrays())
+    unknown = np.array([[2.0, 9.0, 1.0]])
+    np.testing.assert_array_equal(again(unknown), scaler(unknown))
+    assert (again(unknown)[0, :3] < 0).all()
