@@ -162,7 +162,8 @@ def feature_columns(
             "column of text; name them with `features` (--features)."
         )
     shown = f"{chosen[0]!r} to {chosen[-1]!r}" if len(chosen) > 1 else repr(chosen[0])
-    report(f"took {len(chosen)} numeric columns as features, {shown}")
+    many = "columns" if len(chosen) != 1 else "column"
+    report(f"took {len(chosen)} numeric {many} as features, {shown}")
     if left_out:
         report(f"left out {_listing(left_out)}")
     return chosen

@@ -175,7 +175,7 @@ class Votes:
             if confidence is not None and not 0.0 <= confidence <= 1.0:
                 raise DataError(
                     f"{where(row)}: the confidence of {annotator!r} is {confidence:g}; it "
-                    "must lie between 0 and 1."
+                    "must lie between 0 and 1; write 90 of 100 as 0.9."
                 )
             given = weights, confidence
             before = said.setdefault((row, annotator), given)

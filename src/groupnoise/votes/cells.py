@@ -29,7 +29,8 @@ def read_confidences(table: Table, name: str) -> list[float | None]:
     for line, (cell, number) in enumerate(zip(cells.to_list(), numbers, strict=True)):
         if number is None and cell is not None and str(cell).strip():
             raise DataError(
-                f"{table.locate(line)}: the confidence {cell!r} is no number from 0 to 1."
+                f"{table.locate(line)}: the confidence {cell!r} is no number from 0 to 1; "
+                "write 90% as 0.9."
             )
     return numbers
 

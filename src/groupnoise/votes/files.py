@@ -46,7 +46,7 @@ class VotedRows:
     is_candidates : bool
         Whether the votes are sets of candidate labels that are taken to hold the truth.
     columns : tuple of str
-        The columns of `table` that hold votes.
+        The columns of `table` that hold votes, or by which votes name rows.
     """
 
     table: Table
@@ -114,18 +114,18 @@ def read_votes(
     table = read_table(source, report=tell, **table_options)
     columns = table.frame.columns
     if votes is not None:
-        entries = list(votes_beside(table, votes, id, row, annotator, label, confidence,
-                                          label_separator, tell))  # fmt: skip
-        return _voted(table, entries, labels, (), tell)
+        entries, key = votes_beside(table, votes, id, row, annotator, label, confidence,
+                                    label_separator, tell)  # fmt: skip
+        return _voted(table, entries, labels, (key,), tell)
     if id is not None:
         raise ParameterError(
             "id (--id) names rows for a second table: give it with votes (--votes)."
         )
     if annotators is None and candidates is None:
         if annotator is not None or first_named(columns, LONG_NAMES["annotator"]) is not None:
-            table, entries = gathered(table, row, annotator, label, confidence, label_separator,
-                                      tell)  # fmt: skip
-            return _voted(table, entries, labels, (), tell)
+            table, entries, key = gathered(table, row, annotator, label, confidence,
+                                           label_separator, tell)  # fmt: skip
+            return _voted(table, entries, labels, (key,), tell)
         found = annotator_columns(columns)
         if found is not None:
             tell(f"took the {len(found[1])} columns {found[0]}* as annotators")

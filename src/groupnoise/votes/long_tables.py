@@ -38,8 +38,8 @@ def gathered(
     confidence: str | None,
     separator: str | None,
     report: Report,
-) -> tuple[Table, list[Entry]]:
-    """Return one row per id of a table of one vote per line, and the votes.
+) -> tuple[Table, list[Entry], str]:
+    """Return one row per id of a table of one vote per line, the votes, and the column of ids.
 
     Columns that differ between the votes on one row are left out, and named.
     """
@@ -68,7 +68,7 @@ def gathered(
         frame=rows.frame.select(kept),
         locate=lambda at: f"{table.origin}, {parts['row']} {names[at]!r}",
     )
-    return rows, entries
+    return rows, entries, parts["row"]
 
 
 def votes_beside(
@@ -81,8 +81,8 @@ def votes_beside(
     confidence: str | None,
     separator: str | None,
     report: Report,
-) -> Iterator[Entry]:
-    """Yield the votes of a second table on the rows of the first, found by their ids."""
+) -> tuple[list[Entry], str]:
+    """Return the votes of a second table on the rows of the first, and the column of their ids."""
     votes = read_table(source, report=report)
     parts = vote_columns(votes, row, annotator, label, confidence, report)
     if id is not None:
@@ -101,7 +101,7 @@ def votes_beside(
     def find(name: str) -> int:
         return number.get(name, -1)
 
-    yield from _entries(votes, parts, separator, find, report)
+    return list(_entries(votes, parts, separator, find, report)), key
 
 
 def _shared_id(table: Table, votes: Table, key: str, report: Report) -> str:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
+
 import numpy as np
 import polars as pl
 
 from groupnoise.io.tables import Table
 from groupnoise.votes.files import VotedRows
-from groupnoise.votes.long_tables import names_rows
+from groupnoise.votes.long_tables import names_rows, quoted
 
 STUCK_VOTES = 10
 """Votes from which on somebody who only ever said one label is pointed out."""
 MOSTLY = 0.8
 """Share of rows that a column must tell apart to be taken for one of their ids."""
+MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
+"""What stands in cells, in lower case, where nobody voted."""
+JOINTS = (" and ", " or ", ", ", ",", "/", " + ", "+", "&")
+"""What may join several labels in a cell and is never guessed to."""
 
 
 def what_stands_out(voted: VotedRows) -> list[str]:
     """Say what a person should know of the votes before trusting anything learned from them."""
-    votes, said = voted.votes, ids_that_repeat(voted.table)
-    shares = votes.shares()
+    votes = voted.votes
+    said = [*ids_that_repeat(voted.table), *labels_to_look_at(votes.class_names)]
+    named = votes.candidates()
     is_voted = votes.counts > 0
     if not is_voted.all():
         first = int(np.flatnonzero(~is_voted)[0])
@@ -32,20 +40,48 @@ def what_stands_out(voted: VotedRows) -> list[str]:
         said.append(f"{votes.class_names[0]!r} is the only label: nothing to resolve")
         return said
     if voted.is_candidates:
-        if (votes.candidates().sum(axis=1) <= 1).all():
+        if (named.sum(axis=1) <= 1).all():
             said.append("every row has one candidate: nothing to resolve")
         return said
-    if ((shares > 0).sum(axis=1) <= 1).all() and (votes.counts > 1).any():
+    if (named.sum(axis=1) <= 1).all() and (votes.counts > 1).any():
         said.append("all rows are unanimous: nothing to resolve; look for labels that are wrong "
                     "all the same with `groupnoise audit`")  # fmt: skip
     for number, name in enumerate(votes.annotator_names):
-        mine = votes.weights[votes.annotators == number]
+        mine = votes.named_labels()[votes.annotators == number]
         if len(mine) >= STUCK_VOTES and (mine == mine[0]).all():
-            always = votes.class_names[int(mine[0].argmax())]
+            always = " or ".join(repr(votes.class_names[k]) for k in np.flatnonzero(mine[0]))
             said.append(
-                f"annotator {name!r} said {always!r} in all of {len(mine)} votes, which tells "
+                f"annotator {name!r} said {always} in all of {len(mine)} votes, which tells "
                 "nothing about the rows"
             )
+    return said
+
+
+def labels_to_look_at(names: Sequence[str]) -> list[str]:
+    """Point out labels that may mean one thing, several labels, or no vote at all."""
+    said = []
+    missing = [name for name in names if name.lower() in MISSING]
+    if missing:
+        said.append(
+            f"took {quoted(missing)} as labels like any other; where they mean that nobody voted, "
+            "empty those cells"
+        )
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(" ".join(name.casefold().split()), []).append(name)
+    for same in alike.values():
+        if len(same) > 1:
+            said.append(
+                f"{quoted(same)} are different labels; where they mean the same, write them alike"
+            )
+    for name, mark in product(names, JOINTS):
+        parts = [part.strip() for part in name.split(mark)]
+        if len(parts) > 1 and set(parts) <= set(names):
+            said.append(
+                f"took {name!r} as one label; where it means several, say "
+                f"--label-separator {mark!r}"
+            )
+            break
     return said
 
 

@@ -426,6 +426,30 @@ def test_what_is_dropped_or_doubtful_is_counted(groupnoise, tmp_path):
     assert len((tmp_path / "o.csv").read_text().splitlines()) == 7
 
 
+def test_labels_that_may_mean_something_else_are_pointed_out():
+    frame = pd.DataFrame(
+        {"ann_1": ["Cat", "cat", "dog", "n/a"], "ann_2": ["cat", "dog and cat", "dog", "dog"]}
+    )
+    notes = resolve(frame).notes
+    assert (
+        "'Cat' and 'cat' are different labels; where they mean the same, write them alike" in notes
+    )
+    assert any(note.startswith("took 'n/a' as labels like any other") for note in notes)
+    assert (
+        "took 'dog and cat' as one label; where it means several, say --label-separator ' and '"
+        in notes
+    )
+    assert resolve(frame, label_separator=" and ").votes.class_names == ["Cat", "cat", "dog", "n/a"]
+
+
+def test_ids_of_votes_are_no_features_though_they_are_numbers():
+    lines = pd.DataFrame({"doc": [3, 3, 8, 9, 11], "who": list("ababa"), "label": list("xyxyx")})
+    assert "found no features and no text: labels come from the votes alone" in resolve(lines).notes
+    rows = pd.DataFrame({"doc": [3, 8, 9, 11]})
+    found = resolve(rows, votes=lines)
+    assert "found no features and no text: labels come from the votes alone" in found.notes
+
+
 def test_one_label_alone_is_nothing_to_resolve_and_has_no_empty_interval(groupnoise, tmp_path):
     (tmp_path / "v.csv").write_text("ann_1,ann_2\nx,x\nx,\n")
     code, said, err = groupnoise("resolve", "v.csv", "-o", "o.csv")
