@@ -28,7 +28,8 @@ from cleanlab.rank import get_label_quality_scores
 from sklearn.datasets import load_digits
 
 from groupnoise.votes import DawidSkene, Votes
-from groupnoise.votes.crowd import believe, max_matching, out_of_fold
+from groupnoise.votes.classifiers import max_matching, out_of_fold
+from groupnoise.votes.crowd import believe
 
 N_ROWS = 300
 SKILLS = {"low": (0.55, 0.70), "mixed": (0.55, 0.95), "high": (0.80, 0.95)}

@@ -18,7 +18,8 @@ from _record import RESULTS, write_result
 
 from groupnoise.io import PartialLabelDataset, load_dataset
 from groupnoise.votes import Votes
-from groupnoise.votes.crowd import believe, trainings
+from groupnoise.votes.classifiers import trainings
+from groupnoise.votes.crowd import believe
 
 
 def main() -> None:

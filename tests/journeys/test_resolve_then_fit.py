@@ -32,10 +32,11 @@ def votes_csv(tmp_path):
     return write_csv(tmp_path / "votes.csv", names, rows)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl", ".xlsx"])
 def test_answers_and_votes_are_no_features(command, votes_csv, tmp_path, suffix):
     labels = tmp_path / f"labels{suffix}"
-    command("resolve", votes_csv, "--annotators", "ann_*,Eve", "-o", labels)
+    quick = ("--folds", "2", "--rounds", "1")
+    command("resolve", votes_csv, "--annotators", "ann_*,Eve", "-o", labels, *quick)
     done = command("fit", labels, "-o", tmp_path / "model", "-p", "encoder=kernel", "-q")
     said = " ".join(done.err.split())
     assert "took column 'label', which `resolve` wrote" in said

@@ -30,6 +30,10 @@ def resolve(
     rounds: Annotated[int, typer.Option(help="Times votes and features judge each other.")] = 2,
     members: Annotated[int, typer.Option(help="Classifiers that are averaged.")] = 1,
     seed: Annotated[int, typer.Option(help="Decides all randomness.")] = 0,
+    checkpoint: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder for finished trainings; the same command resumes from there."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Give every row one label with a probability, and say which rows to look at first.
@@ -57,6 +61,7 @@ def resolve(
             n_rounds=rounds,
             n_members=members,
             random_state=seed,
+            checkpoint=checkpoint,
             report=note,
             on_progress=show,
         )

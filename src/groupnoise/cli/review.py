@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -79,6 +81,11 @@ def review(
     serve(desk, settings, bound, on_ready=lambda address: typer.echo(f"listening on {address}"))
     done = desk.progress()
     typer.echo(f"{done['answered']} of {done['total']} answered, kept in {kept}")
+    desk.close()
+    if done["learning"]:
+        # A thread in the midst of a training would abort the end of the interpreter.
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def _about_rows(data: str, said: dict[str, Any], images: str | None, seed: int) -> Ask:

@@ -5,7 +5,7 @@ Every probability of the classifier about a row comes from a model that did not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.candidate_belief import belief_with_errors, hidden_errors
 from groupnoise.votes.ballots import Votes
+from groupnoise.votes.classifiers import Fit, KeptAnswers, out_of_fold, trainings
 from groupnoise.votes.dawid_skene import (
     MIN_PROBABILITY,
     DawidSkene,
@@ -25,22 +26,14 @@ from groupnoise.votes.dawid_skene import (
 )
 from groupnoise.votes.neighbours import (
     N_NEIGHBOURS,
-    has_unit_rows,
     heed_neighbours,
     nearest_voted,
 )
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 16)
 SHARES = np.linspace(0.0, 1.0, 11)
-MIN_WEIGHT = 1e-3
-"""Least weight of a named label in training: a vote is evidence, never a proof."""
 MIN_ROWS = 20
 """Rows with votes below which no classifier is trained: a fold would hold next to nothing."""
-
-Fit = Callable[[FloatArray, Any, FloatArray], Any]
-"""Trains on rows, candidates (0/1) and their weights, and returns what has `predict_proba`."""
-SCALINGS = ("standard", "l2")
-"""Scalings to learn under where one is not enough; held-out votes say which, or both."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +74,7 @@ def believe(
     n_rounds: int = 2,
     fit: Fit | Sequence[Fit] | None = None,
     seed: int = 0,
+    kept: KeptAnswers | None = None,
     on_progress: ProgressCallback | None = None,
 ) -> Belief:
     """Weigh votes and features against each other.
@@ -104,6 +98,8 @@ def believe(
         taken, or all of them averaged. By default Max-Matching, as `trainings` says.
     seed : int, default=0
         Decides folds and initial weights.
+    kept : KeptAnswers, optional
+        Where finished trainings are kept, and found after an interruption.
     on_progress : callable, optional
         Told after each training how many of them are `done`, of `total`.
 
@@ -121,12 +117,25 @@ def believe(
     if features is not None and is_taught.sum() >= MIN_ROWS and votes.n_classes > 1:
         neighbours = nearest_voted(features, is_taught, N_NEIGHBOURS)
         fits = trainings(fit, features, seed, is_candidates=is_candidates)
-        if on_progress is not None:
-            fits = _counted(fits, n_rounds * n_folds, on_progress)
+        done, total = count(1), n_rounds * n_folds * len(fits)
+
+        def tell() -> None:
+            if on_progress is not None:
+                on_progress({"stage": "training", "done": next(done), "total": total})
+
         for round_number in range(n_rounds):
             named = votes.candidates() | (with_truth(np.zeros_like(belief), truth) > 0)
             raw = [
-                out_of_fold(named, features, belief, n_folds, each, seed + round_number)
+                out_of_fold(
+                    named,
+                    features,
+                    belief,
+                    n_folds,
+                    each,
+                    seed + round_number,
+                    kept=kept,
+                    on_fold=tell,
+                )
                 for each in fits
             ]
             frequency = belief[is_taught].mean(axis=0)
@@ -184,93 +193,6 @@ def doubted(belief: FloatArray, predicted: FloatArray, named: BoolArray) -> Floa
         Less sure where that takes it; which candidate is the likeliest stays.
     """
     return belief_with_errors(belief, predicted, named, hidden_errors(predicted, belief, named))
-
-
-def out_of_fold(
-    named: BoolArray, features: FloatArray, belief: FloatArray, n_folds: int, fit: Fit, seed: int
-) -> FloatArray:
-    """Return P(label | features) of every row from models that did not see it.
-
-    Parameters
-    ----------
-    named : bool ndarray of shape (n_rows, n_classes)
-        Labels that somebody named; rows without any are predicted and teach nothing.
-    features : ndarray of shape (n_rows, n_features)
-        The rows.
-    belief : ndarray of shape (n_rows, n_classes)
-        How far each named label is trusted.
-    n_folds, fit, seed
-        As in `believe`.
-
-    Returns
-    -------
-    predicted : ndarray of shape (n_rows, n_classes)
-        Probabilities.
-    """
-    from groupnoise.candidates.label_issues import cross_fit
-
-    is_voted: BoolArray = np.asarray(named.any(axis=1))
-    n_classes = named.shape[1]
-    weights = np.where(named, np.maximum(belief, MIN_WEIGHT), 0.0)
-
-    def predict(training: IntArray, held: IntArray) -> FloatArray:
-        rows = training[is_voted[training]]
-        present = named[rows].any(axis=0)
-        fitted = fit(features[rows], named[rows][:, present], weights[rows][:, present])
-        answers = np.full((len(held), n_classes), MIN_PROBABILITY)
-        answers[:, present] = fitted.predict_proba(features[held])
-        return answers
-
-    best = np.where(is_voted, belief.argmax(axis=1), n_classes)
-    generator = np.random.default_rng(seed)
-    return cross_fit(predict, best, n_classes, n_folds, generator)
-
-
-def max_matching(seed: int, **parameters: Any) -> Fit:
-    """Return what trains a Max-Matching classifier on weighted candidates."""
-
-    def fit(rows: FloatArray, named: Any, weights: FloatArray) -> Any:
-        from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier as Classifier
-
-        model = Classifier.fixed(random_state=seed, **parameters)
-        return model.fit(rows, named, candidate_weights=weights)
-
-    return fit
-
-
-def trainings(
-    fit: Fit | Sequence[Fit] | None,
-    features: FloatArray | None,
-    seed: int,
-    *,
-    is_candidates: bool,
-    **parameters: Any,
-) -> Sequence[Fit]:
-    """Return what trains classifiers: what was given, or Max-Matching with some parameters.
-
-    Candidate sets, and rows of unit length such as words and embeddings, are learned from under
-    two scalings.
-    """
-    if fit is not None:
-        return [fit] if callable(fit) else fit
-    if not is_candidates and (features is None or not has_unit_rows(features)):
-        return [max_matching(seed, **parameters)]
-    return [max_matching(seed, **parameters, scaling=scaling) for scaling in SCALINGS]
-
-
-def _counted(fits: Sequence[Fit], times: int, on_progress: ProgressCallback) -> Sequence[Fit]:
-    """Return trainings that tell how many of them are done when each is called so many times."""
-    done, total = count(1), times * len(fits)
-
-    def counted(fit: Fit) -> Fit:
-        def run(rows: FloatArray, named: Any, weights: FloatArray) -> Any:
-            fitted = fit(rows, named, weights)
-            on_progress({"stage": "training", "done": next(done), "total": total})
-            return fitted
-
-        return run
-
-    return [counted(fit) for fit in fits]
 
 
 def likeliest(

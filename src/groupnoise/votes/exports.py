@@ -17,7 +17,11 @@ Vote = tuple[str, str, Said, float | None]
 """Question, annotator, what was said, confidence."""
 
 
-def read_export(source: Any, question: str | None) -> tuple[pl.DataFrame, list[Entry], str] | None:
+Export = tuple[pl.DataFrame, list[Entry], str]
+"""Rows, votes on them, and the tool."""
+
+
+def read_export(source: Any, question: str | None) -> Export | pl.DataFrame | None:
     """Return rows and votes of an export, and the tool's name; None if `source` is none.
 
     Parameters
@@ -29,8 +33,9 @@ def read_export(source: Any, question: str | None) -> tuple[pl.DataFrame, list[E
 
     Returns
     -------
-    export : tuple or None
-        The rows as a frame, (row, annotator, said, confidence) of each vote, and the tool.
+    export : tuple, DataFrame or None
+        The rows as a frame, (row, annotator, said, confidence) of each vote, and the tool; a list
+        of plain records, such as the short form of Label Studio, is a table as any other.
     """
     records = source if isinstance(source, list) else None
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".json":
@@ -44,6 +49,8 @@ def read_export(source: Any, question: str | None) -> tuple[pl.DataFrame, list[E
         tool = "Label Studio"
     elif any("responses" in record and "fields" in record for record in records):
         tool = "Argilla"
+    elif not any(isinstance(cell, Mapping) for record in records for cell in record.values()):
+        return pl.DataFrame(records, infer_schema_length=None, strict=False)
     else:
         raise DataError(
             f"{name} is no export of Label Studio (tasks with `annotations`) or Argilla (records "
@@ -145,14 +152,19 @@ def _argilla_votes(record: Mapping[str, Any]) -> Iterator[Vote]:
     if isinstance(responses, Mapping):  # by question, since version 2
         for question, answers in responses.items():
             for answer in answers or []:
-                if answer.get("status", "submitted") != "discarded":
+                if _is_given(answer):
                     yield str(question), str(answer.get("user_id", "?")), answer.get("value"), None
     else:  # by user, until version 1
         for answer in responses:
-            if answer.get("status", "submitted") != "discarded":
+            if _is_given(answer):
                 for question, value in (answer.get("values") or {}).items():
                     yield str(question), str(answer.get("user_id", "?")), value.get("value"), None
     yield from _argilla_suggestions(record.get("suggestions") or {})
+
+
+def _is_given(answer: Mapping[str, Any]) -> bool:
+    """Tell whether an answer was submitted; drafts and discarded ones are no votes."""
+    return answer.get("status") in (None, "submitted")
 
 
 def _argilla_suggestions(suggestions: Any) -> Iterator[Vote]:

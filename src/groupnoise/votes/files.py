@@ -106,7 +106,9 @@ def read_votes(
     """
     tell = report or say_nothing
     export = read_export(source, label)
-    if export is not None:
+    if isinstance(export, pl.DataFrame):
+        source = export
+    elif export is not None:
         frame, entries, kind = export
         tell(f"took the file as an export of {kind}")
         table = Table(frame, "export", str(source)[:80], lambda at: f"{kind} task {at}")

@@ -16,7 +16,8 @@ from groupnoise.io.columns import match_columns
 from groupnoise.io.resolved_columns import renamed_beside
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.votes.ballots import Votes, as_label, krippendorff_alpha
-from groupnoise.votes.crowd import Belief, Fit, believe, trainings
+from groupnoise.votes.classifiers import Fit, KeptAnswers, trainings
+from groupnoise.votes.crowd import Belief, believe
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, read_votes, who_is_left_out
@@ -160,6 +161,7 @@ def resolve(
     n_members: int = 1,
     fit: Fit | None = None,
     random_state: int = 0,
+    checkpoint: str | Path | None = None,
     report: Report | None = None,
     on_progress: ProgressCallback | None = None,
     **table_options: Any,
@@ -211,6 +213,9 @@ def resolve(
         Trains another classifier: `fit(X, candidates, weights)` returns what has `predict_proba`.
     random_state : int, default=0
         Decides folds and initial weights.
+    checkpoint : str or Path, optional
+        A folder for finished trainings: called alike after an interruption, `resolve` goes on
+        from there; at the end they are deleted.
     report : callable, optional
         Told of each guess, one sentence at a time.
     on_progress : callable, optional
@@ -242,6 +247,7 @@ def resolve(
         voted.table, features=features, text=text, embedding=embedding, embed=embed,
         taken=_not_features(voted, truth), report=notes,
     )  # fmt: skip
+    kept = None if checkpoint is None else KeptAnswers(checkpoint)
     belief = believe(
         voted.votes,
         matrix,
@@ -253,8 +259,11 @@ def resolve(
             fit, matrix, random_state, is_candidates=voted.is_candidates, n_members=n_members
         ),
         seed=random_state,
+        kept=kept,
         on_progress=on_progress,
     )
+    if kept is not None:
+        kept.clear()
     return resolution_of(voted, belief, notes.sentences, known=sure)
 
 

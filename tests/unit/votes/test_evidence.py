@@ -203,3 +203,26 @@ def test_candidates_are_believed_less_where_wrong_answers_are_seen_and_the_label
     too_sure, left = (abs(each.max(axis=1).mean() - accuracy) for each in (plain, believed))
     assert too_sure > 0.1 > left
     assert not believed[~named].any()
+
+
+def test_an_interrupted_resolve_goes_on_from_the_trainings_it_finished(tmp_path):
+    table = rows_with_single_votes(0.5, (0.9, 0.6), n_rows=60)[0]
+    trained, limit = [], 4
+
+    def fit(rows, named, weights):
+        if len(trained) == limit:
+            raise KeyboardInterrupt
+        trained.append(len(rows))
+        return mean_classifier(rows, named, weights)
+
+    shown = []
+    options = {"n_folds": 3, "checkpoint": tmp_path / "kept", "on_progress": shown.append}
+    with pytest.raises(KeyboardInterrupt):
+        resolve(table, fit=fit, **options)
+    assert len(list((tmp_path / "kept").iterdir())) == 4
+    limit = 99
+    found = resolve(table, fit=fit, **options)
+    assert len(trained) == 6
+    assert shown[-1] == {"stage": "training", "done": 6, "total": 6}
+    assert found.columns == resolve(table, fit=mean_classifier, n_folds=3).columns
+    assert not (tmp_path / "kept").exists()

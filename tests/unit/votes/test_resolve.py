@@ -10,7 +10,8 @@ import pytest
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.votes import read_votes, resolve
 from groupnoise.votes.cells import parse_vote
-from groupnoise.votes.crowd import likeliest, trainings
+from groupnoise.votes.classifiers import trainings
+from groupnoise.votes.crowd import likeliest
 
 ANSWERS = ["label", "probability", "second", "margin", "agreement", "why", "look"]
 
@@ -245,12 +246,27 @@ def test_exports_of_annotation_tools_are_read(records, tmp_path):
 
 def test_other_json_is_refused_in_one_sentence(tmp_path):
     path = tmp_path / "x.json"
-    path.write_text('[{"a": 1}]')
+    path.write_text('[{"a": {"b": 1}}]')
     with pytest.raises(DataError, match="no export of Label Studio"):
         read_votes(path)
     path.write_text('[{"annotations": [3]}]')
     with pytest.raises(DataError, match="task 0: its answers are not laid out as Label Studio"):
         read_votes(path)
+
+
+def test_plain_records_are_a_table_and_drafts_are_no_votes(tmp_path):
+    path = tmp_path / "short.json"
+    records = [
+        {"id": "1", "annotator": who, "tone": said, "text": "so so"}
+        for who, said in (("ann", "good"), ("bob", "bad"))
+    ]
+    path.write_text(json.dumps(records))
+    voted = read_votes(path, label="tone")
+    assert voted.table.frame.columns == ["id", "text"]
+    assert voted.votes.counts.tolist() == [2]
+    answers = [{"value": "good", "user_id": "u1"}, {"value": "bad", "status": "draft"}]
+    record = {"fields": {"text": "x"}, "responses": {"tone": answers}}
+    assert read_votes([record]).votes.class_names == ["good"]
 
 
 def test_text_without_an_embedding_works():

@@ -1,0 +1,184 @@
+"""Classifiers of rows that have votes, and what they say of rows they did not see."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from groupnoise import __version__
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.io.files import atomic_path, check_writable_folder
+from groupnoise.votes.dawid_skene import MIN_PROBABILITY
+from groupnoise.votes.neighbours import has_unit_rows
+
+MIN_WEIGHT = 1e-3
+"""Least weight of a named label in training: a vote is evidence, never a proof."""
+Fit = Callable[[FloatArray, Any, FloatArray], Any]
+"""Trains on rows, candidates (0/1) and their weights, and returns what has `predict_proba`."""
+SCALINGS = ("standard", "l2")
+"""Scalings to learn under where one is not enough; held-out votes say which, or both."""
+
+
+@dataclass(frozen=True)
+class MaxMatching:
+    """Trains a Max-Matching classifier on weighted candidates.
+
+    Parameters
+    ----------
+    seed : int
+        Decides initial weights and batches.
+    parameters : mapping
+        Parameters of the classifier that shall differ from the plain values.
+    """
+
+    seed: int
+    parameters: Mapping[str, Any]
+
+    def __call__(self, rows: FloatArray, named: Any, weights: FloatArray) -> Any:
+        """Return a classifier fitted to rows, their candidates and the weights of these."""
+        from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier as Classifier
+
+        model = Classifier.fixed(random_state=self.seed, **self.parameters)
+        return model.fit(rows, named, candidate_weights=weights)
+
+
+def max_matching(seed: int, **parameters: Any) -> Fit:
+    """Return what trains a Max-Matching classifier on weighted candidates."""
+    return MaxMatching(seed, parameters)
+
+
+def trainings(
+    fit: Fit | Sequence[Fit] | None,
+    features: FloatArray | None,
+    seed: int,
+    *,
+    is_candidates: bool,
+    **parameters: Any,
+) -> Sequence[Fit]:
+    """Return what trains classifiers: what was given, or Max-Matching with some parameters.
+
+    Candidate sets, and rows of unit length such as words and embeddings, are learned from under
+    two scalings.
+    """
+    if fit is not None:
+        return [fit] if callable(fit) else fit
+    if not is_candidates and (features is None or not has_unit_rows(features)):
+        return [max_matching(seed, **parameters)]
+    return [max_matching(seed, **parameters, scaling=scaling) for scaling in SCALINGS]
+
+
+class KeptAnswers:
+    """Answers of finished trainings in a folder, found again by what they were learned from.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made where there is none; one small file per training.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        check_writable_folder(self.folder)
+        self._files: list[Path] = []
+
+    def __call__(self, train: Callable[[], FloatArray], *learned_from: Any) -> FloatArray:
+        """Return the answers that are kept, or train and keep them.
+
+        Parameters
+        ----------
+        train : callable
+            Returns the answers.
+        *learned_from
+            All that decides them: arrays, and what trains, by its text.
+
+        Returns
+        -------
+        answers : ndarray
+            As `train` returned them.
+        """
+        digest = hashlib.sha256(f"{__version__}\0".encode())
+        for part in learned_from:
+            digest.update(part.tobytes() if isinstance(part, np.ndarray) else _told(part).encode())
+        path = self.folder / f"{digest.hexdigest()[:32]}.npy"
+        self._files.append(path)
+        if path.is_file():
+            return np.asarray(np.load(path, allow_pickle=False))
+        answers = train()
+        with atomic_path(path) as temporary, temporary.open("wb") as stream:
+            np.save(stream, answers, allow_pickle=False)
+        return answers
+
+    def clear(self) -> None:
+        """Delete what was kept, and the folder if nothing else is in it."""
+        for path in self._files:
+            path.unlink(missing_ok=True)
+        if self.folder.is_dir() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+
+def _told(fit: Fit) -> str:
+    """Return a text by which a training is known again in another process."""
+    return getattr(fit, "__qualname__", None) or repr(fit)
+
+
+def out_of_fold(
+    named: BoolArray,
+    features: FloatArray,
+    belief: FloatArray,
+    n_folds: int,
+    fit: Fit,
+    seed: int,
+    *,
+    kept: KeptAnswers | None = None,
+    on_fold: Callable[[], None] | None = None,
+) -> FloatArray:
+    """Return P(label | features) of every row from models that did not see it.
+
+    Parameters
+    ----------
+    named : bool ndarray of shape (n_rows, n_classes)
+        Labels that somebody named; rows without any are predicted and teach nothing.
+    features : ndarray of shape (n_rows, n_features)
+        The rows.
+    belief : ndarray of shape (n_rows, n_classes)
+        How far each named label is trusted.
+    n_folds, fit, seed
+        As in `believe`.
+    kept : KeptAnswers, optional
+        Answers of an earlier run that was interrupted.
+    on_fold : callable, optional
+        Called after each fold.
+
+    Returns
+    -------
+    predicted : ndarray of shape (n_rows, n_classes)
+        Probabilities.
+    """
+    from groupnoise.candidates.label_issues import cross_fit
+
+    is_voted: BoolArray = np.asarray(named.any(axis=1))
+    n_classes = named.shape[1]
+    weights = np.where(named, np.maximum(belief, MIN_WEIGHT), 0.0)
+
+    def predict(training: IntArray, held: IntArray) -> FloatArray:
+        rows = training[is_voted[training]]
+        present = named[rows].any(axis=0)
+        parts = features[rows], named[rows][:, present], weights[rows][:, present]
+
+        def train() -> FloatArray:
+            return np.asarray(fit(*parts).predict_proba(features[held]))
+
+        answers = np.full((len(held), n_classes), MIN_PROBABILITY)
+        answers[:, present] = train() if kept is None else kept(train, fit, *parts, features[held])
+        if on_fold is not None:
+            on_fold()
+        return answers
+
+    best = np.where(is_voted, belief.argmax(axis=1), n_classes)
+    generator = np.random.default_rng(seed)
+    return cross_fit(predict, best, n_classes, n_folds, generator)
