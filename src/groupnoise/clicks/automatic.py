@@ -28,6 +28,7 @@ from groupnoise.clicks.linear_evidence import (
     Linear,
     added_evidence,
     choose_linear,
+    in_units_of,
     linear_length,
     linear_ranks,
 )
@@ -126,6 +127,8 @@ def decide_evidence(
     seconds, reached, trial = 0.0, None, None
     chosen = options[0]
     settled: Linear = {} if linear is None or isinstance(linear, str) else linear
+    relative: dict[str, tuple[float, float, float, int]] = {}
+    length = linear_length(histories)
     is_open = len(options) > 1 or linear == "auto"
     if held is None and is_open:
         warned.append(
@@ -176,9 +179,10 @@ def decide_evidence(
         gain = evidence_gains(trial, held.asked)
         if linear == "auto":
             regressions = learner.linear(held.training)
-            settled, gain, alone = choose_linear(
-                models[chosen.name], regressions, held.asked, linear_length(histories)
+            relative, gain, alone = choose_linear(
+                trial, regressions, held.asked, length, learner.seed
             )
+            settled = relative
             baselines["EASE of low rank"] = alone["together"]
             added = [name for name, values in settled.items() if values[0]]
             reasons.append(f"Linear evidence added: {' and '.join(added) or 'none'}.")
@@ -193,9 +197,10 @@ def decide_evidence(
         histories, chosen.parameters, validate=validate, on_epoch=on_epoch
     )
     if ranks := linear_ranks(settled):
-        on_all = added_evidence(
-            on_all, learner.linear(histories, ranks), settled, linear_length(histories)
-        )
+        regressions = learner.linear(histories, ranks)
+        if relative and held is not None:
+            settled = in_units_of(on_all, regressions, relative, held.asked, length, learner.seed)
+        on_all = added_evidence(on_all, regressions, settled, length)
     linear_taken = {name: tuple(values) for name, values in settled.items() if values[0]}
     taken = Option(
         chosen.name,
@@ -224,7 +229,7 @@ def _sampled(histories: Groups, generator: np.random.Generator) -> Groups:
     if histories.n_objects - len(histories) <= TRIAL_TARGETS:
         return histories
     order = generator.permutation(len(histories))
-    n_kept = int(np.searchsorted(np.cumsum(histories.sizes[order]), TRIAL_TARGETS)) + 1
+    n_kept = int(np.searchsorted(np.cumsum(histories.sizes[order] - 1), TRIAL_TARGETS)) + 1
     return histories.subset(np.sort(order[:n_kept]))
 
 

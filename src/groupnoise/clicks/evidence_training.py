@@ -20,6 +20,7 @@ from groupnoise.core.chunked_softmax import cross_entropy
 from groupnoise.core.device import CPU, answering_on_cpu, current_device
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, TrainingError
+from groupnoise.training.deferred_adam import DeferredAdam
 from groupnoise.training.optimizer import Adam
 
 ENCODER_RATE = 0.4
@@ -32,6 +33,12 @@ MAX_GRADIENT = 1.0
 
 BETAS = (0.9, 0.98)
 """Of Adam: second moments that follow sooner than usual, since items are rare."""
+MIN_DEFERRED = 8
+"""Items for each one that a batch looks up, from which the others make up for steps later."""
+MIN_DRAWN = 64
+"""Negatives of which some are sure to be no targets where a catalogue is so large."""
+
+Lookup = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +78,22 @@ class EvidencePlan:
         check_dropout(self.dropout)
         if self.n_negatives is not None:
             check_count("n_negatives", self.n_negatives)
+
+    def defers(self, n_items: int) -> bool:
+        """Tell whether a batch looks up so few items that rows are updated when they are read.
+
+        Parameters
+        ----------
+        n_items : int
+            Size of the catalogue.
+
+        Returns
+        -------
+        bool
+        """
+        if self.n_negatives is None or self.n_negatives < MIN_DRAWN:
+            return False
+        return n_items >= MIN_DEFERRED * (2 * self.batch_size + self.n_negatives)
 
     def work_of_step(self, model: EvidenceModel) -> float:
         """Return about how many multiplications a batch takes forward.
@@ -182,7 +205,16 @@ def train_evidence(
     tables = list({id(table): table for table in (model.objects, model.targets)}.values())
     anchors = [each.detach().clone().to(device) for each in anchors or tables]
     others = [model.bias, model.log_weights, model.exponent_logits]
-    optimizer = Adam([*tables, *others], plan.learning_rate, betas=BETAS)
+    lookup: Lookup = F.embedding
+    deferred: list[DeferredAdam] = []
+    if plan.defers(model.n_items):
+        decay = plan.weight_decay
+        rows_optimizer = DeferredAdam(
+            tables, anchors, plan.learning_rate, weight_decay=decay, betas=BETAS
+        )
+        lookup, deferred = rows_optimizer.lookup, [rows_optimizer]
+    dense = [] if deferred else tables
+    optimizer = Adam([*dense, *others], plan.learning_rate, betas=BETAS)
     of_encoder = [] if model.encoder is None else list(model.encoder.parameters())
     encoder_rate = ENCODER_RATE * plan.learning_rate
     encoder_optimizer = (
@@ -192,7 +224,7 @@ def train_evidence(
     )
     progress = EvidenceProgress(
         model,
-        [each for each in (optimizer, encoder_optimizer) if each is not None],
+        [each for each in (optimizer, encoder_optimizer, *deferred) if each is not None],
         generator,
         [noise] if model.encoder is None else [noise, model.encoder.generator],
     )
@@ -208,18 +240,19 @@ def train_evidence(
                 saves.heed_stop()
             left = 1 - (epoch + step / len(batches)) / plan.max_epochs
             rate = plan.learning_rate * left
-            optimizer.param_groups[0]["lr"] = rate
             clicks = _padded(sequences.subset(rows), fill=model.n_items).to(device)
-            loss = batch_loss(model, clicks, plan, noise)
+            loss = batch_loss(model, clicks, plan, noise, lookup)
             model.zero_grad(set_to_none=True)
             loss.backward()
-            optimizer.step()
+            for each in (optimizer, *deferred):
+                each.param_groups[0]["lr"] = rate
+                each.step()
             if encoder_optimizer is not None:
                 warm = min(1.0, (epoch * len(batches) + step + 1) / WARM_UP_STEPS)
                 encoder_optimizer.param_groups[0]["lr"] = encoder_rate * left * warm
                 torch.nn.utils.clip_grad_norm_(of_encoder, MAX_GRADIENT)
                 encoder_optimizer.step()
-            if plan.weight_decay:
+            if plan.weight_decay and not deferred:
                 with torch.no_grad():
                     for table, anchor in zip(tables, anchors, strict=True):
                         table.lerp_(anchor, min(1.0, rate * plan.weight_decay))
@@ -230,6 +263,8 @@ def train_evidence(
                 f"the loss became {mean} in epoch {epoch + 1}; lower learning_rate "
                 f"({plan.learning_rate})."
             )
+        for each in deferred:
+            each.settle()
         model.eval()
         record: dict[str, Any] = {
             "epoch": epoch + 1,
@@ -257,7 +292,11 @@ def train_evidence(
 
 
 def batch_loss(
-    model: EvidenceModel, clicks: Tensor, plan: EvidencePlan, noise: torch.Generator
+    model: EvidenceModel,
+    clicks: Tensor,
+    plan: EvidencePlan,
+    noise: torch.Generator,
+    lookup: Lookup = F.embedding,
 ) -> Tensor:
     """Return the mean loss of all next clicks of some sequences.
 
@@ -271,6 +310,8 @@ def batch_loss(
         Says how many clicks are dropped and how many negatives are drawn.
     noise : torch.Generator
         Decides both.
+    lookup : callable, default=torch.nn.functional.embedding
+        Called with items and a table; returns their rows.
 
     Returns
     -------
@@ -293,17 +334,17 @@ def batch_loss(
     bias: Tensor = model.bias
     positive = targets
     if drawn is None:
-        features = F.embedding(read, model.objects)
+        features = lookup(read, model.objects)
     else:
         candidates, offset, positive = drawn
         bias = bias.index_select(0, candidates) + offset
         if model.targets is model.objects:
             # Looked up together: one gradient as large as the table, and not two.
-            rows = F.embedding(torch.cat([read, candidates]), model.objects)
+            rows = lookup(torch.cat([read, candidates]), model.objects)
             features, vectors = rows.split([len(read), len(candidates)])
         else:
-            features = F.embedding(read, model.objects)
-            vectors = F.embedding(candidates, model.targets)
+            features = lookup(read, model.objects)
+            vectors = lookup(candidates, model.targets)
     contexts = model.contexts_by_step(features.view(*before.shape, -1), dropped).flatten(0, 1)
     if at_target is not None:
         contexts = contexts.index_select(0, at_target)  # (n_targets, dim)

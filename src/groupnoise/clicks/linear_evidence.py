@@ -179,8 +179,11 @@ RATES = (0.05, 0.0, 0.3)
 RANKS = (USUAL_RANK, RANK)
 
 
-LINEAR_WEIGHTS = (0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
+LINEAR_WEIGHTS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0)
 """In units that give linear and learned scores the same standard deviation."""
+
+
+MIN_SPREAD = 1e-12
 
 
 MIN_LEAD = 0.5
@@ -260,7 +263,11 @@ def linear_ranks(linear: Linear) -> dict[str, int]:
 
 
 def choose_linear(
-    learned: Evidence, regressions: Mapping[str, LinearEvidence], asked: Groups, length: int
+    learned: Evidence,
+    regressions: Mapping[str, LinearEvidence],
+    asked: Groups,
+    length: int,
+    seed: int,
 ) -> tuple[dict[str, tuple[float, float, float, int]], FloatArray, dict[str, float]]:
     """Return how much linear evidence to add to what was learned.
 
@@ -274,16 +281,20 @@ def choose_linear(
         Histories with the held-out clicks as targets.
     length : int
         Over how many of the latest clicks linear evidence is added.
+    seed : int
+        Decides which histories are asked where the scores of all would not fit.
 
     Returns
     -------
     linear : dict of str to (weight, ridge, rate, rank)
+        Weights in units that give linear and learned scores the same standard deviation; see
+        :func:`in_units_of`.
     gain : ndarray of shape (n_histories,)
         Of the learned and linear evidence together.
     alone : dict of str to float
         The mean gain of each regression by itself.
     """
-    asked = asked[: max(1, MAX_SCORES // len(learned.bias))]
+    asked = _fitting(asked, len(learned.bias), seed)
     scores = evidence_scores(learned, asked)
     spread = float(scores.std())
     best = gains(scores.copy(), asked)
@@ -291,10 +302,8 @@ def choose_linear(
     alone: dict[str, float] = {}
     for name, regression in regressions.items():
         alone[name], (ridge, rate, rank), own = _best_alone(regression, asked, length)
-        unit = spread / max(float(own.std()), 1e-12)
-        tried = {
-            weight * unit: gains(scores + weight * unit * own, asked) for weight in LINEAR_WEIGHTS
-        }
+        own *= spread / max(float(own.std()), MIN_SPREAD)
+        tried = {weight: gains(scores + weight * own, asked) for weight in LINEAR_WEIGHTS}
         taken = max(tried, key=lambda weight: float(tried[weight].mean()))
         lead = tried[taken] - best
         if lead.mean() <= MIN_LEAD * lead.std() / np.sqrt(len(lead)):
@@ -303,6 +312,54 @@ def choose_linear(
             best, scores = tried[taken], scores + taken * own
         linear[name] = (float(taken), ridge, rate, rank)
     return linear, best, alone
+
+
+def in_units_of(
+    learned: Evidence,
+    regressions: Mapping[str, LinearEvidence],
+    linear: Mapping[str, tuple[float, float, float, int]],
+    asked: Groups,
+    length: int,
+    seed: int,
+) -> dict[str, tuple[float, float, float, int]]:
+    """Return chosen linear evidence with weights for what was learned from all clicks.
+
+    More clicks make regressions surer of themselves, and what is learned too, but not by as much.
+
+    Parameters
+    ----------
+    learned : Evidence
+        What gradient descent found in all clicks.
+    regressions : mapping of str to LinearEvidence
+        Of all clicks.
+    linear : mapping of str to (weight, ridge, rate, rank)
+        As :func:`choose_linear` returned it.
+    asked, length, seed
+        As it was given them.
+
+    Returns
+    -------
+    dict of str to (weight, ridge, rate, rank)
+        What :func:`added_evidence` takes, without those of weight 0.
+    """
+    asked = _fitting(asked, len(learned.bias), seed)
+    spread = float(evidence_scores(learned, asked).std())
+    found = {}
+    for name, (weight, ridge, rate, rank) in linear.items():
+        if weight:
+            own = evidence_scores(regressions[name].evidence(ridge, rate, length, rank), asked)
+            unit = spread / max(float(own.std()), MIN_SPREAD)
+            found[name] = (weight * unit, ridge, rate, rank)
+    return found
+
+
+def _fitting(asked: Groups, n_items: int, seed: int) -> Groups:
+    """Return so many histories, drawn at random, that their scores fit in memory."""
+    max_rows = max(1, MAX_SCORES // n_items)
+    if len(asked) <= max_rows:
+        return asked
+    rows = np.random.default_rng(seed).permutation(len(asked))[:max_rows]
+    return asked.subset(np.sort(rows))
 
 
 def _best_alone(

@@ -21,7 +21,7 @@ def _unhidden(method: Any) -> Any:
     return getattr(method, "__wrapped__", method)
 
 
-class _LightOptimizer(Optimizer):
+class LightOptimizer(Optimizer):
     """An optimizer that does not load torch's compiler.
 
     torch hides these methods from its compiler, and the first call of one imports all of it:
@@ -34,7 +34,7 @@ class _LightOptimizer(Optimizer):
     load_state_dict = _unhidden(Optimizer.load_state_dict)
 
 
-class Adam(_LightOptimizer):
+class Adam(LightOptimizer):
     """Adam in torch's fused kernel, one call for all parameters.
 
     Parameters
@@ -104,7 +104,7 @@ class Adam(_LightOptimizer):
         return state
 
 
-class RowAdam(_LightOptimizer):
+class RowAdam(LightOptimizer):
     """Adam on the rows of sparse gradients, with decoupled weight decay.
 
     A dense step costs as much as the table is large; this one costs as much as the batch. Rows

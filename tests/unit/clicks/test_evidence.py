@@ -14,7 +14,7 @@ from groupnoise.clicks.evidence_training import (
     training_sequences,
 )
 from groupnoise.clicks.history_scores import ItemVectors, evidence_of_clicks
-from groupnoise.clicks.linear_evidence import following, together
+from groupnoise.clicks.linear_evidence import following, in_units_of, together
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.exceptions import DataError, ParameterError, TrainingError
 
@@ -142,6 +142,39 @@ def test_training_lowers_the_loss_and_strong_decay_keeps_the_initial_vectors():
     train_evidence(held, histories, plan, np.random.default_rng(0))
     torch.testing.assert_close(held.objects, small_model().objects)
     assert not torch.allclose(model.objects, small_model().objects)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_rows_of_a_large_catalogue_are_trained_as_dense_steps_train_them(shared, monkeypatch):
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(700, DIM)).astype(np.float32)
+    histories = Groups.from_lists([rng.integers(700, size=5).tolist() for _ in range(30)])
+    plan = EvidencePlan(max_epochs=2, batch_size=8, n_negatives=64, learning_rate=0.01)
+    assert plan.defers(700)
+    assert not plan.defers(600)
+
+    def trained():
+        bias = np.zeros(700, dtype=np.float32)
+        model = EvidenceModel(vectors, bias, history_length=LENGTH, shared=shared)
+        train_evidence(model, histories, plan, np.random.default_rng(0))
+        return model.state_dict()
+
+    deferred = trained()
+    monkeypatch.setattr("groupnoise.clicks.evidence_training.MIN_DEFERRED", 100)
+    for name, values in trained().items():
+        # Where a gradient is nothing but rounding, Adam makes a step of it.
+        assert (deferred[name] - values).abs().mean() < 1e-4 * values.abs().mean(), name
+
+
+def test_weights_of_linear_evidence_follow_the_spread_of_what_was_learned():
+    learned = small_model().evidence()
+    histories = Groups.from_lists(HISTORIES)
+    regressions = {"together": together(histories, N_ITEMS, np.random.default_rng(0))}
+    chosen = {"together": (0.5, 30.0, 0.0, 4), "following": (0.0, 30.0, 0.0, 4)}
+    once = in_units_of(learned, regressions, chosen, histories, 5, 0)
+    twice = in_units_of(learned.scaled(2.0), regressions, chosen, histories, 5, 0)
+    assert list(once) == ["together"]
+    assert twice["together"][0] == pytest.approx(2 * once["together"][0], rel=1e-5)
 
 
 def test_an_exploding_training_is_told():
