@@ -12,12 +12,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a package whose names live in other modules.
 
-    Parameters
-    ----------
-    package : str
-        `__name__` of the package.
-    names : mapping of str to str
-        For each module, by its absolute name, the public names that it defines, parted by blanks.
+    `package`: `__name__` of the package. `names`: for each module, by its absolute name, the public
+    names that it defines, parted by blanks.
     """
     home = {name: module for module, listed in names.items() for name in listed.split()}
 

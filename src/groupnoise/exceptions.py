@@ -18,12 +18,8 @@ class DataTypeError(DataError, TypeError):
 class MissingColumnError(DataError):
     """A table lacks the column that was named for a part.
 
-    Parameters
-    ----------
-    message : str
-        The sentence.
-    part : str
-        The part that the column was to play.
+    `message`: the sentence.
+    `part`: the part that the column was to play.
     """
 
     def __init__(self, message: str, part: str = "") -> None:
@@ -58,12 +54,8 @@ class CheckpointError(GroupNoiseError, RuntimeError):
 class TrainingStopped(GroupNoiseError, RuntimeError):
     """Training was asked to stop, and its state is saved.
 
-    Parameters
-    ----------
-    where : str
-        How far it came and what it was saved as.
-    signal_number : int, optional
-        The signal that asked for it.
+    `where`: how far it came and what it was saved as.
+    `signal_number`: the signal that asked for it.
     """
 
     def __init__(self, where: str, signal_number: int | None = None) -> None:
@@ -87,12 +79,8 @@ class OutputError(GroupNoiseError, OSError):
 class ServiceError(GroupNoiseError, ConnectionError):
     """A recall service refused a request, or could not be reached.
 
-    Parameters
-    ----------
-    message : str
-        What it said.
-    status : int, optional
-        The HTTP status of its last answer, if it gave one.
+    `message`: what it said.
+    `status`: the HTTP status of its last answer, if it gave one.
     """
 
     def __init__(self, message: str, *, status: int | None = None) -> None:

@@ -26,10 +26,8 @@ THUMBNAIL_SIDE = 256
 def picture_of_array(image: FloatArray) -> str:
     """Return a small picture as a data address: ink whose opacity is its darkness.
 
-    Parameters
-    ----------
-    image : ndarray of shape (height, width)
-        Darkness in [0, 1]. Blank is transparent, so a page may have any background.
+    `image` (height, width): darkness in [0, 1]. Blank is transparent, so a page may have any
+    background.
     """
     darkness = np.rint(np.clip(image, 0.0, 1.0) * 255).astype(np.uint8)
     height, width = darkness.shape
@@ -84,14 +82,9 @@ def _address(content: bytes, kind: str) -> str:
 class Attachments:
     """Pictures and text of what is audited, by instance (bags), row (candidates) or item (clicks).
 
-    Attributes
-    ----------
-    arrays : float ndarray of shape (n, height, width), optional
-        Darkness in [0, 1].
-    files : sequence of sequences of Path, optional
-        The picture files of each; some may have none.
-    texts : sequence of str, optional
-        A text or title of each.
+    `arrays` (n, height, width): darkness in [0, 1].
+    `files`: the picture files of each; some may have none.
+    `texts`: a text or title of each.
     """
 
     arrays: FloatArray | None = None
@@ -121,16 +114,9 @@ def read_row_attachments(
 ) -> Attachments:
     """Return the pictures and texts that belong to the instances of bags or to candidate rows.
 
-    Parameters
-    ----------
-    table : Table
-        The file that the data was read from.
-    rows : int64 ndarray
-        The row of the table that each instance was read from.
-    images : sequence of str
-        Columns of picture paths, relative to the folder of the table.
-    text : str, optional
-        A column of text.
+    `table`: the file that the data was read from. `rows`: the row of the table that each instance
+    was read from. `images`: columns of picture paths, relative to the folder of the table. `text`:
+    a column of text.
     """
     _need_columns(table.origin, table.frame, images, text)
     return _attach(Path(table.origin).parent, table.frame[rows], images, text)
@@ -145,16 +131,8 @@ def read_item_attachments(
 ) -> Attachments:
     """Read the pictures and titles of items from a table of items, whose first column is the id.
 
-    Parameters
-    ----------
-    path : path
-        The table of items; an item that it does not list goes without.
-    item_ids : ndarray of shape (n_items,)
-        The items of the log.
-    images : sequence of str
-        Columns of picture paths, relative to the folder of the table.
-    text : str, optional
-        A column of titles.
+    `path`: the table of items; an item that it does not list goes without. `item_ids`: the items of
+    the log. `images`: columns of picture paths, relative to the folder of the table.
     """
     frame = read_table(path).frame
     _need_columns(path, frame, images, text)

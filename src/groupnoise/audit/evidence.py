@@ -13,12 +13,8 @@ from groupnoise.core.arrays import Columns, FloatArray, IntArray
 class Evidence(NamedTuple):
     """What was found about a block of data.
 
-    Attributes
-    ----------
-    groups : dict of str to ndarray of shape (n_groups,)
-        One row per group, in the order of the data.
-    objects : dict of str to ndarray of shape (n_objects,)
-        One row per object, in the order of the data.
+    `groups`: one row per group, in the order of the data.
+    `objects`: one row per object, in the order of the data.
     """
 
     groups: Columns
@@ -28,15 +24,11 @@ class Evidence(NamedTuple):
 class Posterior(NamedTuple):
     """How sure a model is about which object of each group matches.
 
-    Attributes
-    ----------
-    responsibility : ndarray of shape (n_objects,)
-        The probability of each object to be the one that matches; sums to one over a group.
-    chosen : int64 ndarray of shape (n_groups,)
-        Row of the most probable object of each group, among all objects; first wins ties.
-    probability, margin, entropy : ndarray of shape (n_groups,)
-        The share of the chosen object, its lead over the runner-up (a group of one leads by
-        one), and the entropy of the shares in nats.
+    `responsibility`: the probability of each object to be the one that matches; sums to one over a
+        group.
+    `chosen`: row of the most probable object of each group, among all objects; first wins ties.
+    `probability`, `margin`, `entropy`: the share of the chosen object, its lead over the runner-up
+        (a group of one leads by one), and the entropy of the shares in nats.
     """
 
     responsibility: FloatArray
@@ -52,12 +44,7 @@ def posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
     The softmax is taken at temperature one whatever selection the model was trained with, so
     that probabilities mean the same under hard and soft selection.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_objects,)
-        Log scores, groups one after the other.
-    offsets : int64 ndarray of shape (n_groups + 1,)
-        Where each group begins.
+    `scores`: log scores, groups one after the other. `offsets`: where each group begins.
 
     Examples
     --------
@@ -87,10 +74,7 @@ def posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
 class Tally:
     """How objects fared in the groups that hold them, of which there may be several or none.
 
-    Parameters
-    ----------
-    n_objects : int
-        How many objects there are.
+    `n_objects`: how many objects there are.
     """
 
     def __init__(self, n_objects: int) -> None:
@@ -110,14 +94,7 @@ class Tally:
 def choice_columns(found: Posterior, starts: IntArray, log_weight: FloatArray) -> Columns:
     """Return the columns that tell of the object chosen in each group.
 
-    Parameters
-    ----------
-    found : Posterior
-        Which object matches.
-    starts : int64 ndarray of shape (n_groups,)
-        Where each group begins.
-    log_weight : ndarray of shape (n_objects,)
-        log P(object | group).
+    `starts`: where each group begins. `log_weight`: log P(object | group).
     """
     return {
         "chosen": found.chosen - starts,

@@ -78,14 +78,9 @@ class AuditSource(Protocol):
 def source_of(model: Any, groups: Any, targets: Any = None) -> AuditSource:
     """Return the material of an audit from whatever form it comes in.
 
-    Parameters
-    ----------
-    model : estimator
-        Decides the setting where `groups` is no data set.
-    groups : BagDataset, PartialLabelDataset, ClickDataset, or what `select` takes first
-        Bags, feature rows, or histories.
-    targets : optional
-        What `select` takes second: bag labels or candidate labels; histories need none.
+    `model`: decides the setting where `groups` is no data set. `groups`: bags, feature rows, or
+    histories. `targets`: what `select` takes second: bag labels or candidate labels; histories need
+    none.
     """
     own = setting_to_audit(model)
     dataset = groups if hasattr(groups, "setting") else own.dataset_of(groups, targets)

@@ -23,20 +23,12 @@ NAMED_COLUMNS = ("source", "target", "object", "suggested")
 class IssueKind:
     """One ranked list of an audit.
 
-    Attributes
-    ----------
-    name : str
-        What programs call it.
-    title : str
-        What people call it.
-    meaning : str
-        One sentence for the report.
-    table : {"groups", "objects", "never_chosen"}
-        The table whose rows are listed.
-    score : str
-        The column they are ranked by, largest first.
-    threshold : float
-        Rows that score above it are listed.
+    `name`: what programs call it.
+    `title`: what people call it.
+    `meaning`: one sentence for the report.
+    `table` (one of "groups", "objects", "never_chosen"): the table whose rows are listed.
+    `score`: the column they are ranked by, largest first.
+    `threshold`: rows that score above it are listed.
     """
 
     name: str

@@ -26,14 +26,8 @@ def cleaned_table(
 ) -> pl.DataFrame:
     """Return the rows of a file that are left, with the labels that are left.
 
-    Parameters
-    ----------
-    table : Table
-        The file, as it is.
-    dataset, cleaned : BagDataset, PartialLabelDataset or ClickDataset
-        What was read from it, and what `cleaned_copy` made of that.
-    label_separator : str, optional
-        What joins several labels in a cell; guessed where a cell is written anew.
+    `dataset`, `cleaned`: what was read from it, and what `cleaned_copy` made of that.
+    `label_separator`: what joins several labels in a cell; guessed where a cell is written anew.
     """
     setting = setting_of(dataset)
     before, after = setting.row_labels(dataset), setting.row_labels(cleaned)
@@ -107,16 +101,8 @@ def rewritten_cell(cell: Any, labels: Sequence[str], separator: str | None = Non
 def write_cleaned_table(path: Path, frame: pl.DataFrame, *, separator: str, header: bool) -> None:
     """Write a table in the form its suffix names, atomically.
 
-    Parameters
-    ----------
-    path : Path
-        Ends in one of `FORMS`.
-    frame : polars.DataFrame
-        What to write.
-    separator : str
-        What to put between cells of text.
-    header : bool
-        Whether text begins with the names of the columns.
+    `path`: ends in one of `FORMS`. `separator`: what to put between cells of text. `header`:
+    whether text begins with the names of the columns.
     """
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":

@@ -23,23 +23,11 @@ def write_answers(
 ) -> list[Path]:
     """Write one file per bag.
 
-    Parameters
-    ----------
-    folder : Path
-        Must not exist; it appears whole or not at all.
-    answers : ObjectAnswers
-        What a model said.
-    form : {"csv", "h5", "geojson"}
-        `h5` holds `coords`, `probabilities`, `responsibilities` and `labels` of a bag; `geojson` a
-        square per object with its class and measurements, as viewers of slides read it.
-    size : (float, float), optional
-        How wide and high objects are in the units of their coordinates; by default as far as they
-        are apart.
-
-    Returns
-    -------
-    list of Path
-        The files.
+    `folder`: must not exist; it appears whole or not at all. `answers`: what a model said. `form`
+    (one of "csv", "h5", "geojson"): `h5` holds `coords`, `probabilities`, `responsibilities` and
+    `labels` of a bag; `geojson` a square per object with its class and measurements, as viewers of
+    slides read it. `size`: how wide and high objects are in the units of their coordinates; by
+    default as far as they are apart.
     """
     check_choice("form", form, FORMS)
     if form == "h5":

@@ -37,17 +37,8 @@ def share_of_whole(
     A few weights are averaged by the evidence of held-out bags for each: the likeliest one alone
     would follow chance where bags are few.
 
-    Parameters
-    ----------
-    search : BagSearch
-        Which has tried all of them.
-    members, whole : sequence of (Option, float)
-        Both kinds with weights that sum to one.
-
-    Returns
-    -------
-    float
-        Between 0 and 0.95.
+    `search`: which has tried all of them. `members`, `whole`: both kinds with weights that sum to
+    one.
     """
 
     def pooled(taken: Sequence[tuple[Option, float]]) -> FloatArray:
@@ -77,21 +68,9 @@ def assembled(
 ) -> BagEnsemble:
     """Return the members taken, trained on all bags, with their answers on one scale.
 
-    Parameters
-    ----------
-    search : BagSearch
-        Which has tried them, or trains them now.
-    taken : sequence of (Option, float)
-        Who answers, and how much each counts.
-    negative : int or None
-        Column of the negative label.
-    calibrated : bool
-        Whether there are enough bags to hold some out.
-
-    Returns
-    -------
-    BagEnsemble
-        Ready to answer.
+    `search`: which has tried them, or trains them now. `taken`: who answers, and how much each
+    counts. `negative`: column of the negative label. `calibrated`: whether there are enough bags to
+    hold some out.
     """
     own = [(option, w) for option, w in taken if option.parameters["likelihood"] != STATISTICS]
     options = [option for option, _ in own]

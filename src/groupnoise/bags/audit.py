@@ -17,12 +17,8 @@ from groupnoise.io.datasets import BagDataset
 class BagSource:
     """Bags as material of an audit: each (bag, label) is a group, each instance an object.
 
-    Parameters
-    ----------
-    dataset : BagDataset
-        What to audit.
-    truth : int64 ndarray of shape (n_objects,), optional
-        True labels of some instances, -1 elsewhere, from which models learn too.
+    `dataset`: what to audit.
+    `truth`: True labels of some instances, -1 elsewhere, from which models learn too.
     """
 
     setting = "mil"

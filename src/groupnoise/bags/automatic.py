@@ -58,39 +58,19 @@ def decide(
 ) -> Outcome:
     """Decide on members and train them.
 
-    Parameters
-    ----------
-    bags : Groups
-        Training bags.
-    labels : bool ndarray of shape (n_bags, n_classes)
-        Their labels.
-    classes : ndarray of shape (n_classes,)
-        What the columns stand for.
-    negative : int or None
-        Column of the negative label.
-    explicit : mapping
-        Parameters the user gave.
-    given : sequence of (float, mapping), optional
-        Weight and parameters of each member, where nothing is searched for.
-    budget : float, optional
-        Seconds after which no further trial is begun.
-    generator : numpy.random.Generator
-        Decides all randomness.
-    may_guess : bool, default=False
-        Whether held-out bags may tell which of two classes is negative.
-    patients : ndarray of shape (n_bags,), optional
-        Whose bags are held out together.
-    truth : int64 ndarray of shape (n_instances,), optional
-        The column of the true label of each instance, -1 where it is not known.
-    reasons : sequence of str, default=()
-        Sentences on what was decided before.
-    on_progress : callable, optional
-        Called with a record per trial.
-
-    Returns
-    -------
-    Outcome
-        The ensemble and the decisions.
+    Result: the ensemble and the decisions.
+    `labels`: of shape (n_bags, n_classes).
+    `classes`: what the columns stand for.
+    `negative`: column of the negative label.
+    `explicit`: parameters the user gave.
+    `given`: weight and parameters of each member, where nothing is searched for.
+    `budget`: seconds after which no further trial is begun.
+    `generator`: decides all randomness.
+    `may_guess`: whether held-out bags may tell which of two classes is negative.
+    `patients`: whose bags are held out together.
+    `truth`: the column of the true label of each instance, -1 where it is not known.
+    `reasons`: sentences on what was decided before.
+    `on_progress`: called with a record per trial.
     """
     if may_guess and given is None and len(bags) >= MIN_BAGS:
         negative, said = guess_negative(
@@ -162,14 +142,7 @@ def cannot_be_held_out(labels: BoolArray) -> bool:
 
     A class of a single bag does not keep the others from being compared.
 
-    Parameters
-    ----------
-    labels : bool ndarray of shape (n_bags, n_classes)
-        Of all classes, the negative one included.
-
-    Returns
-    -------
-    bool
+    `labels` (n_bags, n_classes): of all classes, the negative one included.
     """
     return bool((labels.sum(axis=0) >= 2).sum() < min(2, labels.shape[1]))
 
@@ -183,25 +156,9 @@ def guess_negative(
 ) -> tuple[int | None, tuple[str, ...]]:
     """Return which of two classes is negative if held-out bags say so clearly, and a sentence.
 
-    Parameters
-    ----------
-    bags : Groups
-        Training bags.
-    labels : bool ndarray of shape (n_bags, 2)
-        One label each.
-    classes : ndarray of shape (2,)
-        The labels.
-    seed : int
-        Decides the folds, the same for both classes.
-    patients : ndarray of shape (n_bags,), optional
-        Whose bags are in one fold.
-
-    Returns
-    -------
-    column : int or None
-        None where the classes are alike.
-    sentences : tuple of str
-        What was found.
+    Returns `column`: None where the classes are alike; `sentences`: what was found. `labels`: of
+    shape (n_bags, 2). `seed`: decides the folds, the same for both classes. `patients`: whose bags
+    are in one fold.
     """
     scores: dict[int | None, FloatArray] = {}
     for column in (None, 0, 1):

@@ -37,14 +37,9 @@ COORDINATE_COLUMNS = (("x", "y"), ("coord_x", "coord_y"), ("begin", "end"))
 class BagContent:
     """What a file holds of one bag.
 
-    Attributes
-    ----------
-    features : array-like of shape (n_objects, n_features)
-        An array, or what reads one when it is sliced.
-    coordinates : ndarray of shape (n_objects, n_coordinates), optional
-        Where each object lies in its source.
-    feature_names, coordinate_names : tuple of str, optional
-        What the columns are called.
+    `features` (n_objects, n_features): an array, or what reads one when it is sliced.
+    `coordinates` (n_objects, n_coordinates): where each object lies in its source.
+    `feature_names`, `coordinate_names`: what the columns are called.
     """
 
     features: Any
@@ -57,16 +52,10 @@ class BagContent:
 class BagFile:
     """Where one bag lies.
 
-    Attributes
-    ----------
-    bag_id : str
-        The name of the file without its suffix, or of the group.
-    path : Path
-        The file.
-    group : str, optional
-        The group of a large .h5 file that is the bag.
-    coordinates : Path, optional
-        A file of its own that holds the coordinates.
+    `bag_id`: the name of the file without its suffix, or of the group.
+    `path`: the file.
+    `group`: the group of a large .h5 file that is the bag.
+    `coordinates`: a file of its own that holds the coordinates.
     """
 
     bag_id: str
@@ -91,12 +80,8 @@ class BagFile:
     ) -> Iterator[BagContent]:
         """Yield the content, which may be read inside the block only.
 
-        Parameters
-        ----------
-        features : str or sequence of str, optional
-            The array of the features, or in a table their columns.
-        feature_names : sequence of str, optional
-            Columns that a table must have, in this order.
+        `features`: the array of the features, or in a table their columns. `feature_names`: columns
+        that a table must have, in this order.
         """
         suffix = self.path.suffix.lower()
         try:

@@ -41,12 +41,8 @@ COORDINATE_NAMES = {1: ("position",), 2: ("x", "y"), 3: ("x", "y", "z")}
 def holds_bag_files(source: Any, labels: Any = None) -> bool:
     """Tell whether a source is a folder of bag files, or an .h5 with a group per bag.
 
-    Parameters
-    ----------
-    source : object
-        What the user gave.
-    labels : object, optional
-        The table of labels that came with it; with one, tables in the folder are bags too.
+    `source`: what the user gave. `labels`: the table of labels that came with it; with one, tables
+    in the folder are bags too.
     """
     if not isinstance(source, (str, Path)):
         return False
@@ -81,31 +77,17 @@ def read_bag_folder(
 ) -> BagDataset:
     """Read bags that lie in a file each.
 
-    Parameters
-    ----------
-    source : path
-        A folder, or one .h5 file with a group per bag.
-    labels : path or frame, optional
-        The table of labels; by default `labels.csv` in the folder, or a torchmil folder's own.
-    group, label, patient, split : optional
-        Columns of that table, as `read_label_table` takes them.
-    features : str or sequence of str, optional
-        The array of features in each file, or their columns in tables.
-    label_separator : str, optional
-        What joins labels in a cell.
-    name : str, optional
-        What to call the set; by default the name of the folder.
-    report : callable
-        Told of each guess.
-    feature_names : sequence of str, optional
-        Columns that a model learned from.
-    labels_needed : bool, default=True
-        False for bags to be answered about.
-
-    Returns
-    -------
-    BagDataset
-        Bags in the order of their ids, with coordinates where the files have them.
+    Result: bags in the order of their ids, with coordinates where the files have them.
+    `source`: a folder, or one .h5 file with a group per bag.
+    `labels`: the table of labels; by default `labels.csv` in the folder, or a torchmil folder's
+        own.
+    `group`, `label`, `patient`, `split`: columns of that table, as `read_label_table` takes them.
+    `features`: the array of features in each file, or their columns in tables.
+    `label_separator`: what joins labels in a cell.
+    `name`: what to call the set; by default the name of the folder.
+    `report`: told of each guess.
+    `feature_names`: columns that a model learned from.
+    `labels_needed`: False for bags to be answered about.
     """
     path = Path(source)
     given = labels
@@ -147,19 +129,8 @@ def read_bag_folder(
 def find_bag_files(path: Path, labels: Any, report: Report) -> list[BagFile]:
     """Return where each bag lies, in the order of their ids.
 
-    Parameters
-    ----------
-    path : Path
-        A folder or a large .h5 file.
-    labels : path or frame, optional
-        A table that is no bag.
-    report : callable
-        Told which folder below was taken.
-
-    Returns
-    -------
-    list of BagFile
-        At least one.
+    `path`: a folder or a large .h5 file. `labels`: a table that is no bag. `report`: told which
+    folder below was taken.
     """
     if path.is_file() or path.suffix.lower() in ZARR:
         return _groups_of(path)

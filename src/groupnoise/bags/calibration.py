@@ -238,12 +238,7 @@ def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:
     Bags with one label each are asked which class is matched most; bags with several, which
     classes at least one instance has and which none has (noisy-or).
 
-    Parameters
-    ----------
-    offsets : int64 ndarray of shape (n_bags + 1,)
-        Where the instances of each bag begin.
-    labels : bool ndarray of shape (n_bags, n_classes)
-        The labels of each bag.
+    `offsets`: where the instances of each bag begin. `labels`: of shape (n_bags, n_classes).
     """
     present = torch.from_numpy(labels)
     n_bags, n_classes = labels.shape

@@ -32,22 +32,13 @@ DOUBT = 1e-3
 class BagEnsemble:
     """Members, and what makes their average a probability.
 
-    Parameters
-    ----------
-    members : list of FittedMember
-        They agree on whether there is a free target; instances are answered by them alone.
-    statistics : list of FittedStatistics
-        Members that answer of bags alone. Weights of both kinds sum to one.
-    n_named : int
-        Labels that bags are asked for.
-    negative : int or None
-        Column of the negative label among all classes; then it is the free target.
-    exclusive : bool
-        Whether no bag had more than one label.
-    scale, shift : float
-        Of the averaged log odds of instances; the shift is that of the free target.
-    bag_scale, bag_shift : float
-        Of the averaged log odds of bags.
+    `members`: they agree on whether there is a free target; instances are answered by them alone.
+    `statistics`: members that answer of bags alone. Weights of both kinds sum to one.
+    `n_named`: labels that bags are asked for.
+    `negative`: column of the negative label among all classes; then it is the free target.
+    `exclusive`: whether no bag had more than one label.
+    `scale`, `shift`: of the averaged log odds of instances; the shift is that of the free target.
+    `bag_scale`, `bag_shift`: of the averaged log odds of bags.
     """
 
     members: Sequence[FittedMember]
@@ -187,15 +178,9 @@ def log_bag_proba(
 ) -> tuple[FloatArray, FloatArray]:
     """Return log P(label present) and log P(label absent) of each bag, (n_bags, n_named).
 
-    Parameters
-    ----------
-    log_odds : ndarray of shape (n_bags, n_named)
-        Calibrated.
-    exclusive : bool
-        Whether a bag has at most one label: then the labels, and the negative one where there is
-        one, share one probability.
-    has_negative : bool
-        Whether a bag may have none of the labels.
+    `log_odds` (n_bags, n_named): calibrated. `exclusive`: whether a bag has at most one label: then
+    the labels, and the negative one where there is one, share one probability. `has_negative`:
+    whether a bag may have none of the labels.
     """
     if not exclusive or (has_negative and log_odds.shape[1] == 1):
         return -np.logaddexp(0.0, -log_odds), -np.logaddexp(0.0, log_odds)
@@ -209,14 +194,8 @@ def label_log_likelihood(
 ) -> FloatArray:
     """Return the log likelihood of the labels of each bag, bounded by a little doubt.
 
-    Parameters
-    ----------
-    log_odds : ndarray of shape (n_bags, n_named)
-        Calibrated.
-    labels : bool ndarray of the same shape
-        What the bags are labelled with.
-    exclusive, has_negative : bool
-        As in :func:`log_bag_proba`.
+    `log_odds` (n_bags, n_named): calibrated. `labels`: what the bags are labelled with.
+    `exclusive`, `has_negative`: as in :func:`log_bag_proba`.
     """
     log_present, log_absent = log_bag_proba(log_odds, exclusive, has_negative)
     if not exclusive or labels.shape[1] == 1:
@@ -236,14 +215,8 @@ def calibrate_bags(
 ) -> tuple[float, float]:
     """Return the scale and the shift under which held-out labels are likeliest.
 
-    Parameters
-    ----------
-    log_odds : ndarray of shape (n_bags, n_named)
-        Of bags that models have not seen.
-    labels : bool ndarray of the same shape
-        What they are labelled with.
-    exclusive, has_negative : bool
-        As in :func:`log_bag_proba`.
+    `log_odds` (n_bags, n_named): of bags that models have not seen. `labels`: what they are
+    labelled with. `exclusive`, `has_negative`: as in :func:`log_bag_proba`.
     """
 
     def loss(scale: float, shift: float) -> float:
@@ -260,14 +233,8 @@ def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tu
     bags are positive or negative the witness rate decides instead, by which as many answers are
     right as a point of balanced accuracy can buy.
 
-    Parameters
-    ----------
-    averaged : Tensor of shape (n_rows, n_targets)
-        Of instances that models have not seen.
-    problem : BagProblem
-        Their bags and labels.
-    free : bool
-        Whether the last target is free.
+    `averaged` (n_rows, n_targets): of instances that models have not seen. `free`: whether the last
+    target is free.
     """
     labels = torch.from_numpy(problem.labels)
     if free and problem.n_named == 1 and 0 < problem.labels.sum() < len(problem.labels):

@@ -35,25 +35,14 @@ N_COPIES = {"identity": 1, "mlp": 3}
 class FittedMember:
     """One trained member that answers of instances, and so of bags.
 
-    Parameters
-    ----------
-    settings : MemberSettings
-        What it is.
-    weight : float
-        How much it counts; weights of an ensemble sum to one.
-    scaler : Scaler
-        Learned from the training instances.
-    model : MatchingModel
-        Named targets first, a free one last.
-    n_copies : int, default=1
-        How many models were averaged into it.
-    mixture : (float, float), default=(0.0, 0.0)
-        Of "mixture": the logit of the share of positive instances, and a constant.
-    spread : float, default=1.0
-        Standard deviation of its centred log probabilities about the mean of each target, on
+    `weight`: how much it counts; weights of an ensemble sum to one.
+    `scaler`: learned from the training instances.
+    `model`: named targets first, a free one last.
+    `n_copies`: how many models were averaged into it.
+    `mixture`: of "mixture": the logit of the share of positive instances, and a constant.
+    `spread`: standard deviation of its centred log probabilities about the mean of each target, on
         held-out instances.
-    bag_scale, bag_shift : float, default=1.0, 0.0
-        What calibrates its log odds of bags.
+    `bag_scale`, `bag_shift`: what calibrates its log odds of bags.
     """
 
     settings: MemberSettings
@@ -124,18 +113,10 @@ class FittedMember:
 class FittedStatistics:
     """One trained member that sees bags as a whole and answers of them alone.
 
-    Parameters
-    ----------
-    settings : MemberSettings
-        What it is.
-    weight : float
-        How much it counts; weights of an ensemble sum to one.
-    scaler : Scaler
-        Learned from the training instances.
-    model : StatisticsModel
-        What it says of bags.
-    bag_scale, bag_shift : float, default=1.0, 0.0
-        What calibrates that.
+    `weight`: how much it counts; weights of an ensemble sum to one.
+    `scaler`: learned from the training instances.
+    `model`: what it says of bags.
+    `bag_scale`, `bag_shift`: what calibrates that.
     """
 
     settings: MemberSettings
@@ -192,18 +173,9 @@ def train_members(
 ) -> list[FittedMember]:
     """Return members trained together on bags in memory, or on streamed ones from disk.
 
-    Parameters
-    ----------
-    settings : sequence of MemberSettings
-        What they are; they differ in likelihood and weight decay alone.
-    bags : Groups
-        Training bags.
-    labels : bool ndarray of shape (n_bags, n_named)
-        The labels that bags are asked for.
-    has_negative : bool
-        Whether another class is negative.
-    seed : int
-        Decides the initial weights and the bags of each step.
+    `settings`: what they are; they differ in likelihood and weight decay alone. `labels` (n_bags,
+    n_named): the labels that bags are asked for. `has_negative`: whether another class is negative.
+    `seed`: decides the initial weights and the bags of each step.
     """
     order = sorted(range(len(settings)), key=lambda number: settings[number].likelihood)
     scaler, scaled = scaled_groups(settings[0].scaling, bags)

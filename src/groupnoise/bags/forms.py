@@ -78,25 +78,12 @@ def read_bag_labels(
 ) -> tuple[BoolArray, NDArray[Any]]:
     """Read the labels of each bag.
 
-    Parameters
-    ----------
-    y : array-like, sparse matrix or sequence
-        One label per bag; or, for bags with several labels or none, a sequence of sets of labels
-        or a 0/1 matrix of shape (n_bags, n_classes).
-    n_bags : int
-        How many bags there are.
-    classes : array-like of shape (n_classes,), optional
-        The labels a fitted model knows. Without them they are taken from `y`.
-    groups : array-like of shape (n_rows,), optional
-        The bag of each row, if the bags came as flat rows; `y` may then have one entry per row,
-        equal inside a bag.
-
-    Returns
-    -------
-    indicator : bool ndarray of shape (n_bags, n_classes)
-        True where a bag carries a label.
-    classes : ndarray of shape (n_classes,)
-        The label each column stands for.
+    Returns `indicator` (n_bags, n_classes): True where a bag carries a label; `classes`: the label
+    each column stands for. `y`: one label per bag; or, for bags with several labels or none, a
+    sequence of sets of labels or a 0/1 matrix of shape (n_bags, n_classes). `n_bags`: how many bags
+    there are. `classes`: the labels a fitted model knows. Without them they are taken from `y`.
+    `groups`: the bag of each row, if the bags came as flat rows; `y` may then have one entry per
+    row, equal inside a bag.
 
     Examples
     --------
@@ -155,23 +142,9 @@ def negative_column(
 ) -> tuple[int | None, tuple[str, ...]]:
     """Return the column of the negative label, and a sentence on it.
 
-    Parameters
-    ----------
-    negative_label : label, "auto" or None
-        As the user gave it; "auto" goes by the names.
-    classes : ndarray of shape (n_classes,)
-        The labels.
-    labels : bool ndarray of shape (n_bags, n_classes)
-        The labels of each bag.
-    named : bool, default=True
-        Whether the labels are names: columns of a 0/1 matrix are only numbered.
-
-    Returns
-    -------
-    column : int or None
-        None where there is no negative label.
-    sentences : tuple of str
-        What was recognised.
+    Returns `column`: None where there is no negative label; `sentences`: what was recognised.
+    `negative_label`: as the user gave it; "auto" goes by the names. `labels`: of shape (n_bags,
+    n_classes). `named`: whether the labels are names: columns of a 0/1 matrix are only numbered.
     """
     if negative_label is None:
         return None, ()

@@ -30,18 +30,11 @@ SPLITS = {
 class BagLabels:
     """What a table says of bags, in the order of their files.
 
-    Attributes
-    ----------
-    labels : bool ndarray of shape (n_bags, n_classes)
-        The classes of each bag.
-    class_names : list of str
-        What the classes are called.
-    patients : ndarray of shape (n_bags,), optional
-        Whom each bag comes from.
-    split : ndarray of shape (n_bags,), optional
-        "train", "validation" or "test".
-    columns : dict
-        Which column plays which part.
+    `labels` (n_bags, n_classes): the classes of each bag.
+    `class_names`: what the classes are called.
+    `patients`: whom each bag comes from.
+    `split`: "train", "validation" or "test".
+    `columns`: which column plays which part.
     """
 
     labels: BoolArray
@@ -65,29 +58,15 @@ def read_label_table(
 ) -> BagLabels:
     """Read the labels of bags from a table with one row per bag.
 
-    Parameters
-    ----------
-    source : path or frame
-        The table.
-    bag_ids : sequence of str
-        The bags there are files of.
-    folder : str
-        Where they lie, for errors.
-    group : str, optional
-        The column of bag ids; by default the one that names most of the files.
-    label : str or sequence of str, optional
-        The column of labels, or one 0/1 column per class.
-    patient, split : str, optional
-        The columns that say whom a bag comes from and on which side of a split it is.
-    label_separator : str, optional
-        What joins several labels in a cell; guessed.
-    report : callable
-        Told of each guess.
-
-    Returns
-    -------
-    BagLabels
-        One entry per bag, in the order of `bag_ids`.
+    Result: one entry per bag, in the order of `bag_ids`.
+    `bag_ids`: the bags there are files of.
+    `folder`: where they lie, for errors.
+    `group`: the column of bag ids; by default the one that names most of the files.
+    `label`: the column of labels, or one 0/1 column per class.
+    `patient`, `split`: the columns that say whom a bag comes from and on which side of a split it
+        is.
+    `label_separator`: what joins several labels in a cell; guessed.
+    `report`: told of each guess.
     """
     if isinstance(source, (str, Path)) and not Path(source).is_file():
         raise MissingDataError(f"there is no table of labels {source}; give it with --labels.")

@@ -58,24 +58,10 @@ def draw_letter_words(
 ) -> BagDataset:
     """Spell words with letters drawn from a pool, each pool row used at most once.
 
-    Parameters
-    ----------
-    words : iterable of str
-        One bag each; letters A to Z, in either case.
-    pool_features : float ndarray of shape (n_pool, n_features)
-        The letters to draw from.
-    pool_letters : int64 ndarray of shape (n_pool,)
-        Which letter each is, 0 for A to 25 for Z.
-    name : str, optional
-        What to call the set.
-    random_state : int, numpy generator or None
-        Decides the draw.
-
-    Returns
-    -------
-    BagDataset
-        Multi-label bags: a bag is labelled with every letter its word has. Instance labels
-        are known for all instances.
+    Result: multi-label bags: a bag is labelled with every letter its word has. Instance labels are
+    known for all instances. `words`: one bag each; letters A to Z, in either case. `pool_features`
+    (n_pool, n_features): the letters to draw from. `pool_letters`: which letter each is, 0 for A to
+    25 for Z. `name`: what to call the set. `random_state`: decides the draw.
     """
     spelled = [_letter_numbers(word) for word in words]
     if not spelled:

@@ -40,18 +40,12 @@ BETAS = (0.9, 0.98)
 class MemberBatch:
     """Models that differ in likelihood, weight decay and bags, and are trained together.
 
-    Parameters
-    ----------
-    rows : Tensor of shape (n_rows, n_features) or StreamedGroups
-        Scaled instances, in memory or read from disk bag by bag.
-    problem : BagProblem
-        Their bags.
-    bag_weights : Tensor of shape (n_bags, n_copies)
-        How much each bag counts for each copy of each member; 0 holds it out. Columns sum to one.
-    settings : sequence of MemberSettings
-        The members; they differ in likelihood and weight decay alone.
-    generator : torch.Generator
-        Decides the initial weights, and the bags of a step where they are too many.
+    `rows` (n_rows, n_features): scaled instances, in memory or read from disk bag by bag.
+    `problem`: their bags.
+    `bag_weights` (n_bags, n_copies): how much each bag counts for each copy of each member; 0 holds
+        it out. Columns sum to one.
+    `settings`: the members; they differ in likelihood and weight decay alone.
+    `generator`: decides the initial weights, and the bags of a step where they are too many.
     """
 
     def __init__(

@@ -26,12 +26,7 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
     The area below the risk-coverage curve is the mean share of wrong answers when only the surest
     bags, or instances, are answered, over all numbers of them.
 
-    Parameters
-    ----------
-    fitted : estimator
-        Ours or a baseline.
-    dataset : BagDataset
-        Bags with labels.
+    `fitted`: ours or a baseline.
     """
     columns = columns_of_classes(dataset.class_names, fitted.classes_)
     levels: dict[str, tuple[BoolArray, FloatArray, BoolArray | None]]

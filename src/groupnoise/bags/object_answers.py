@@ -19,26 +19,18 @@ STRETCH = ("begin", "end")
 class ObjectAnswers:
     """Answers about the objects of bags.
 
-    Attributes
-    ----------
-    bag_ids : list of str
-        What the bags are called.
-    offsets : int64 ndarray of shape (n_bags + 1,)
-        Where the objects of each bag begin.
-    class_names : list of str
-        The classes of the model.
-    probability : float ndarray of shape (n_objects, n_classes)
-        P(class | object), with what the background takes taken off.
-    background : float ndarray of shape (n_objects,)
-        P(background | object): of no class at all. Zero for models that know no background.
-    responsibility : float ndarray of shape (n_objects, n_classes)
-        How much of a class each object carries in its bag; sums to one over the bag.
-    predicted : list of str
-        The label of each bag, several joined by `;`.
-    coordinates : float ndarray of shape (n_objects, n_coordinates), optional
-        Where objects lie.
-    coordinate_names : tuple of str, optional
-        What the coordinates are called.
+    `bag_ids`: what the bags are called.
+    `offsets`: where the objects of each bag begin.
+    `class_names`: the classes of the model.
+    `probability` (n_objects, n_classes): p(class | object), with what the background takes taken
+        off.
+    `background`: p(background | object): of no class at all. Zero for models that know no
+        background.
+    `responsibility` (n_objects, n_classes): how much of a class each object carries in its bag;
+        sums to one over the bag.
+    `predicted`: the label of each bag, several joined by `;`.
+    `coordinates` (n_objects, n_coordinates): where objects lie.
+    `coordinate_names`: what the coordinates are called.
     """
 
     bag_ids: list[str]
@@ -70,15 +62,7 @@ class ObjectAnswers:
     def part(self, bag: int) -> slice:
         """Return the objects of a bag.
 
-        Parameters
-        ----------
-        bag : int
-            Its number.
-
-        Returns
-        -------
-        slice
-            Of the arrays with one row per object.
+        Of the arrays with one row per object.
         """
         return slice(int(self.offsets[bag]), int(self.offsets[bag + 1]))
 
@@ -86,18 +70,9 @@ class ObjectAnswers:
 def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
     """Ask a fitted model about every object.
 
-    Parameters
-    ----------
-    fitted : estimator
-        Ours or a baseline. Baselines do not say which object carries a label: their
-        responsibilities are their probabilities, normalized over each bag.
-    dataset : BagDataset
-        The bags; labels may be missing.
-
-    Returns
-    -------
-    ObjectAnswers
-        In the order of the data.
+    Result: in the order of the data. `fitted`: ours or a baseline. Baselines do not say which
+    object carries a label: their responsibilities are their probabilities, normalized over each
+    bag. `dataset`: the bags; labels may be missing.
     """
     bags = dataset.bags
     given_class = np.asarray(answers_about(bags, fitted.predict_proba), dtype=np.float64)
@@ -129,20 +104,10 @@ def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
 def best_objects(answers: ObjectAnswers, dataset: BagDataset, top: int = 1) -> dict[str, list[Any]]:
     """Return the objects that carry the labels of each bag, as columns of a table.
 
-    Parameters
-    ----------
-    answers : ObjectAnswers
-        What a model says of every object.
-    dataset : BagDataset
-        The same bags; where they have no labels, the predicted one is asked about.
-    top : int, default=1
-        Objects per bag and label.
-
-    Returns
-    -------
-    dict of str to list
-        Bag, label, rank, row (of the source, or in the file of the bag), responsibility,
-        probability and coordinates; the most responsible object of a label first.
+    Bag, label, rank, row (of the source, or in the file of the bag), responsibility, probability
+    and coordinates; the most responsible object of a label first. `answers`: what a model says of
+    every object. `dataset`: the same bags; where they have no labels, the predicted one is asked
+    about.
     """
     names = list(answers.class_names)
     known = {name: k for k, name in enumerate(dataset.class_names) if name in names}
@@ -190,15 +155,8 @@ def _responsibilities(fitted: Any, dataset: BagDataset, probability: FloatArray)
 def spacing_of(coordinates: FloatArray) -> tuple[float, float]:
     """Return how far objects on a grid are apart across and down; 1 where nothing says it.
 
-    Parameters
-    ----------
-    coordinates : float ndarray of shape (n_objects, 2)
-        Where they lie.
-
-    Returns
-    -------
-    across, down : float
-        The least distance between two different columns, and rows.
+    The least distance between two different columns, and rows. `coordinates` (n_objects, 2): where
+    they lie.
 
     Examples
     --------

@@ -26,27 +26,12 @@ def bags_on_disk(
 ) -> BagDataset:
     """Write bags to a folder, or open what an earlier call made of the same files.
 
-    Parameters
-    ----------
-    source : path
-        A file or a folder, as :func:`groupnoise.bags.read_bags` takes it; a data folder is opened
-        where it lies.
-    folder : path
-        Where the bags go; it appears whole or not at all.
-    wait : bool, default=False
-        Leave the work to another process and wait until it is done.
-    **options
-        Columns and the form of the source, passed to :func:`groupnoise.bags.read_bags`.
-
-    Returns
-    -------
-    BagDataset
-        Its bags are read from disk whatever their size.
-
-    Raises
-    ------
-    DataError
-        If the folder holds anything else, or the source changed since.
+    Result: its bags are read from disk whatever their size. `source`: a file or a folder, as
+    :func:`groupnoise.bags.read_bags` takes it; a data folder is opened where it lies. `folder`:
+    where the bags go; it appears whole or not at all. `wait`: leave the work to another process and
+    wait until it is done. `options`: columns and the form of the source, passed to
+    :func:`groupnoise.bags.read_bags`. Raises DataError if the folder holds anything else, or the
+    source changed since.
     """
     folder = Path(folder)
     if is_data_folder(source):

@@ -46,18 +46,12 @@ INSTANCE_EVIDENCE = 0.3
 class OutOfFold:
     """What models that have not seen a bag say of it.
 
-    Parameters
-    ----------
-    log_odds : ndarray of shape (n_bags, n_named)
-        Of the presence of each label, by the likelihood of the member.
-    bag_scale, bag_shift : float
-        What calibrates them.
-    scores : ndarray of shape (n_bags,)
-        The criterion, one per bag.
-    log_p : Tensor of shape (n_rows, n_targets), optional
-        log P(target | instance), free target last; None of members that see bags as a whole.
-    member : FittedMember, optional
-        The member itself, where it was trained at the same time.
+    `log_odds` (n_bags, n_named): of the presence of each label, by the likelihood of the member.
+    `bag_scale`, `bag_shift`: what calibrates them.
+    `scores`: the criterion, one per bag.
+    `log_p` (n_rows, n_targets): log P(target | instance), free target last; None of members that
+        see bags as a whole.
+    `member`: the member itself, where it was trained at the same time.
     """
 
     log_odds: FloatArray
@@ -77,20 +71,13 @@ class OutOfFold:
 class BagSearch:
     """Trials on one set of bags: folds, seeds and scaled rows are the same for all of them.
 
-    Parameters
-    ----------
-    bags : Groups
-        Training bags.
-    labels : bool ndarray of shape (n_bags, n_named)
-        The labels that bags are asked for.
-    has_negative : bool
-        Whether another class is negative.
-    generator : numpy.random.Generator
-        Decides the bags looked at, the folds and the initial weights.
-    patients : ndarray of shape (n_bags,), optional
-        Whom each bag comes from: bags of one patient are in one fold.
-    by_candidates : bool, default=False
-        Whether instances are judged as those of several labels are, however many there are.
+    `bags`: training bags.
+    `labels` (n_bags, n_named): the labels that bags are asked for.
+    `has_negative`: whether another class is negative.
+    `generator`: decides the bags looked at, the folds and the initial weights.
+    `patients`: whom each bag comes from: bags of one patient are in one fold.
+    `by_candidates`: whether instances are judged as those of several labels are, however many there
+        are.
     """
 
     def __init__(
@@ -146,19 +133,9 @@ class BagSearch:
     ) -> OutOfFold:
         """Return what an option says of bags it has not seen.
 
-        Parameters
-        ----------
-        option : Option
-            What to try.
-        n_folds : int
-            How many of the folds are held out, one after the other.
-        siblings : sequence of Option, default=()
-            Options that may be trained at the same time, if they can be.
-
-        Returns
-        -------
-        OutOfFold
-            Bags of folds that were not held out are left at zero.
+        Bags of folds that were not held out are left at zero. `n_folds`: how many of the folds are
+        held out, one after the other. `siblings`: options that may be trained at the same time, if
+        they can be.
         """
         if (option.name, n_folds) not in self._found:
             if option.parameters["likelihood"] == STATISTICS:
@@ -283,14 +260,8 @@ class BagSearch:
     def teach(self, bags: Groups, labels: BoolArray, negative: int | None) -> None:
         """Let members that are taken be trained on these bags, not on those compared on.
 
-        Parameters
-        ----------
-        bags : Groups
-            All bags, and instances with known labels as bags of one.
-        labels : bool ndarray of shape (n_bags, n_classes)
-            Their labels.
-        negative : int or None
-            Column of the negative label.
+        `bags`: all bags, and instances with known labels as bags of one. `labels`: of shape
+        (n_bags, n_classes). `negative`: column of the negative label.
         """
         named = labels if negative is None else np.delete(labels, negative, axis=1)
         self._taught = bags, named
@@ -335,21 +306,8 @@ def draw_folds(
 ) -> IntArray:
     """Return the fold of each bag; bags of equal labels are spread evenly.
 
-    Parameters
-    ----------
-    labels : bool ndarray of shape (n_bags, n_named)
-        The labels of each bag.
-    n_folds : int
-        How many folds.
-    generator : numpy.random.Generator
-        Decides the folds.
-    patients : int64 ndarray of shape (n_bags,), optional
-        The number of the patient of each bag; patients are then spread by their first bag.
-
-    Returns
-    -------
-    int64 ndarray of shape (n_bags,)
-        The number of the fold.
+    The number of the fold. `labels`: of shape (n_bags, n_named). `patients`: the number of the
+    patient of each bag; patients are then spread by their first bag.
     """
     if patients is not None:
         _, first, codes = np.unique(patients, return_index=True, return_inverse=True)

@@ -37,19 +37,8 @@ MIN_HIDDEN, MAX_HIDDEN = 32, 128
 def facts_of(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, Any]:
     """Return what is known of bags before any training.
 
-    Parameters
-    ----------
-    bags : Groups
-        The instances.
-    labels : bool ndarray of shape (n_bags, n_classes)
-        The labels of each bag.
-    negative : object
-        The negative label, or None.
-
-    Returns
-    -------
-    dict
-        Name to number or text.
+    Name to number or text. `labels`: of shape (n_bags, n_classes). `negative`: the negative label,
+    or None.
     """
     counts = labels.sum(axis=1)
     some = bags.objects[:: max(1, len(bags.objects) // 5_000)]
@@ -77,19 +66,8 @@ def _n_pieces(rows: NDArray[Any]) -> int:
 def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = False) -> list[Option]:
     """Return the settings worth trying at their first weight decay, the safest first.
 
-    Parameters
-    ----------
-    problem : BagProblem
-        The bags.
-    facts : mapping
-        What :func:`facts_of` returned.
-    deep : bool, default=False
-        Whether hidden layers are asked for, however few the bags are.
-
-    Returns
-    -------
-    list of Option
-        Each with all parameters that are decided.
+    Each with all parameters that are decided. `deep`: whether hidden layers are asked for, however
+    few the bags are.
     """
     sparse = facts["zeros among the features"] > SPARSE
     scalings = ("rms", "standard", "power") if sparse else ("standard", "power", "rms")
@@ -128,15 +106,7 @@ def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = Fal
 def statistics_options(explicit: Mapping[str, Any]) -> list[Option]:
     """Return members that see bags as a whole; none where what instances do was given.
 
-    Parameters
-    ----------
-    explicit : mapping
-        Parameters the user gave.
-
-    Returns
-    -------
-    list of Option
-        One per scaling, width of the kernel and ridge.
+    One per scaling, width of the kernel and ridge. `explicit`: parameters the user gave.
     """
     if set(explicit) - {"scaling"}:
         return []

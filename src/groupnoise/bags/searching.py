@@ -31,16 +31,11 @@ LARGE_INPUT = 150_000
 class Weighing:
     """How evidence becomes weights.
 
-    Parameters
-    ----------
-    evidence : float
-        Nats that divide the weights of two members by e; one nat would trust chance too much.
-    min_ratio : float
-        Members whose weight is a smaller part of the largest one are left out.
-    max_members : int
-        How many are taken at most.
-    by_error : bool, default=False
-        Whether a standard error of the difference counts as `evidence` where it is larger.
+    `evidence`: nats that divide the weights of two members by e; one nat would trust chance too
+        much.
+    `min_ratio`: members whose weight is a smaller part of the largest one are left out.
+    `max_members`: how many are taken at most.
+    `by_error`: whether a standard error of the difference counts as `evidence` where it is larger.
     """
 
     evidence: float
@@ -84,19 +79,8 @@ def choose_members(
     Of each family the strongest decay level with its best one; whether there is a background is
     decided by the best family, since members that disagree on it cannot be averaged.
 
-    Parameters
-    ----------
-    options : sequence of Option
-        What was tried on all folds.
-    scores : sequence of ndarray of shape (n_bags,)
-        The criterion of each.
-    weighing : Weighing
-        How evidence becomes weights.
-
-    Returns
-    -------
-    list of (Option, float)
-        The heaviest first; weights sum to one.
+    The heaviest first; weights sum to one. `options`: what was tried on all folds. `scores`: the
+    criterion of each. `weighing`: how evidence becomes weights.
     """
     families: dict[tuple[Any, ...], list[int]] = {}
     for number, option in enumerate(options):
@@ -131,23 +115,9 @@ def search_members(
 ) -> Found:
     """Compare options on held-out bags and choose who answers.
 
-    Parameters
-    ----------
-    search : BagSearch
-        The bags and their folds.
-    options : list of Option
-        What may be tried, the safest first.
-    explicit : mapping
-        Parameters the user gave.
-    budget : float, optional
-        Seconds after which no further trial is begun.
-    on_progress : callable, optional
-        Called with a record per trial.
-
-    Returns
-    -------
-    Found
-        Who was tried and who was taken.
+    Result: who was tried and who was taken. `search`: the bags and their folds. `options`: what may
+    be tried, the safest first. `explicit`: parameters the user gave. `budget`: seconds after which
+    no further trial is begun. `on_progress`: called with a record per trial.
     """
     trials = _Trials(search, budget, on_progress, 2 * len(options))
     if search.by_witnesses:

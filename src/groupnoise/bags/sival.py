@@ -155,19 +155,10 @@ class _Bag:
 def load_amil(name: str, folder: str | Path) -> BagDataset:
     """Join the one-against-rest tasks of an AMIL folder into one multi-class set of bags.
 
-    Parameters
-    ----------
-    name : str
-        What to call the set.
-    folder : path
-        Holds one `.names` and one `.data` file per object.
-
-    Returns
-    -------
-    BagDataset
-        The bags of all objects whose files are there, sorted by their id; a bag whose object
-        has no file, and so no witness, is left out. `instance_labels` is -1 for segments that
-        do not show the object.
+    Result: the bags of all objects whose files are there, sorted by their id; a bag whose object
+    has no file, and so no witness, is left out. `instance_labels` is -1 for segments that do not
+    show the object. `name`: what to call the set. `folder`: holds one `.names` and one `.data` file
+    per object.
     """
     tasks = sorted(Path(folder).glob("*.data"))
     if not tasks:

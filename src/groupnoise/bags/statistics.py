@@ -25,16 +25,8 @@ _PARTS = ("centre", "spread", "support", "coefficients", "constant")
 def bag_statistics(rows: NDArray[Any], offsets: IntArray) -> FloatArray:
     """Return mean, standard deviation, minimum and maximum of the features of each bag.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        Scaled instances, bag after bag.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-
-    Returns
-    -------
-    ndarray of shape (n_bags, 4 * n_features)
+    Of shape (n_bags, 4 * n_features). `rows` (n_rows, n_features): scaled instances, bag after bag.
+    `offsets`: where each bag begins.
     """
     wide = np.asarray(rows, dtype=np.float64)
     starts, sizes = offsets[:-1], np.diff(offsets)[:, None]
@@ -50,18 +42,12 @@ def bag_statistics(rows: NDArray[Any], offsets: IntArray) -> FloatArray:
 class StatisticsModel:
     """A kernel regression of labels on the statistics of bags.
 
-    Parameters
-    ----------
-    width : float
-        Squared distances are multiplied by it and divided by their median.
-    centre, spread : ndarray of shape (n_statistics,)
-        What standardises the statistics.
-    support : ndarray of shape (n_support, n_statistics)
-        Standardised statistics of training bags, divided by the root of the median distance.
-    coefficients : ndarray of shape (n_support, n_named)
-        How much each speaks for each label.
-    constant : ndarray of shape (n_named,)
-        Added to all.
+    `width`: squared distances are multiplied by it and divided by their median.
+    `centre`, `spread`: what standardises the statistics.
+    `support` (n_support, n_statistics): standardised statistics of training bags, divided by the
+        root of the median distance.
+    `coefficients` (n_support, n_named): how much each speaks for each label.
+    `constant`: added to all.
     """
 
     width: float
@@ -91,14 +77,9 @@ class StatisticsModel:
 class StatisticsKernel:
     """Bags under the kernel of their statistics, ready for any ridge.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        Scaled instances, bag after bag.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    width : float
-        Of the kernel: see :class:`StatisticsModel`.
+    `rows` (n_rows, n_features): scaled instances, bag after bag.
+    `offsets`: where each bag begins.
+    `width`: of the kernel: see :class:`StatisticsModel`.
     """
 
     def __init__(self, rows: NDArray[Any], offsets: IntArray, width: float) -> None:
@@ -126,14 +107,7 @@ class StatisticsKernel:
     def held_out(self, labels: BoolArray, folds: IntArray, ridge: float) -> FloatArray:
         """Return what a model without a fold says of it, for every fold, (n_bags, n_named).
 
-        Parameters
-        ----------
-        labels : bool ndarray of shape (n_bags, n_named)
-            Of all bags.
-        folds : int64 ndarray of shape (n_bags,)
-            The fold of each bag.
-        ridge : float
-            Added to the diagonal of the kernel.
+        `ridge`: added to the diagonal of the kernel.
         """
         targets = 2.0 * labels - 1.0
         solver = self._solver(ridge)
@@ -149,12 +123,7 @@ class StatisticsKernel:
     def fit(self, labels: BoolArray, ridge: float) -> StatisticsModel:
         """Return the model of all bags.
 
-        Parameters
-        ----------
-        labels : bool ndarray of shape (n_bags, n_named)
-            Of all bags.
-        ridge : float
-            Added to the diagonal of the kernel.
+        `labels`: of shape (n_bags, n_named). `ridge`: added to the diagonal of the kernel.
         """
         targets = 2.0 * labels - 1.0
         coefficients = self._solver(ridge) @ targets

@@ -55,29 +55,16 @@ def decide_anywhere(
 ) -> Outcome:
     """Decide on members and train them, in memory or from disk.
 
-    Parameters
-    ----------
-    bags : Groups
-        Training bags; streamed ones are decided about on a sample.
-    labels : bool ndarray of shape (n_bags, n_classes)
-        Their labels.
-    classes : ndarray of shape (n_classes,)
-        What the columns stand for.
-    negative : int or None
-        Column of the negative label.
-    generator : numpy.random.Generator
-        Decides all randomness.
-    patients : ndarray of shape (n_bags,), optional
-        Whose bags are held out together.
-    truth : int64 ndarray of shape (n_instances,), optional
-        The column of the true label of each instance of bags in memory, -1 where it is not known.
-    **how
-        All else, as `groupnoise.bags.automatic.decide` takes it.
-
-    Returns
-    -------
-    Outcome
-        The ensemble, and decisions that tell of the sample.
+    Result: the ensemble, and decisions that tell of the sample.
+    `bags`: training bags; streamed ones are decided about on a sample.
+    `labels`: of shape (n_bags, n_classes).
+    `classes`: what the columns stand for.
+    `negative`: column of the negative label.
+    `generator`: decides all randomness.
+    `patients`: whose bags are held out together.
+    `truth`: the column of the true label of each instance of bags in memory, -1 where it is not
+        known.
+    `how`: all else, as `groupnoise.bags.automatic.decide` takes it.
     """
     if not isinstance(bags, StreamedGroups):
         return decide(
@@ -123,17 +110,7 @@ def search_rows(labels: BoolArray) -> int:
 def draw_bags(labels: BoolArray, generator: np.random.Generator) -> IntArray:
     """Return bags whose labels are as frequent as in all, and a few of each rare class.
 
-    Parameters
-    ----------
-    labels : bool ndarray of shape (n_bags, n_classes)
-        The labels of each bag.
-    generator : numpy.random.Generator
-        Decides which.
-
-    Returns
-    -------
-    int64 ndarray
-        Rows in ascending order.
+    Rows in ascending order. `labels`: of shape (n_bags, n_classes).
     """
     n_parts = -(-len(labels) // SAMPLE_BAGS)
     taken = draw_folds(labels, n_parts, generator) == 0
@@ -150,21 +127,8 @@ def thinned(
 ) -> Groups:
     """Return some of the bags in memory, of large ones as many instances as there is room for.
 
-    Parameters
-    ----------
-    bags : StreamedGroups
-        All bags.
-    taken : int64 ndarray
-        Which of them.
-    n_rows : int
-        Instances of all of them together.
-    generator : numpy.random.Generator
-        Decides which instances of a bag are taken.
-
-    Returns
-    -------
-    Groups
-        In single precision.
+    In single precision. `n_rows`: instances of all of them together. `generator`: decides which
+    instances of a bag are taken.
     """
     at_most = max(1, n_rows // len(taken))
     parts = []

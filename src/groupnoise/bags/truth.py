@@ -19,21 +19,9 @@ def read_truth(
 ) -> IntArray:
     """Return the column of the true label of each instance, in the order of the bags.
 
-    Parameters
-    ----------
-    truth : array-like of shape (n_instances,)
-        True labels in the order of the rows given; None where one is not known.
-    classes : ndarray of shape (n_classes,)
-        The labels of bags.
-    bags : Groups
-        The bags, in memory.
-    groups : array-like of shape (n_rows,), optional
-        The bag of each flat row, where they were given so.
-
-    Returns
-    -------
-    int64 ndarray of shape (n_instances,)
-        -1 where it is not known.
+    -1 where it is not known. `truth`: True labels in the order of the rows given; None where one is
+    not known. `bags`: the bags, in memory. `groups`: the bag of each flat row, where they were
+    given so.
     """
     if isinstance(bags, StreamedGroups):
         raise ParameterError("truth= goes with bags in memory; these are read from disk.")
@@ -49,21 +37,9 @@ def taught_bags(bags: Groups, labels: BoolArray, truth: IntArray) -> tuple[Group
     Each known instance is a bag of its own, under its true label. It also stays in its bag, whose
     label is still to be carried by somebody, unless it is known to carry none of the bag's labels.
 
-    Parameters
-    ----------
-    bags : Groups
-        The bags.
-    labels : bool ndarray of shape (n_bags, n_classes)
-        Their labels.
-    truth : int64 ndarray of shape (n_instances,)
-        The column of the true label, -1 where it is not known.
-
-    Returns
-    -------
-    bags : Groups
-        The bags, then one for each known instance.
-    labels : bool ndarray of shape (n_bags + n_known, n_classes)
-        Their labels.
+    Returns `bags`: the bags, then one for each known instance; `labels` (n_bags + n_known,
+    n_classes): their labels. `labels`: of shape (n_bags, n_classes). `truth`: the column of the
+    true label, -1 where it is not known.
     """
     of_bag = bags.group_of_object
     known = truth >= 0

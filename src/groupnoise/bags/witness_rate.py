@@ -33,12 +33,8 @@ N_THRESHOLDS = 25
 class WitnessRate(NamedTuple):
     """What turns scores into log density ratios.
 
-    Attributes
-    ----------
-    slope, constant : float
-        The log ratio of a score is `slope * score + constant`.
-    rate : float
-        Share of the instances of positive bags that are positive.
+    `slope`, `constant`: the log ratio of a score is `slope * score + constant`.
+    `rate`: share of the instances of positive bags that are positive.
     """
 
     slope: float
@@ -81,18 +77,8 @@ def witness_evidence(scores: FloatArray, bag: IntArray, is_positive: BoolArray) 
     The instances are judged one by one, under the best of a few slopes and rates; scores that
     tell nothing get zero.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows,)
-        Of instances that models have not seen.
-    bag : int64 ndarray of shape (n_rows,)
-        Their bags.
-    is_positive : bool ndarray of shape (n_bags,)
-        Of which bags are positive; there are both kinds.
-
-    Returns
-    -------
-    ndarray of shape (n_bags,)
+    `scores`: of instances that models have not seen. `is_positive`: of which bags are positive;
+    there are both kinds.
     """
     held = _Scores(scores, bag, is_positive)
     nothing = held.instance_likelihood(np.zeros(len(scores)))
@@ -109,18 +95,8 @@ def witness_evidence(scores: FloatArray, bag: IntArray, is_positive: BoolArray) 
 def find_witness_rate(scores: FloatArray, bag: IntArray, is_positive: BoolArray) -> WitnessRate:
     """Return the density ratio and the rate under which held-out bags are likeliest.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows,)
-        Of instances that models have not seen.
-    bag : int64 ndarray of shape (n_rows,)
-        Their bags.
-    is_positive : bool ndarray of shape (n_bags,)
-        Of which bags are positive; there are both kinds.
-
-    Returns
-    -------
-    WitnessRate
+    `scores`: of instances that models have not seen. `is_positive`: of which bags are positive;
+    there are both kinds.
     """
     from scipy.optimize import minimize
     from scipy.special import expit

@@ -16,10 +16,7 @@ from groupnoise.io.datasets import PartialLabelDataset
 class PartialLabelSource:
     """Candidate labels as material of an audit: each row is a group, each candidate an object.
 
-    Parameters
-    ----------
-    dataset : PartialLabelDataset
-        What to audit.
+    `dataset`: what to audit.
     """
 
     setting = "pll"

@@ -34,10 +34,7 @@ SETTING = "setting-"
 class WeightedSettings(Sequence[tuple[float, CandidateModel]]):
     """Fitted settings of one classifier, as pairs of weight and model.
 
-    Parameters
-    ----------
-    pairs : tuple of (float, CandidateModel), default=()
-        Weights sum to one.
+    `pairs`: weights sum to one.
     """
 
     pairs: tuple[tuple[float, CandidateModel], ...] = ()

@@ -95,25 +95,9 @@ def decide(
 ) -> Decisions:
     """Try the options on held-out rows and take the average of the best.
 
-    Parameters
-    ----------
-    trials : HeldOut
-        Scores an option.
-    options : list of Option
-        What explicit values left of the portfolio.
-    facts : mapping
-        What is known of the data.
-    budget : float, optional
-        Seconds.
-    on_progress : callable, optional
-        Called before and after each trial.
-    resume_folder : path, optional
-        Where finished trials are saved.
-
-    Returns
-    -------
-    Decisions
-        With the options taken, one to five of equal weight.
+    Result: with the options taken, one to five of equal weight. `options`: what explicit values
+    left of the portfolio. `facts`: what is known of the data. `on_progress`: called before and
+    after each trial. `resume_folder`: where finished trials are saved.
     """
     search = successive_halving(
         options,
@@ -167,15 +151,7 @@ def decide(
 def averaged_options(search: Search) -> list[Option]:
     """Return the options that answer together: the best, and those not far behind it.
 
-    Parameters
-    ----------
-    search : Search
-        All options with their scores.
-
-    Returns
-    -------
-    list of Option
-        One to five, the best first.
+    One to five, the best first. `search`: all options with their scores.
     """
     scores = {trial.option: np.asarray(trial.scores) for trial in search.trials}
     first = scores[search.ranking[0].name]
@@ -295,21 +271,9 @@ def settings_to_train(
 ) -> Decisions:
     """Return the settings to train and why.
 
-    Parameters
-    ----------
-    estimator : MaxMatchingPartialLabelClassifier
-        What is "auto" in it is decided.
-    trials : HeldOut
-        Tries settings on the training data.
-    workers : Workers, optional
-        Several of them share one training, and nothing is searched for.
-    checkpoint : Checkpoints, optional
-        Where finished trials are saved.
-
-    Returns
-    -------
-    Decisions
-        With one setting or more.
+    With one setting or more. `estimator`: what is "auto" in it is decided. `trials`: tries settings
+    on the training data. `workers`: several of them share one training, and nothing is searched
+    for. `checkpoint`: where finished trials are saved.
     """
     budget = parse_budget(estimator.budget, default=MAX_SECONDS)
     if estimator.ensemble is not None:

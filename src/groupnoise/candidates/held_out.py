@@ -36,17 +36,8 @@ def information(probabilities: FloatArray, candidates: BoolArray) -> FloatArray:
     log P(S_i | x_i) - log mean_j P(S_i | x_j): a label that is a candidate nearly everywhere is
     covered by whoever always answers it, and earns nothing here.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        Of held-out rows.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Their candidate labels.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Zero on average for answers that do not depend on the row.
+    Zero on average for answers that do not depend on the row. `probabilities` (n_rows, n_classes):
+    of held-out rows.
     """
     doubted = (1.0 - DOUBT) * probabilities + DOUBT / probabilities.shape[1]
     own = (doubted * candidates).sum(axis=1)
@@ -61,17 +52,8 @@ def best_information(probabilities: FloatArray, candidates: BoolArray) -> FloatA
     Settings differ in how sure they sound, which any of them could be cured of; what counts is
     how well they tell labels apart.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        Of held-out rows.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Their candidate labels.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        As :func:`information` gives it.
+    As :func:`information` gives it. `probabilities` (n_rows, n_classes): of held-out rows.
+    `candidates` (n_rows, n_classes): their candidate labels.
     """
     scores = [information(tempered(probabilities, t), candidates) for t in TEMPERATURES]
     return max(scores, key=lambda each: float(each.mean()))
@@ -80,17 +62,7 @@ def best_information(probabilities: FloatArray, candidates: BoolArray) -> FloatA
 def tempered(probabilities: FloatArray, temperature: float) -> FloatArray:
     """Return probabilities whose logarithms are divided by a temperature.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        Of rows.
-    temperature : float
-        Above 1 they become more even.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_classes)
-        Rows sum to one.
+    Of shape (n_rows, n_classes): rows sum to one. `temperature`: above 1 they become more even.
     """
     if temperature == 1.0:
         return probabilities
@@ -101,17 +73,8 @@ def tempered(probabilities: FloatArray, temperature: float) -> FloatArray:
 def best_temperature(probabilities: FloatArray, candidates: BoolArray) -> float:
     """Return the temperature under which answers tell most of held-out candidates.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        Of held-out rows.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Their candidate labels.
-
-    Returns
-    -------
-    float
-        One of `TEMPERATURES`, none of the least ones.
+    One of `TEMPERATURES`, none of the least ones. `probabilities`: of shape (n_rows, n_classes).
+    `candidates` (n_rows, n_classes): their candidate labels.
     """
     allowed = [each for each in TEMPERATURES if each >= MIN_TEMPERATURE]
     return max(
@@ -123,22 +86,13 @@ def best_temperature(probabilities: FloatArray, candidates: BoolArray) -> float:
 class HeldOut:
     """Trials of options on held-out rows, with the predictions they made.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        The features.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        The candidate labels.
-    classes : ndarray of shape (n_classes,)
-        The labels.
-    weights : array-like of shape (n_rows, n_classes), optional
-        Trust in each candidate.
-    given : mapping
-        Parameters that are not decided.
-    seed : int
-        Decides the folds and the trials.
-    asked : mapping, default={}
-        Decided parameters that the user gave a value.
+    `rows` (n_rows, n_features): the features.
+    `candidates` (n_rows, n_classes): the candidate labels.
+    `classes`: the labels.
+    `weights` (n_rows, n_classes): trust in each candidate.
+    `given`: parameters that are not decided.
+    `seed`: decides the folds and the trials.
+    `asked`: decided parameters that the user gave a value.
     """
 
     rows: NDArray[Any]
@@ -185,17 +139,8 @@ class HeldOut:
 
         A trial that was read from a checkpoint is made again.
 
-        Parameters
-        ----------
-        option : Option
-            As it was taken.
-        share : float
-            The share of the epochs that its trial had.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            Probabilities.
+        Of shape (n_rows, n_classes). `option`: as it was taken. `share`: the share of the epochs
+        that its trial had.
         """
         if option.name not in self.predictions:
             plain = {**option.parameters, "answer_temperature": 1.0, "ordinal_smoothing": 0.0}
@@ -207,18 +152,10 @@ class HeldOut:
     def average(self, decisions: Decisions) -> tuple[FloatArray, BoolArray] | None:
         """Return what the settings taken say together of held-out rows, and their candidates.
 
-        Parameters
-        ----------
-        decisions : Decisions
-            The settings taken. Without trials there are no held-out rows, and None is returned.
-            A trial that was read from a checkpoint is made again.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, n_classes)
-            Weighted mean of models that did not see the rows.
-        candidates : bool ndarray of shape (n_rows, n_classes)
-            The candidate labels of the same rows.
+        Returns `probabilities` (n_rows, n_classes): weighted mean of models that did not see the
+        rows; `candidates` (n_rows, n_classes): the candidate labels of the same rows. `decisions`:
+        the settings taken. Without trials there are no held-out rows, and None is returned. A trial
+        that was read from a checkpoint is made again.
         """
         if not decisions.trials:
             return None

@@ -35,14 +35,9 @@ DOUBT = 0.02
 class KernelEncoder(nn.Module):
     """A weighted sum of Gaussian bumps at landmarks, and a constant.
 
-    Parameters
-    ----------
-    n_features : int
-        Width of the inputs.
-    n_landmarks : int
-        Number of landmarks.
-    dim : int
-        Width of the vectors.
+    `n_features`: width of the inputs.
+    `n_landmarks`: number of landmarks.
+    `dim`: width of the vectors.
     """
 
     def __init__(self, n_features: int, n_landmarks: int, dim: int) -> None:
@@ -57,15 +52,7 @@ class KernelEncoder(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (n, n_features) to (n, dim).
 
-        Parameters
-        ----------
-        inputs : Tensor of shape (n, n_features)
-            Feature rows.
-
-        Returns
-        -------
-        Tensor of shape (n, dim)
-            Their vectors.
+        `inputs` (n, n_features): feature rows.
         """
         distances = torch.cdist(inputs, self.landmarks) / self.width
         return torch.exp(-(distances**2) / 2) @ self.weight + self.bias
@@ -88,29 +75,15 @@ def fit_kernel(
     in SURE (Feng and An, AAAI 2019). The outputs lie near zero and one; the gain that makes them
     logits is the one under which one half of the rows predicts the candidates of the other best.
 
-    Parameters
-    ----------
-    encoder : KernelEncoder
-        With as many landmarks as :func:`count_landmarks` says.
-    rows : float32 ndarray of shape (n_rows, n_features)
-        Scaled features.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        The candidate labels.
-    scale : float, default=1.0
-        Width of the kernel in units of the mean distance between rows.
-    ridge : float, default=0.05
-        Strength of the penalty.
-    trust : ndarray of shape (n_rows, n_classes), optional
-        Trust in each candidate; alike by default.
-    row_weights : ndarray of shape (n_rows,), optional
-        How much each row counts; alike by default.
-    generator : numpy.random.Generator
-        Draws the landmarks and the halves.
-
-    Returns
-    -------
-    list of float
-        Mean squared error of each turn.
+    Result: mean squared error of each turn.
+    `encoder`: with as many landmarks as :func:`count_landmarks` says.
+    `rows` (n_rows, n_features): scaled features.
+    `candidates` (n_rows, n_classes): the candidate labels.
+    `scale`: width of the kernel in units of the mean distance between rows.
+    `ridge`: strength of the penalty.
+    `trust` (n_rows, n_classes): trust in each candidate; alike by default.
+    `row_weights`: how much each row counts; alike by default.
+    `generator`: draws the landmarks and the halves.
     """
     rows = rows.astype(np.float64)
     n_rows, n_landmarks = len(rows), len(encoder.landmarks)
@@ -155,15 +128,7 @@ def fit_kernel(
 def count_landmarks(n_rows: int) -> int:
     """Return how many landmarks stand for that many rows.
 
-    Parameters
-    ----------
-    n_rows : int
-        Training rows.
-
-    Returns
-    -------
-    int
-        All of them where they are few.
+    All of them where they are few.
     """
     return n_rows if n_rows <= MAX_EXACT else N_LANDMARKS
 
@@ -171,17 +136,8 @@ def count_landmarks(n_rows: int) -> int:
 def best_gain(outputs: FloatArray, candidates: BoolArray) -> float:
     """Return the factor that makes outputs the logits under which candidates are likeliest.
 
-    Parameters
-    ----------
-    outputs : ndarray of shape (n_rows, n_classes)
-        Of rows that were held out.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Their candidate labels.
-
-    Returns
-    -------
-    float
-        One of `GAINS`.
+    `outputs` (n_rows, n_classes): of rows that were held out. `candidates` (n_rows, n_classes):
+    their candidate labels.
     """
 
     def likelihood(gain: float) -> float:

@@ -79,12 +79,8 @@ def nearest_rows(features: NDArray[Any], n_neighbors: int) -> IntArray:
 class Belief(NamedTuple):
     """What is believed of the true labels.
 
-    Attributes
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        P(true label | row, given label).
-    noise : ndarray of shape (n_classes, n_classes)
-        P(given label | true label).
+    `probabilities` (n_rows, n_classes): p(true label | row, given label).
+    `noise` (n_classes, n_classes): p(given label | true label).
     """
 
     probabilities: FloatArray
@@ -99,16 +95,10 @@ def believe(
 ) -> Belief:
     """Weigh predictions, neighbours and the given labels against each other.
 
-    Parameters
-    ----------
-    given : int64 ndarray of shape (n_rows,)
-        The label each row carries.
-    before : float ndarray of shape (n_rows, n_classes)
-        What was believed so far; the given labels themselves in the beginning.
-    predicted : float ndarray of shape (n_rows, n_classes), optional
-        P(label | row) of models that did not see the row.
-    neighbours : int64 ndarray of shape (n_rows, n_neighbors), optional
-        Near rows, which vote with what is believed of them. One of the two must be given.
+    `given`: the label each row carries. `before` (n_rows, n_classes): what was believed so far; the
+    given labels themselves in the beginning. `predicted` (n_rows, n_classes): p(label | row) of
+    models that did not see the row. `neighbours` (n_rows, n_neighbors): near rows, which vote with
+    what is believed of them. One of the two must be given.
     """
     if neighbours is None:
         if predicted is None:
@@ -137,17 +127,8 @@ def estimate_noise(probabilities: FloatArray, labels: IntArray) -> FloatArray:
     Noise and true labels are estimated from each other in turn (expectation maximisation), from
     the counts of confident rows onwards.
 
-    Parameters
-    ----------
-    probabilities : float ndarray of shape (n_rows, n_classes)
-        P(label | row), out of sample.
-    labels : int64 ndarray of shape (n_rows,)
-        The label each row carries.
-
-    Returns
-    -------
-    float ndarray of shape (n_classes, n_classes)
-        Row `true` sums to one over the given labels.
+    Of shape (n_classes, n_classes): row `true` sums to one over the given labels. `probabilities`:
+    of shape (n_rows, n_classes). `labels`: the label each row carries.
     """
     n_classes = probabilities.shape[1]
     given = np.eye(n_classes)[labels]
@@ -182,14 +163,8 @@ def _confident_noise(probabilities: FloatArray, labels: IntArray) -> FloatArray:
 def posterior(probabilities: FloatArray, labels: IntArray, noise: FloatArray) -> FloatArray:
     """Return P(true label | row, given label), shape (n_rows, n_classes).
 
-    Parameters
-    ----------
-    probabilities : float ndarray of shape (n_rows, n_classes)
-        Evidence for each label, out of sample.
-    labels : int64 ndarray of shape (n_rows,)
-        The label each row carries.
-    noise : float ndarray of shape (n_classes, n_classes)
-        P(given label | true label).
+    `probabilities` (n_rows, n_classes): evidence for each label, out of sample. `labels`: the label
+    each row carries. `noise`: of shape (n_classes, n_classes).
     """
     return normalized((probabilities + DOUBT) * noise.T[labels])
 

@@ -34,12 +34,7 @@ def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation
     below the risk-coverage curve: the mean share of wrong answers when only the surest rows are
     answered, over all numbers of them.
 
-    Parameters
-    ----------
-    fitted : estimator
-        Ours or a baseline.
-    dataset : PartialLabelDataset
-        Rows with candidates.
+    `fitted`: ours or a baseline.
     """
     columns = columns_of_classes(dataset.class_names, fitted.classes_)
     probabilities = np.asarray(fitted.predict_proba(dataset.features), dtype=np.float64)

@@ -151,18 +151,10 @@ class CandidateModel(CandidateAnswers):
     ) -> None:
         """Learn from rows and candidates that are read and checked already.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, n_features)
-            Finite features.
-        indicator : bool ndarray of shape (n_rows, n_classes)
-            The candidates; a class may be a candidate of no row.
-        classes : ndarray of shape (n_classes,)
-            The label of each column.
-        candidate_weights, validate, workers, checkpoint
-            As in :meth:`fit`.
-        scaler : Scaler, optional
-            What another setting learned of the same rows under the same scaling.
+        `rows` (n_rows, n_features): finite features. `indicator` (n_rows, n_classes): the
+        candidates; a class may be a candidate of no row. `classes`: the label of each column.
+        `candidate_weights`, `validate`, `workers`, `checkpoint`: as in :meth:`fit`. `scaler`: what
+        another setting learned of the same rows under the same scaling.
         """
         check_dropout(self._in_use("dropout"))
         check_count("dim", self.dim)

@@ -104,20 +104,10 @@ def draw_candidates(
 ) -> BoolArray:
     """Return candidate sets that hold the truth and a given number of distractors per row.
 
-    Parameters
-    ----------
-    truth : int64 ndarray of shape (n_rows,)
-        The right label of each row.
-    n_distractors : int64 ndarray of shape (n_rows,)
-        How many wrong labels each row receives; at most the number of classes less one.
-    affinity : float ndarray of shape (n_classes, n_classes)
-        Row `y` says how readily each other class is taken for `y`; the diagonal is ignored.
-    generator : numpy.random.Generator
-        Source of the draws.
-
-    Returns
-    -------
-    bool ndarray of shape (n_rows, n_classes)
+    Of shape (n_rows, n_classes). `truth`: the right label of each row. `n_distractors`: how many
+    wrong labels each row receives; at most the number of classes less one. `affinity` (n_classes,
+    n_classes): row `y` says how readily each other class is taken for `y`; the diagonal is ignored.
+    `generator`: source of the draws.
     """
     n_rows, n_classes = len(truth), len(affinity)
     rows = np.arange(n_rows)

@@ -144,19 +144,8 @@ Whether answers are then averaged over neighbours is for held-out rows to say.""
 def facts_of(rows: NDArray[Any], candidates: BoolArray, classes: NDArray[Any]) -> dict[str, Any]:
     """Return what is known of the data before any training.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        The features.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        The candidate labels.
-    classes : ndarray of shape (n_classes,)
-        The labels.
-
-    Returns
-    -------
-    dict
-        Name to number or text.
+    Name to number or text. `rows`: of shape (n_rows, n_features). `candidates` (n_rows, n_classes):
+    the candidate labels.
     """
     sizes = candidates.sum(axis=1)
     numbers = numbers_of(classes) if len(classes) >= MIN_ORDERED else None
@@ -192,15 +181,7 @@ def _are_neighbours(candidates: BoolArray) -> bool:
 def portfolio(facts: Mapping[str, Any]) -> list[Option]:
     """Return the settings worth trying, the safest first.
 
-    Parameters
-    ----------
-    facts : mapping
-        What :func:`facts_of` returned.
-
-    Returns
-    -------
-    list of Option
-        Complete in all parameters that are decided.
+    Complete in all parameters that are decided.
     """
     n_rows = facts["rows"]
     batch_size, max_epochs, n_members = next(plan for limit, plan in PLANS if n_rows <= limit)

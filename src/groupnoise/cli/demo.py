@@ -28,10 +28,7 @@ QUICK_SEEDS = "0:1"
 def parse_seeds(text: str) -> list[int]:
     """Return the seeds that a text names.
 
-    Parameters
-    ----------
-    text : str
-        "0:5" for 0 to 4, "1,4,9" for these three, or one number.
+    `text`: "0:5" for 0 to 4, "1,4,9" for these three, or one number.
 
     Examples
     --------

@@ -27,24 +27,13 @@ def go_on(
 ) -> None:
     """Update a model with the clicks of a log, and save it.
 
-    Parameters
-    ----------
-    data : str
-        The new clicks.
-    output : Path
-        Model folder to write, which may be `model` itself.
-    options : DataOptions
-        How both logs are read.
-    model : Path
-        The model to go on from.
-    old : str, optional
-        The log that was learned before.
-    items : Path, optional
-        What is known of items.
-    decay : float
-        Multiplies earlier counts.
-    forget_items : Path, optional
-        Items to drop, one in each line.
+    `output`: model folder to write, which may be `model` itself.
+    `options`: how both logs are read.
+    `model`: the model to go on from.
+    `old`: the log that was learned before.
+    `items`: what is known of items.
+    `decay`: multiplies earlier counts.
+    `forget_items`: items to drop, one in each line.
     """
     from groupnoise.cli.sources import find_data
     from groupnoise.clicks.item_table import read_ids

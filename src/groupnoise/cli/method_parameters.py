@@ -78,18 +78,8 @@ def read_parameters(
 ) -> dict[str, Any]:
     """Turn `name=value` words into parameters, refusing names the method does not have.
 
-    Parameters
-    ----------
-    pairs : list of str
-        The words.
-    known : mapping
-        The parameters of the method.
-    method : str
-        Its name, for errors.
-    fixed : mapping, optional
-        Parameters that make the method what it is.
-    labels : sequence of str
-        The classes of the data, one of which a parameter may name.
+    `method`: its name, for errors. `fixed`: parameters that make the method what it is. `labels`:
+    the classes of the data, one of which a parameter may name.
     """
     from difflib import get_close_matches
 

@@ -84,14 +84,9 @@ WHERE = {
 class DataOptions:
     """What a user said about DATA.
 
-    Attributes
-    ----------
-    setting : str, optional
-        "mil", "pll" or "rs".
-    data_dir : Path, optional
-        Where named data sets are looked for first.
-    columns, form : dict
-        The options of `COLUMNS` or `VOTES`, and of `FORM`, that were given.
+    `setting`: "mil", "pll" or "rs".
+    `data_dir`: where named data sets are looked for first.
+    `columns`, `form`: the options of `COLUMNS` or `VOTES`, and of `FORM`, that were given.
     """
 
     setting: str | None = None

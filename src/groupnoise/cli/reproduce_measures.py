@@ -18,22 +18,13 @@ from groupnoise.exceptions import ConfigError, ParameterError
 class Request:
     """What was asked for on the command line.
 
-    Parameters
-    ----------
-    seeds : sequence of int
-        One trial each.
-    protocols, methods, datasets : list of str, optional
-        Names; the measure's own by default.
-    quick : bool
-        A small part of every set.
-    jobs : int, optional
-        Processes; one per core by default.
-    output : Path
-        Where the measure's folder is made.
-    data_dir : Path, optional
-        Searched first for files.
-    resume : bool
-        Go on with the trials that are kept.
+    `seeds`: one trial each.
+    `protocols`, `methods`, `datasets`: names; the measure's own by default.
+    `quick`: a small part of every set.
+    `jobs`: processes; one per core by default.
+    `output`: where the measure's folder is made.
+    `data_dir`: searched first for files.
+    `resume`: go on with the trials that are kept.
     """
 
     seeds: Sequence[int]
@@ -68,16 +59,10 @@ class Request:
 class Report:
     """What a measure found.
 
-    Parameters
-    ----------
-    text : str
-        Markdown.
-    results : list
-        One dataclass per trial.
-    missing : dict of str to str
-        What was left out, and why.
-    summary : dict
-        What the JSON file holds beside command, seeds and seconds.
+    `text`: markdown.
+    `results`: one dataclass per trial.
+    `missing`: what was left out, and why.
+    `summary`: what the JSON file holds beside command, seeds and seconds.
     """
 
     text: str

@@ -24,20 +24,12 @@ if TYPE_CHECKING:
 class Found:
     """Data that a command was given.
 
-    Attributes
-    ----------
-    dataset : BagDataset, PartialLabelDataset or ClickDataset
-        The data.
-    setting : Setting
-        What the commands do with it.
-    source : str
-        What the user called it.
-    entry : DatasetEntry, optional
-        What is known of a set by name.
-    options : dict
-        How a file was read: its columns and its form.
-    is_file : bool
-        Whether it is a file of the user's own.
+    `dataset`: the data.
+    `setting`: what the commands do with it.
+    `source`: what the user called it.
+    `entry`: what is known of a set by name.
+    `options`: how a file was read: its columns and its form.
+    `is_file`: whether it is a file of the user's own.
     """
 
     dataset: Any
@@ -74,19 +66,10 @@ def find_data(
 ) -> Found:
     """Load a file, a converted folder or a named set.
 
-    Parameters
-    ----------
-    name : str
-        What the user gave as DATA.
-    options : DataOptions
-        What the user said about it.
-    expected : Setting, optional
-        What a file is read as where the user does not say it.
-    remembered : dict, optional
-        How the data of a model was read; what the user says goes first, and what a file does not
-        have is forgotten.
-    **reader_options
-        `feature_names` and `labels_needed` of the reader.
+    `name`: what the user gave as DATA. `options`: what the user said about it. `expected`: what a
+    file is read as where the user does not say it. `remembered`: how the data of a model was read;
+    what the user says goes first, and what a file does not have is forgotten. `reader_options`:
+    `feature_names` and `labels_needed` of the reader.
     """
     from groupnoise.io.data_folder import is_data_folder, open_groups
     from groupnoise.io.datasets import Windows
@@ -208,20 +191,9 @@ def read_file(
 ) -> Found:
     """Read a user's own file and say in one line what was guessed, on the error stream.
 
-    Parameters
-    ----------
-    path : str
-        A file, a folder, a glob or an address.
-    setting : Setting
-        What to read it as.
-    options : DataOptions
-        What the user said about it.
-    remembered : dict, optional
-        As in `find_data`.
-    report : callable, optional
-        Told what was guessed, instead of the error stream.
-    **reader_options
-        Further options of the reader.
+    `path`: a file, a folder, a glob or an address. `options`: what the user said about it.
+    `remembered`: as in `find_data`. `report`: told what was guessed, instead of the error stream.
+    `reader_options`: further options of the reader.
     """
     check_columns(setting, options)
     old = {key: value for key, value in (remembered or {}).items() if key not in options.given}

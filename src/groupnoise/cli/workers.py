@@ -77,16 +77,8 @@ MIN_GROUPS_EACH = 1024
 def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) -> None:
     """Run this command as several workers and exit, unless it is one of them or trains alone.
 
-    Parameters
-    ----------
-    count : int
-        How many workers --workers asks for.
-    max_restarts : int
-        How often they may be started anew.
-    launcher : {"torchrun", "ray"}
-        What starts them.
-    saves : bool
-        Whether the training saves itself, so that there is something to resume from.
+    `count`: how many workers --workers asks for. `max_restarts`: how often they may be started
+    anew. `saves`: whether the training saves itself, so that there is something to resume from.
     """
     from groupnoise.core.checks import check_choice, check_count
 
@@ -127,17 +119,8 @@ def join_workers() -> Iterator[Workers]:
 def small_batch(estimator: Any, count: int) -> str | None:
     """Return a sentence where several workers train a recommender more slowly than one would.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Not fitted yet.
-    count : int
-        How many workers share its training.
-
-    Returns
-    -------
-    str or None
-        None where the batch is large enough, or what is trained sends no rows of items.
+    None where the batch is large enough, or what is trained sends no rows of items. `estimator`:
+    not fitted yet. `count`: how many workers share its training.
     """
     from groupnoise.clicks.window_training import CLICK_VALUES, WindowTraining
 

@@ -22,12 +22,8 @@ BLOCK_ENTRIES = 1 << 22
 class ItemLift:
     """P(later item | earlier item) / P(later item), from the vectors of a fitted recommender.
 
-    Parameters
-    ----------
-    model : MaxMatchingRecommender
-        Fitted.
-    known_items : int64 ndarray of shape (n_items,)
-        The model's index of each item of the data.
+    `model`: fitted.
+    `known_items`: the model's index of each item of the data.
     """
 
     def __init__(self, model: Any, known_items: IntArray) -> None:
@@ -48,27 +44,17 @@ class ItemLift:
     ) -> FloatArray:
         """Return the lift of the target of each group by each of its objects.
 
-        Parameters
-        ----------
-        items : int64 ndarray of shape (n_clicks,)
-            The clicks.
-        objects : int64 ndarray of shape (n_objects,)
-            Which clicks the groups hold, groups one after the other.
-        target, sizes : int64 ndarray of shape (n_groups,)
-            Which click each group leads to, and how many it holds.
+        `objects`: which clicks the groups hold, groups one after the other. `target`, `sizes`:
+        which click each group leads to, and how many it holds.
         """
         return self(items[objects], items[np.repeat(target, sizes)])
 
     def support(self, clicks: Groups, reach: int) -> FloatArray:
         """Return the mean lift between each click and those around it, shape (n_clicks,).
 
-        Parameters
-        ----------
-        clicks : Groups
-            Histories of item indices of the model.
-        reach : int
-            How many clicks to either side are looked at. A click without any gets a support of
-            one, which speaks neither for nor against it.
+        `clicks`: histories of item indices of the model. `reach`: how many clicks to either side
+        are looked at. A click without any gets a support of one, which speaks neither for nor
+        against it.
         """
         total, n_pairs = np.zeros(clicks.n_objects), np.zeros(clicks.n_objects)
         history = clicks.group_of_object
@@ -99,10 +85,7 @@ class ClickSource:
     Each click after the first is the target of a group, the clicks before it in its window;
     each click is an object, judged by the clicks on both sides.
 
-    Parameters
-    ----------
-    dataset : ClickDataset
-        What to audit.
+    `dataset`: what to audit.
     """
 
     setting = "rs"

@@ -50,18 +50,11 @@ MAX_LAST_TRAINING = 4.0
 class Decided(NamedTuple):
     """What was learned, and why this.
 
-    Attributes
-    ----------
-    evidence : Evidence
-        Learned on all clicks.
-    decisions : Decisions
-        What was tried and taken.
-    records : list of dict
-        One per epoch of the last training.
-    trial : Evidence, optional
-        Of the option that was taken, learned without the held-out clicks.
-    held : HeldOut, optional
-        These clicks.
+    `evidence`: learned on all clicks.
+    `decisions`: what was tried and taken.
+    `records`: one per epoch of the last training.
+    `trial`: of the option that was taken, learned without the held-out clicks.
+    `held`: these clicks.
     """
 
     evidence: Evidence
@@ -85,30 +78,15 @@ def decide_evidence(
 ) -> Decided:
     """Decide on held-out clicks what evidence to learn, and learn it on all clicks.
 
-    Parameters
-    ----------
-    histories : Groups
-        Item indices in time order.
-    n_items : int
-        Size of the catalogue.
-    explicit : mapping of str to object
-        Parameters that are not to be decided.
-    generator : numpy Generator
-        Decides everything.
-    linear : mapping, "auto" or None
-        Linear evidence to add; see :data:`Linear`.
-    budget : float or None
-        Seconds after which no further option is tried.
-    validate : callable, optional
-        Called with the evidence after each epoch of the last training.
-    on_epoch : callable, optional
-        Called with a record after each epoch of the last training, and each trial.
-    saves : EvidenceSaves, optional
-        Where trainings are saved after each epoch, and resumed from.
-
-    Returns
-    -------
-    Decided
+    `histories`: item indices in time order.
+    `n_items`: size of the catalogue.
+    `explicit`: parameters that are not to be decided.
+    `generator`: decides everything.
+    `linear`: linear evidence to add; see :data:`Linear`.
+    `budget`: seconds after which no further option is tried.
+    `validate`: called with the evidence after each epoch of the last training.
+    `on_epoch`: called with a record after each epoch of the last training, and each trial.
+    `saves`: where trainings are saved after each epoch, and resumed from.
     """
     learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)), saves)
     options = narrow(portfolio(histories, n_items), explicit)
@@ -241,17 +219,8 @@ def rivals_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option
     error of the trial, chance alone would decide between them. Averages cost little more than
     their members, whatever the budget.
 
-    Parameters
-    ----------
-    ranking : sequence of Option
-        Best first.
-    trials : sequence of Trial
-        Of the search, rung by rung.
-
-    Returns
-    -------
-    list of Option
-        Those that were not tried with all epochs; none where the leader is an average and gained.
+    Those that were not tried with all epochs; none where the leader is an average and gained.
+    `ranking`: best first. `trials`: of the search, rung by rung.
     """
     leader = member_encoders(ranking[0].parameters["encoder"])
     own = [trial for trial in trials if trial.option == ranking[0].name]
@@ -282,22 +251,9 @@ def affordable(
 ) -> tuple[Option, str]:
     """Return the best option whose last training is no surprise, and a sentence if that is another.
 
-    Parameters
-    ----------
-    ranking : sequence of Option
-        Best first.
-    trials : sequence of Trial
-        Of the search.
-    grows : float
-        How many times more targets than the trials the last training has.
-    budget : float or None
-        Seconds for the search; the last training may take a few times as long.
-
-    Returns
-    -------
-    option : Option
-    sentence : str
-        Empty where the best option was taken.
+    Returns `option`; `sentence`: empty where the best option was taken. `grows`: how many times
+    more targets than the trials the last training has. `budget`: seconds for the search; the last
+    training may take a few times as long.
     """
     best = ranking[0]
     own = [trial for trial in trials if trial.option == best.name]

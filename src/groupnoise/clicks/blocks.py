@@ -72,19 +72,10 @@ def iter_blocks(
 ) -> Iterator[Table]:
     """Yield the rows of all files in order, a block at a time.
 
-    Parameters
-    ----------
-    source : Source
-        The files.
-    layout : LogLayout
-        What `read_head` found out.
-    types : mapping of str to polars type
-        The columns requested, and for text the types that make parsing quick; where a cell does not
-        fit its type the block comes with all cells as text, for the caller to explain.
-    block_bytes : int
-        About how much text, or how many rows of `BYTES_PER_ROW`, make a block.
-    report : callable
-        Told of guesses.
+    `layout`: what `read_head` found out. `types`: the columns requested, and for text the types
+    that make parsing quick; where a cell does not fit its type the block comes with all cells as
+    text, for the caller to explain. `block_bytes`: about how much text, or how many rows of
+    `BYTES_PER_ROW`, make a block. `report`: told of guesses.
     """
     for path in source.paths:
         if source.format in ("parquet", "arrow"):
@@ -253,12 +244,7 @@ def is_pairs(source: Source) -> bool:
 def column_types(table: Table, requested: Mapping[str, str]) -> dict[str, Any]:
     """Return for each column requested the type its first cells fit.
 
-    Parameters
-    ----------
-    table : Table
-        The head of a log.
-    requested : mapping of str to str
-        For each column 'id' or 'number'.
+    `table`: the head of a log. `requested`: for each column 'id' or 'number'.
     """
     types: dict[str, Any] = {}
     for column, use in requested.items():

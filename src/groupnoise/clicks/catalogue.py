@@ -31,14 +31,9 @@ class RaggedIndices(Protocol):
 class IndexedHistories(NamedTuple):
     """Histories as item indices; unlike groups, a row may be empty.
 
-    Attributes
-    ----------
-    items : int64 ndarray of shape (n_clicks,)
-        Item indices of all histories one after the other, unknown items left out.
-    offsets : int64 ndarray of shape (n_histories + 1,)
-        Where each history begins.
-    n_unknown : int64 ndarray of shape (n_histories,)
-        How many unknown items each history lost.
+    `items`: item indices of all histories one after the other, unknown items left out.
+    `offsets`: where each history begins.
+    `n_unknown`: how many unknown items each history lost.
     """
 
     items: IntArray
@@ -54,10 +49,7 @@ class IndexedHistories(NamedTuple):
 class Catalogue:
     """A two-way table between item ids and indices from 0.
 
-    Parameters
-    ----------
-    ids : array-like of shape (n_items,)
-        Distinct ids, all whole numbers or all strings; their order is the index.
+    `ids`: distinct ids, all whole numbers or all strings; their order is the index.
 
     Examples
     --------
@@ -111,15 +103,7 @@ class Catalogue:
         Whether ids are numbers or text is told from each file by itself: where one id of a log is
         "7x" all are text, and another log of the same shop may hold whole numbers alone.
 
-        Parameters
-        ----------
-        ids : array-like of shape (n,)
-            Ids as a file holds them.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Of the kind of `self.ids`; what cannot be spelt that way becomes an unknown id.
+        Of the kind of `self.ids`; what cannot be spelt that way becomes an unknown id.
         """
         given = _id_array(ids)
         if given.dtype.kind == self.ids.dtype.kind:
@@ -134,11 +118,8 @@ class Catalogue:
     def index(self, histories: ItemHistories | RaggedIndices) -> IndexedHistories:
         """Return histories as known item indices.
 
-        Parameters
-        ----------
-        histories : sequence of sequences of ids, or Groups of item indices
-            Sequences hold ids and are looked up; groups hold indices already and are only
-            checked against the size of the catalogue.
+        `histories`: sequences hold ids and are looked up; groups hold indices already and are only
+        checked against the size of the catalogue.
         """
         indices, offsets = self._looked_up(histories)
         known = indices >= 0
@@ -203,21 +184,10 @@ def top_k(
 ) -> tuple[IntArray, FloatArray]:
     """Return the indices and scores of the `k` best items of each row, best first.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_items)
-        Higher is better; -inf is never returned.
-    k : int
-        How many items to return.
-    exclude : pair of int64 ndarray, optional
-        Rows and items that must not be returned.
-
-    Returns
-    -------
-    indices : int64 ndarray of shape (n_rows, k)
-        Of equal scores the lower index comes first. Places left over are -1.
-    best : ndarray of shape (n_rows, k)
-        Their scores, -inf in places left over.
+    Returns `indices` (n_rows, k): of equal scores the lower index comes first. Places left over are
+    -1; `best` (n_rows, k): their scores, -inf in places left over. `scores` (n_rows, n_items):
+    higher is better; -inf is never returned. `k`: how many items to return. `exclude`: rows and
+    items that must not be returned.
 
     Examples
     --------

@@ -27,21 +27,9 @@ STRENGTHS = (0.5, 1.0, 2.0, 5.0)
 def read_item_features(source: Any, item_ids: NDArray[Any]) -> ItemRows:
     """Return features of items as a table.
 
-    Parameters
-    ----------
-    source : ItemRows, path, frame, or array of shape (n_items, n_features)
-        A table with a column of item ids; the rows of an array are those of `item_ids`.
-    item_ids : ndarray of shape (n_items,)
-        The items that are known.
-
-    Returns
-    -------
-    ItemRows
-
-    Raises
-    ------
-    DataError
-        If an array has not one row per item.
+    `source` (n_items, n_features): a table with a column of item ids; the rows of an array are
+    those of `item_ids`. `item_ids`: the items that are known. Raises DataError if an array has not
+    one row per item.
     """
     if isinstance(source, ItemRows):
         return source
@@ -59,21 +47,8 @@ def read_item_features(source: Any, item_ids: NDArray[Any]) -> ItemRows:
 def catalogue_with(catalogue: Catalogue, rows: ItemRows) -> Catalogue:
     """Return a catalogue that also has the described items which it did not know, at its end.
 
-    Parameters
-    ----------
-    catalogue : Catalogue
-        Of the log.
-    rows : ItemRows
-        Described items.
-
-    Returns
-    -------
-    Catalogue
-
-    Raises
-    ------
-    DataError
-        If no described item is in the log, or an id is not of the kind that the log has.
+    Raises DataError if no described item is in the log, or an id is not of the kind that the log
+    has.
     """
     known = {str(each) for each in catalogue.ids.tolist()}
     new = [each for each in rows.ids if each not in known]
@@ -101,23 +76,9 @@ def chosen_strength(
 ) -> float:
     """Return for how many clicks features are to count, by held-out clicks.
 
-    Parameters
-    ----------
-    catalogue : Catalogue
-        Of the log.
-    rows : ItemRows
-        Described items.
-    trial : Evidence
-        Learned without the held-out clicks.
-    held : HeldOut
-        These clicks.
-    generator : numpy Generator
-        Decides which items choose the ridge.
-
-    Returns
-    -------
-    float
-        0 where borrowing is not ahead beyond chance: then no item that was clicked is moved.
+    0 where borrowing is not ahead beyond chance: then no item that was clicked is moved. `rows`:
+    described items. `trial`: learned without the held-out clicks. `generator`: decides which items
+    choose the ridge.
     """
     clicks = count_ids(held.training.objects, len(catalogue)).astype(np.float64)
     positions = positions_of(catalogue, rows)
@@ -161,26 +122,13 @@ def placed_by_features(
 ) -> tuple[FeatureMap, ItemVectors]:
     """Learn a map from features to vectors, and place by it what has few clicks or none.
 
-    Parameters
-    ----------
-    catalogue : Catalogue
-        All items; those beyond the trained vectors are new.
-    rows : ItemRows
-        Described items, all of them in the catalogue.
-    vectors : ItemVectors
-        Trained, of the first items of the catalogue.
-    clicks : ndarray of shape (n_items,)
-        How often each item of the catalogue was clicked.
-    generator : numpy Generator
-        Decides which items choose the ridge.
-    strength : float, default=0.0
-        Clicks that features count for beside an item's own.
-
-    Returns
-    -------
-    features : FeatureMap
-    vectors : ItemVectors
-        Of all items.
+    Returns `features`; `vectors`: of all items.
+    `catalogue`: all items; those beyond the trained vectors are new.
+    `rows`: described items, all of them in the catalogue.
+    `vectors`: trained, of the first items of the catalogue.
+    `clicks`: how often each item of the catalogue was clicked.
+    `generator`: decides which items choose the ridge.
+    `strength`: clicks that features count for beside an item's own.
     """
     positions = positions_of(catalogue, rows)
     n_new = len(catalogue) - len(vectors.bias)

@@ -27,21 +27,9 @@ Matrix = NDArray[Any]
 def leading_of_gram(rows: sparse.csr_array, rank: int, seed: int) -> tuple[Matrix, Matrix]:
     """Return the leading eigenvectors and eigenvalues of the Gram matrix of some rows.
 
-    Parameters
-    ----------
-    rows : sparse array of shape (n_rows, n_items)
-        Its Gram matrix is that of its columns.
-    rank : int
-        How many; at most n_items.
-    seed : int
-        Decides where the search begins.
-
-    Returns
-    -------
-    vectors : ndarray of shape (n_items, rank)
-        Each with its largest entry above zero.
-    values : ndarray of shape (rank,)
-        Falling.
+    Returns `vectors` (n_items, rank): each with its largest entry above zero; `values`: falling.
+    `rows` (n_rows, n_items): its Gram matrix is that of its columns. `rank`: how many; at most
+    n_items. `seed`: decides where the search begins.
     """
     n_items = rows.shape[1]
     product = _product(rows)

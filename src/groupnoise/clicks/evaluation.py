@@ -32,22 +32,9 @@ def evaluate_histories(
 ) -> Evaluation:
     """Rank the last click of each history, by what was clicked before it, beside popularity.
 
-    Parameters
-    ----------
-    fitted : recommender
-        Ours or a baseline.
-    dataset : ClickDataset
-        Histories; those of one click have nothing before it and are passed over.
-    rows : int64 ndarray, optional
-        The histories to score; all by default.
-    at : sequence of int, default=(10,)
-        Lengths of the list.
-    seed : int, default=0
-        Decides the negatives of the sampled protocol.
-
-    Returns
-    -------
-    Evaluation
+    `fitted`: ours or a baseline. `dataset`: histories; those of one click have nothing before it
+    and are passed over. `rows`: the histories to score; all by default. `at`: lengths of the list.
+    `seed`: decides the negatives of the sampled protocol.
     """
     queries = last_queries(dataset.histories, rows)
     if queries is None:
@@ -71,25 +58,13 @@ def evaluate_queries(
 ) -> Evaluation:
     """Measure a recommender on queries: among samples and the whole catalogue.
 
-    Parameters
-    ----------
-    fitted : recommender
-        Ours or a baseline.
-    dataset : ClickDataset
-        The log that the queries are from.
-    queries : Queries
-        What is asked for.
-    counts : dict of str to int, optional
-        What was counted when the log was divided.
-    at : sequence of int, default=(10,)
-        Lengths of the list.
-    seed : int, default=0
-        Decides the negatives of the sampled protocol, and the draws of the intervals.
-
-    Returns
-    -------
-    Evaluation
-        With figures of popularity beside, buckets, intervals and one row per target.
+    Result: with figures of popularity beside, buckets, intervals and one row per target.
+    `fitted`: ours or a baseline.
+    `dataset`: the log that the queries are from.
+    `queries`: what is asked for.
+    `counts`: what was counted when the log was divided.
+    `at`: lengths of the list.
+    `seed`: decides the negatives of the sampled protocol, and the draws of the intervals.
     """
     known = known_queries(fitted, dataset, queries)
     judged = judge_known(fitted, queries, known, max(at))
@@ -134,17 +109,8 @@ def paired_differences(
 ) -> dict[str, Interval]:
     """Return by how much one evaluation is ahead of another on the same targets.
 
-    Parameters
-    ----------
-    result, other : Evaluation
-        Of two recommenders on the same queries.
-    seed : int, default=0
-        Decides the draws of users.
-
-    Returns
-    -------
-    dict of str to Interval
-        HIT, NDCG and MRR of the first less those of the second, by the paired bootstrap.
+    HIT, NDCG and MRR of the first less those of the second, by the paired bootstrap. `result`,
+    `other`: of two recommenders on the same queries. `seed`: decides the draws of users.
     """
     for name in ("user", "position"):
         if not np.array_equal(result.rows[name], other.rows[name]):

@@ -38,22 +38,14 @@ INITIAL_EXPONENT = 0.5
 class Evidence:
     """What additive evidence is scored with.
 
-    Attributes
-    ----------
-    objects : float32 ndarray of shape (n_items, dim)
-        f of every item.
-    targets : float32 ndarray of shape (n_items, dim)
-        g of every item.
-    bias : float32 ndarray of shape (n_items,)
-        Bias of every item as a target.
-    block_widths : tuple of int
-        How many dimensions each block has.
-    position_weights : float32 ndarray of shape (n_blocks, history_length)
-        The weight of a click by how many clicks came after it.
-    exponents : tuple of float
-        Of the sum of weights that each block is divided by: 0 adds, 1 averages.
-    encoders : tuple of Recurrence, default=()
-        Read a history in order and add to its context.
+    `objects` (n_items, dim): f of every item.
+    `targets` (n_items, dim): g of every item.
+    `bias`: bias of every item as a target.
+    `block_widths`: how many dimensions each block has.
+    `position_weights` (n_blocks, history_length): the weight of a click by how many clicks came
+        after it.
+    `exponents`: of the sum of weights that each block is divided by: 0 adds, 1 averages.
+    `encoders`: read a history in order and add to its context.
     """
 
     objects: NDArray[np.float32]
@@ -90,15 +82,8 @@ class Evidence:
 def joined(parts: Sequence[Evidence]) -> Evidence:
     """Return evidence whose scores are the sums of the scores of all parts.
 
-    Parameters
-    ----------
-    parts : sequence of Evidence
-        Of one catalogue; at least one.
-
-    Returns
-    -------
-    Evidence
-        As wide as all parts together; it remembers as many clicks as the longest.
+    As wide as all parts together; it remembers as many clicks as the longest. `parts`: of one
+    catalogue; at least one.
     """
     length = max(part.position_weights.shape[1] for part in parts)
     weights = [
@@ -124,15 +109,8 @@ def joined(parts: Sequence[Evidence]) -> Evidence:
 def position_table(weights: Tensor) -> Tensor:
     """Return the weight of each click in the context after each click.
 
-    Parameters
-    ----------
-    weights : Tensor of shape (n_blocks, size)
-        Of a click by how many clicks came after it.
-
-    Returns
-    -------
-    Tensor of shape (n_blocks, size, size)
-        Of the clicks (last axis) after each (axis before it): 0 for those that come later.
+    Of shape (n_blocks, size, size): of the clicks (last axis) after each (axis before it): 0 for
+    those that come later. `weights` (n_blocks, size): of a click by how many clicks came after it.
     """
     result: Tensor = _PositionTable.apply(weights)  # type: ignore[no-untyped-call]
     return result
@@ -160,18 +138,11 @@ class _PositionTable(torch.autograd.Function):
 class EvidenceModel(nn.Module):
     """Item vectors, and how much a click counts in each block by its position from the end.
 
-    Parameters
-    ----------
-    objects : float32 ndarray of shape (n_items, dim)
-        Initial f of every item, and g too.
-    bias : float32 ndarray of shape (n_items,)
-        Initial bias of every item as a target.
-    history_length : int
-        How many of the latest clicks count.
-    shared : bool
-        Whether f and g share one table.
-    encoder : RecurrentEncoder, optional
-        Reads the vectors of a history in order and adds to its context.
+    `objects` (n_items, dim): initial f of every item, and g too.
+    `bias`: initial bias of every item as a target.
+    `history_length`: how many of the latest clicks count.
+    `shared`: whether f and g share one table.
+    `encoder`: reads the vectors of a history in order and adds to its context.
     """
 
     def __init__(
@@ -210,16 +181,8 @@ class EvidenceModel(nn.Module):
     def contexts(self, clicks: Tensor, dropped: Tensor | None = None) -> Tensor:
         """Return the context vector after each click, shape (n, size, dim).
 
-        Parameters
-        ----------
-        clicks : int64 Tensor of shape (n, size)
-            Item indices, oldest first; padding follows them.
-        dropped : Tensor of shape (n, size), optional
-            Factors of the evidence of each click: 0 where it is dropped in training.
-
-        Returns
-        -------
-        Tensor of shape (n, size, dim)
+        `clicks` (n, size): item indices, oldest first; padding follows them. `dropped` (n, size):
+        factors of the evidence of each click: 0 where it is dropped in training.
         """
         factors = None if dropped is None else dropped.t()
         features = F.embedding(clicks.t(), self.objects)
@@ -228,16 +191,9 @@ class EvidenceModel(nn.Module):
     def contexts_by_step(self, features: Tensor, dropped: Tensor | None = None) -> Tensor:
         """Return the context vector after each click of sequences whose first axis is of steps.
 
-        Parameters
-        ----------
-        features : Tensor of shape (size, n, dim)
-            f of the clicks, oldest first; padding follows them, and no context looks ahead.
-        dropped : Tensor of shape (size, n), optional
-            Factors of the evidence of each click: 0 where it is dropped in training.
-
-        Returns
-        -------
-        Tensor of shape (size, n, dim)
+        Of shape (size, n, dim). `features` (size, n, dim): f of the clicks, oldest first; padding
+        follows them, and no context looks ahead. `dropped` (size, n): factors of the evidence of
+        each click: 0 where it is dropped in training.
         """
         size, n, _ = features.shape
         weights = self.log_weights.exp()
@@ -263,10 +219,6 @@ class EvidenceModel(nn.Module):
 
         Weights are written so that a click that none followed counts as one: then the vector of
         an item is the context of a history that holds it alone.
-
-        Returns
-        -------
-        Evidence
         """
         exponents = self.exponents
         last = (1 - exponents) * self.log_weights[:, 0]

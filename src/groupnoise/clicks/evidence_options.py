@@ -57,17 +57,8 @@ TRIAL_TARGETS = 100_000
 def portfolio(histories: Groups, n_items: int) -> list[Option]:
     """Return the settings worth trying on a log, the safest first.
 
-    Parameters
-    ----------
-    histories : Groups
-        Item indices in time order.
-    n_items : int
-        Size of the catalogue.
-
-    Returns
-    -------
-    list of Option
-        Parameters of :class:`groupnoise.MaxMatchingRecommender`.
+    Parameters of :class:`groupnoise.MaxMatchingRecommender`. `histories`: item indices in time
+    order. `n_items`: size of the catalogue.
     """
     length = int(np.clip(np.percentile(histories.sizes, 95), MIN_HISTORY, MAX_HISTORY))
     n_targets = int(histories.n_objects - len(histories))
@@ -100,14 +91,7 @@ def portfolio(histories: Groups, n_items: int) -> list[Option]:
 def member_encoders(encoder: Any) -> tuple[str | None, ...]:
     """Return the encoder of each member.
 
-    Parameters
-    ----------
-    encoder : str, None or sequence of these
-        As :class:`groupnoise.MaxMatchingRecommender` takes it.
-
-    Returns
-    -------
-    tuple of str or None
+    `encoder`: as :class:`groupnoise.MaxMatchingRecommender` takes it.
     """
     return tuple(encoder) if isinstance(encoder, (list, tuple)) else (encoder,)
 
@@ -133,14 +117,9 @@ def _passes(parameters: Mapping[str, Any], encoder: str | None, share: float) ->
 class EvidenceLearner:
     """Learns evidence from histories under the parameters of an option.
 
-    Parameters
-    ----------
-    n_items : int
-        Size of the catalogue.
-    seed : int
-        Decides everything drawn, alike for all options.
-    saves : EvidenceSaves, optional
-        Where trainings are saved after each epoch, and resumed from.
+    `n_items`: size of the catalogue.
+    `seed`: decides everything drawn, alike for all options.
+    `saves`: where trainings are saved after each epoch, and resumed from.
     """
 
     n_items: int
@@ -160,20 +139,7 @@ class EvidenceLearner:
     ) -> Evidence:
         """Return evidence learned with a share of the epochs; members are learned once.
 
-        Parameters
-        ----------
-        histories : Groups
-            The same in all calls.
-        parameters : mapping of str to object
-            Of an option.
-        share : float
-            Of its epochs.
-        on_epoch : callable, optional
-            Called with a record after each epoch.
-
-        Returns
-        -------
-        Evidence
+        `histories`: the same in all calls. `on_epoch`: called with a record after each epoch.
         """
         members = []
         for encoder, again in _occurrences(parameters["encoder"]):
@@ -197,25 +163,10 @@ class EvidenceLearner:
     ) -> tuple[Evidence, list[dict[str, Any]]]:
         """Return the evidence that gradient descent finds, and the record of its epochs.
 
-        Parameters
-        ----------
-        histories : Groups
-            Item indices in time order.
-        parameters : mapping of str to object
-            Of an option.
-        share : float, default=1.0
-            Of its epochs.
-        validate : callable, optional
-            Called with the evidence of the member in training after each epoch; larger is better.
-        on_epoch : callable, optional
-            Called with a record after each epoch.
-
-        Returns
-        -------
-        evidence : Evidence
-            The average of all members.
-        records : list of dict
-            Of all epochs of all members; those of several name the "member".
+        Returns `evidence`: the average of all members; `records`: of all epochs of all members;
+        those of several name the "member". `histories`: item indices in time order. `validate`:
+        called with the evidence of the member in training after each epoch; larger is better.
+        `on_epoch`: called with a record after each epoch.
         """
         encoders = _occurrences(parameters["encoder"])
         members, records = [], []
@@ -304,16 +255,8 @@ class EvidenceLearner:
     ) -> dict[str, LinearEvidence]:
         """Return regressions between items.
 
-        Parameters
-        ----------
-        histories : Groups
-            Item indices in time order.
-        ranks : mapping of str to int, optional
-            How many eigenvectors of which regression; by default the most of both.
-
-        Returns
-        -------
-        dict of str to LinearEvidence
+        `histories`: item indices in time order. `ranks`: how many eigenvectors of which regression;
+        by default the most of both.
         """
         regressions = {"together": together, "following": following}
         return {
@@ -327,15 +270,7 @@ class EvidenceLearner:
 def averaged(members: list[Evidence]) -> Evidence:
     """Return evidence whose scores are the averages of those of the members.
 
-    Parameters
-    ----------
-    members : list of Evidence
-        At least one.
-
-    Returns
-    -------
-    Evidence
-        As wide as all members together.
+    As wide as all members together.
     """
     if len(members) == 1:
         return members[0]

@@ -30,22 +30,13 @@ IDENTITY = "fit.json"
 class EvidenceProgress:
     """What a training of evidence must find again to take the same further steps.
 
-    Parameters
-    ----------
-    model : nn.Module
-        What is trained.
-    optimizers : list of Optimizer
-        With their moments.
-    generator : numpy Generator
-        Decides the order of batches.
-    draws : list of torch.Generator
-        Decide dropped clicks and negatives.
-    records : list of dict
-        One per finished epoch.
-    best : float
-        Best validation so far.
-    kept : dict of str to Tensor
-        The weights that reached it.
+    `model`: what is trained.
+    `optimizers`: with their moments.
+    `generator`: decides the order of batches.
+    `draws`: decide dropped clicks and negatives.
+    `records`: one per finished epoch.
+    `best`: best validation so far.
+    `kept`: the weights that reached it.
     """
 
     model: nn.Module
@@ -101,12 +92,8 @@ class EvidenceProgress:
 class TrainingSaves:
     """The saves of one training.
 
-    Parameters
-    ----------
-    folder : Path
-        Of this training alone.
-    checkpoints : Checkpoints
-        Of the whole fit; may ask for a stop.
+    `folder`: of this training alone.
+    `checkpoints`: of the whole fit; may ask for a stop.
     """
 
     folder: Path
@@ -139,16 +126,10 @@ class TrainingSaves:
 class EvidenceSaves:
     """All trainings of one fit: those of the search, and the last.
 
-    Parameters
-    ----------
-    checkpoints : Checkpoints
-        Whose folder holds them.
-    histories : Groups
-        What is learned from.
-    parameters : mapping of str to object
-        Of the estimator; a fit with others is refused.
-    generator : numpy Generator
-        Set back to where the fit that is resumed began.
+    `checkpoints`: whose folder holds them.
+    `histories`: what is learned from.
+    `parameters`: of the estimator; a fit with others is refused.
+    `generator`: set back to where the fit that is resumed began.
     """
 
     def __init__(
@@ -184,16 +165,8 @@ class EvidenceSaves:
     def training(self, histories: Groups, *settings: object) -> TrainingSaves:
         """Return the saves of a training, found by its data and settings.
 
-        Parameters
-        ----------
-        histories : Groups
-            What it learns from: all clicks, or those that were not held out.
-        *settings : object
-            Whatever else decides it.
-
-        Returns
-        -------
-        TrainingSaves
+        `histories`: what it learns from: all clicks, or those that were not held out. `settings`:
+        whatever else decides it.
         """
         about = (fingerprint([histories.objects, histories.offsets]), *settings)
         name = hashlib.blake2b(repr(about).encode(), digest_size=8).hexdigest()

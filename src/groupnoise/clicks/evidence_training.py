@@ -45,22 +45,14 @@ Lookup = Callable[[Tensor, Tensor], Tensor]
 class EvidencePlan:
     """The numbers that decide a training of :class:`EvidenceModel`.
 
-    Parameters
-    ----------
-    max_epochs : int, default=6
-        Passes over the clicks; the step size falls linearly to zero over them.
-    batch_size : int, default=1024
-        Targets per step.
-    learning_rate : float, default=5e-3
-        Adam step size.
-    weight_decay : float, default=1.0
-        Decay of the vectors towards their initial ones: learning_rate * weight_decay of the way
-        each step.
-    dropout : float, default=0.2
-        Chance of a click to be left out of the contexts of a batch.
-    n_negatives : int or None, default=1500
-        Items drawn beside all targets of a batch, whose sum stands for all others; None, or a
-        catalogue hardly larger, takes the exact softmax.
+    `max_epochs`: passes over the clicks; the step size falls linearly to zero over them.
+    `batch_size`: targets per step.
+    `learning_rate`: Adam step size.
+    `weight_decay`: decay of the vectors towards their initial ones: learning_rate * weight_decay of
+        the way each step.
+    `dropout`: chance of a click to be left out of the contexts of a batch.
+    `n_negatives`: items drawn beside all targets of a batch, whose sum stands for all others; None,
+        or a catalogue hardly larger, takes the exact softmax.
     """
 
     max_epochs: int = 6
@@ -82,14 +74,7 @@ class EvidencePlan:
     def defers(self, n_items: int) -> bool:
         """Tell whether a batch looks up so few items that rows are updated when they are read.
 
-        Parameters
-        ----------
-        n_items : int
-            Size of the catalogue.
-
-        Returns
-        -------
-        bool
+        `n_items`: size of the catalogue.
         """
         if self.n_negatives is None or self.n_negatives < MIN_DRAWN:
             return False
@@ -98,15 +83,7 @@ class EvidencePlan:
     def work_of_step(self, model: EvidenceModel) -> float:
         """Return about how many multiplications a batch takes forward.
 
-        Parameters
-        ----------
-        model : EvidenceModel
-            What is trained.
-
-        Returns
-        -------
-        float
-            Of the scores of all candidates, and of the encoder.
+        Of the scores of all candidates, and of the encoder.
         """
         n_scored = model.n_items
         if self.n_negatives is not None:
@@ -119,22 +96,9 @@ class EvidencePlan:
 def training_sequences(histories: Groups, length: int) -> Groups:
     """Cut histories so that every click but the first is the target of one sequence.
 
-    Parameters
-    ----------
-    histories : Groups
-        Item indices in time order.
-    length : int
-        The most targets of a sequence, which then holds one click more.
-
-    Returns
-    -------
-    Groups
-        Sequences of 2 to `length + 1` clicks, cut from the end of each history.
-
-    Raises
-    ------
-    DataError
-        If no history has two clicks.
+    Result: sequences of 2 to `length + 1` clicks, cut from the end of each history. `histories`:
+    item indices in time order. `length`: the most targets of a sequence, which then holds one click
+    more. Raises DataError if no history has two clicks.
 
     Examples
     --------
@@ -169,34 +133,16 @@ def train_evidence(
 ) -> list[dict[str, Any]]:
     """Train a model in place on every next click of the histories.
 
-    Parameters
-    ----------
-    model : EvidenceModel
-        What is trained.
-    histories : Groups
-        Item indices in time order.
-    plan : EvidencePlan
-        Epochs, step size, regularisation.
-    generator : numpy Generator
-        Decides the order, the dropped clicks and the negatives.
-    anchors : sequence of Tensor, optional
-        What f, and g if it has a table of its own, decay towards; by default their initial values.
-    validate : callable, optional
-        Called after each epoch; larger is better, and the best epoch's weights are kept.
-    on_epoch : callable, optional
-        Called with the record of each epoch.
-    saves : TrainingSaves, optional
-        Where the state is saved after each epoch, and resumed from.
-
-    Returns
-    -------
-    list of dict
-        One record per epoch: epoch, n_epochs, loss, learning_rate, seconds, validation.
-
-    Raises
-    ------
-    TrainingError
-        If the loss is no longer a number.
+    Result: one record per epoch: epoch, n_epochs, loss, learning_rate, seconds, validation.
+    `histories`: item indices in time order.
+    `plan`: epochs, step size, regularisation.
+    `generator`: decides the order, the dropped clicks and the negatives.
+    `anchors`: what f, and g if it has a table of its own, decay towards; by default their initial
+        values.
+    `validate`: called after each epoch; larger is better, and the best epoch's weights are kept.
+    `on_epoch`: called with the record of each epoch.
+    `saves`: where the state is saved after each epoch, and resumed from.
+    Raises TrainingError if the loss is no longer a number.
     """
     device = current_device()
     model.to(device)
@@ -300,22 +246,9 @@ def batch_loss(
 ) -> Tensor:
     """Return the mean loss of all next clicks of some sequences.
 
-    Parameters
-    ----------
-    model : EvidenceModel
-        Read; gradients flow to its tables.
-    clicks : int64 Tensor of shape (n, size)
-        Sequences, padded at their ends with `n_items`.
-    plan : EvidencePlan
-        Says how many clicks are dropped and how many negatives are drawn.
-    noise : torch.Generator
-        Decides both.
-    lookup : callable, default=torch.nn.functional.embedding
-        Called with items and a table; returns their rows.
-
-    Returns
-    -------
-    Tensor of shape ()
+    `model`: read; gradients flow to its tables. `clicks` (n, size): sequences, padded at their ends
+    with `n_items`. `plan`: says how many clicks are dropped and how many negatives are drawn.
+    `lookup`: called with items and a table; returns their rows.
     """
     steps = clicks.t()  # one step of all sequences after the other, as an encoder reads them
     before, after = steps[:-1], steps[1:]

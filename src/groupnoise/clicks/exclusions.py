@@ -14,14 +14,9 @@ from groupnoise.exceptions import DataError
 class Exclusions:
     """The distinct items that are no candidates in each row, row after row in item order.
 
-    Parameters
-    ----------
-    seen : Groups
-        For each row the items that are no candidates.
-    targets : int64 ndarray of shape (n_rows,)
-        The item to rank in each row, which is no candidate beside itself.
-    n_items : int
-        The size of the catalogue; other items are left out.
+    `seen`: for each row the items that are no candidates.
+    `targets`: the item to rank in each row, which is no candidate beside itself.
+    `n_items`: the size of the catalogue; other items are left out.
     """
 
     def __init__(self, seen: Groups, targets: IntArray, n_items: int) -> None:
@@ -39,17 +34,7 @@ class Exclusions:
         self.offsets = np.searchsorted(self.rows, np.arange(len(targets) + 1))
 
     def subset(self, kept: IntArray) -> Exclusions:
-        """Return those of some rows, in rising order, numbered anew.
-
-        Parameters
-        ----------
-        kept : int64 ndarray
-            Which rows.
-
-        Returns
-        -------
-        Exclusions
-        """
+        """Return those of some rows, in rising order, numbered anew."""
         part = copy(self)
         is_kept = np.isin(self.rows, kept)
         part.rows, part.items = np.searchsorted(kept, self.rows[is_kept]), self.items[is_kept]
@@ -63,25 +48,9 @@ def draw_negatives(
 ) -> IntArray:
     """Draw distinct items of each row's complement.
 
-    Parameters
-    ----------
-    excluded : Exclusions
-        What may not be drawn.
-    n_items : int
-        The size of the catalogue.
-    n_negatives : int
-        How many to draw for each row.
-    generator : numpy Generator
-        Decides which.
-
-    Returns
-    -------
-    int64 ndarray of shape (n_rows, n_negatives)
-
-    Raises
-    ------
-    DataError
-        If a row leaves too few items.
+    Of shape (n_rows, n_negatives). `excluded`: what may not be drawn. `n_items`: the size of the
+    catalogue. `n_negatives`: how many to draw for each row. Raises DataError if a row leaves too
+    few items.
     """
     n_rows = len(excluded.offsets) - 1
     n_excluded = np.diff(excluded.offsets)

@@ -53,10 +53,7 @@ PROGRESS = "progress.json"
 class MixedIdsError(Exception):
     """Ids that looked like numbers at first turn out to be text further down.
 
-    Parameters
-    ----------
-    column : str
-        The column that holds them.
+    `column`: the column that holds them.
     """
 
     def __init__(self, column: str) -> None:
@@ -248,10 +245,7 @@ def merge_runs(
     Each pass takes one range of users out of every run, so memory holds about `rows_at_once`
     clicks whatever the length of the log.
 
-    Returns
-    -------
-    entries : dict
-        The arrays `items`, `offsets`, `item_ids` and `user_ids`.
+    Result: the arrays `items`, `offsets`, `item_ids` and `user_ids`.
     """
     vocabulary = _all_items(building, state)
     user_type = next(open_runs(building, state))["user"].dtype

@@ -22,22 +22,10 @@ def log_group_weight(
 ) -> Float32Array:
     """Return log P(click | history) of groups of one size.
 
-    Parameters
-    ----------
-    features : float32 ndarray of shape (n, size, dim)
-        f of the clicks.
-    form : {"sigmoid", "contrastive"}
-        The paper's form, or that of the authors' code.
-    similarity : {"dot", "neg_kl"}, default="dot"
-        S of Eq. 6.
-    scale : float, default=1.0
-        Multiplies S.
-    negatives : float32 ndarray of shape (n_negatives, dim), optional
-        What "contrastive" holds every click against.
-
-    Returns
-    -------
-    float32 ndarray of shape (n, size)
+    Of shape (n, size). `features` (n, size, dim): f of the clicks. `form` (one of "sigmoid",
+    "contrastive"): the paper's form, or that of the authors' code. `similarity` (one of "dot",
+    "neg_kl"): s of Eq. 6. `scale`: multiplies S. `negatives` (n_negatives, dim): what "contrastive"
+    holds every click against.
     """
     between, context = _SIMILARITIES[similarity]
     if form == "sigmoid":
@@ -51,16 +39,7 @@ def popular_negatives(popularity: FloatArray, n: int = N_NEGATIVES) -> tuple[int
 
     In training a click is held against clicks of other groups, which are drawn that way too.
 
-    Parameters
-    ----------
-    popularity : ndarray of shape (n_items,)
-        How often each item was clicked.
-    n : int, default=100
-        How many to return.
-
-    Returns
-    -------
-    tuple of int
+    `n`: how many to return.
 
     Examples
     --------

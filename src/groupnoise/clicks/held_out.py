@@ -22,12 +22,8 @@ MAX_SCORES = 1 << 25
 class HeldOut(NamedTuple):
     """Histories of which some have lost their last click.
 
-    Attributes
-    ----------
-    training : Groups
-        All histories, less the held-out clicks.
-    asked : Groups
-        The histories that lost one, with it as target.
+    `training`: all histories, less the held-out clicks.
+    `asked`: the histories that lost one, with it as target.
     """
 
     training: Groups
@@ -39,19 +35,8 @@ def hold_out_last(
 ) -> HeldOut | None:
     """Hold out the last click of some histories of at least three.
 
-    Parameters
-    ----------
-    histories : Groups
-        Item indices in time order.
-    generator : numpy Generator
-        Decides whose clicks are held out.
-    max_users : int, default=2000
-        The most clicks to hold out.
-
-    Returns
-    -------
-    HeldOut or None
-        None where fewer than 20 histories have three clicks.
+    Result: None where fewer than 20 histories have three clicks. `histories`: item indices in time
+    order. `generator`: decides whose clicks are held out. `max_users`: the most clicks to hold out.
     """
     eligible = np.flatnonzero(histories.sizes >= 3)
     if len(eligible) < MIN_HELD_OUT:
@@ -69,17 +54,8 @@ def hold_out_last(
 def gains(scores: FloatArray, asked: Groups) -> FloatArray:
     """Return the discounted gain of each target among the items its history does not hold.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_histories, n_items)
-        Overwritten.
-    asked : Groups
-        The histories, with targets.
-
-    Returns
-    -------
-    ndarray of shape (n_histories,)
-        1 / log2(1 + rank) down to rank 20, 0 below; of equal scores half are ahead.
+    1 / log2(1 + rank) down to rank 20, 0 below; of equal scores half are ahead. `scores`
+    (n_histories, n_items): overwritten. `asked`: the histories, with targets.
     """
     rows = np.arange(len(asked))
     targets = np.asarray(asked.targets)
@@ -95,16 +71,7 @@ def gains(scores: FloatArray, asked: Groups) -> FloatArray:
 def evidence_scores(evidence: Evidence, histories: Groups) -> FloatArray:
     """Return the added evidence for every item after each history, before the softmax.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        What is added.
-    histories : Groups
-        Item indices in time order.
-
-    Returns
-    -------
-    float32 ndarray of shape (n_histories, n_items)
+    Of shape (n_histories, n_items). `histories`: item indices in time order.
     """
     clicks = np.asarray(histories.objects, dtype=np.int64)
     mixture = evidence.rule().mixture(

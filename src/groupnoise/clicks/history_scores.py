@@ -42,20 +42,9 @@ def rule_of(
 ) -> ScoringRule:
     """Return the rule that weighs clicks as an objective does.
 
-    Parameters
-    ----------
-    objective : GroupObjective
-        What the model was trained with.
-    scope : {"group", "last"}
-        What an answer is made from.
-    window_size : int or None
-        How many clicks make a group.
-    popularity : ndarray of shape (n_items,)
-        How often each item was clicked; decides the negatives of a contrastive weighting.
-
-    Returns
-    -------
-    ScoringRule
+    `objective`: what the model was trained with. `scope` (one of "group", "last"): what an answer
+    is made from. `window_size`: how many clicks make a group. `popularity`: how often each item was
+    clicked; decides the negatives of a contrastive weighting.
     """
     weighting = objective.weighting
     named: dict[str, Any] = {"weighting": None}
@@ -98,18 +87,8 @@ def objective_of_answers(
 ) -> GroupObjective:
     """Return an objective whose weights do not depend on who else is in the batch.
 
-    Parameters
-    ----------
-    objective : GroupObjective
-        What the model was trained with.
-    rule : ScoringRule
-        Names the negatives of a contrastive weighting.
-    model : MatchingModel
-        The trained tables.
-
-    Returns
-    -------
-    GroupObjective
+    `objective`: what the model was trained with. `rule`: names the negatives of a contrastive
+    weighting. `model`: the trained tables.
     """
     if not isinstance(objective.weighting, ContrastiveWeighting):
         return objective
@@ -121,18 +100,8 @@ def objective_of_answers(
 def queries_of(model: MatchingModel, rule: ScoringRule, histories: Groups) -> Mixture:
     """Return the weighted queries of histories under a rule.
 
-    Parameters
-    ----------
-    model : MatchingModel
-        The trained tables.
-    rule : ScoringRule
-        How clicks become queries.
-    histories : Groups
-        Item indices in time order, at least one in each.
-
-    Returns
-    -------
-    Mixture
+    `model`: the trained tables. `rule`: how clicks become queries. `histories`: item indices in
+    time order, at least one in each.
     """
 
     def features_of(items: IntArray) -> Float32Array:
@@ -146,16 +115,8 @@ def queries_of(model: MatchingModel, rule: ScoringRule, histories: Groups) -> Mi
 def score_catalogue(model: MatchingModel, mixture: Mixture) -> Tensor:
     """Return the log score of every item after each history.
 
-    Parameters
-    ----------
-    model : MatchingModel
-        The trained tables.
-    mixture : Mixture
-        The queries of the histories.
-
-    Returns
-    -------
-    Tensor of shape (groups, n_items)
+    Of shape (groups, n_items). `model`: the trained tables. `mixture`: the queries of the
+    histories.
     """
     queries = torch.from_numpy(mixture.queries)
     query_of, log_weight = torch.from_numpy(mixture.query_of), torch.from_numpy(mixture.log_weight)
@@ -201,16 +162,8 @@ def _log_mixed(model: MatchingModel, mixture: Mixture) -> Tensor:
 def score_items(model: MatchingModel, mixture: Mixture, items: Tensor) -> Tensor:
     """Return the log score of the named items after each history.
 
-    Parameters
-    ----------
-    model, mixture
-        As in :func:`score_catalogue`.
-    items : int64 Tensor of shape (groups, n_candidates)
-        Item indices.
-
-    Returns
-    -------
-    Tensor of shape (groups, n_candidates)
+    Of shape (groups, n_candidates). `model`, `mixture`: as in :func:`score_catalogue`. `items`
+    (groups, n_candidates): item indices.
     """
     queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
     log_denominator = log_normalizer(
@@ -233,20 +186,9 @@ def score_items(model: MatchingModel, mixture: Mixture, items: Tensor) -> Tensor
 def evidence_of_clicks(rule: ScoringRule, vectors: ItemVectors, groups: Groups) -> ObjectScores:
     """Return what each click of histories adds to the score of what came next.
 
-    Parameters
-    ----------
-    rule : ScoringRule
-        Adds evidence over a history.
-    vectors : ItemVectors
-        Of the model.
-    groups : Groups
-        Item indices with targets.
-
-    Returns
-    -------
-    ObjectScores
-        Responsibilities are the shares of the evidence for the target; log weights those of the
-        positions. Clicks too old to count score 0.
+    Responsibilities are the shares of the evidence for the target; log weights those of the
+    positions. Clicks too old to count score 0. `rule`: adds evidence over a history. `groups`: item
+    indices with targets.
     """
     scores = _read_evidence(rule, vectors, groups)
     summed = replace(rule, encoders=())
@@ -290,19 +232,8 @@ def _read_evidence(rule: ScoringRule, vectors: ItemVectors, groups: Groups) -> F
 def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) -> ObjectScores:
     """Return scores of known clicks at their places among all clicks of their histories.
 
-    Parameters
-    ----------
-    found : ObjectScores
-        Of the known clicks, at least one in each history.
-    is_known : bool ndarray of shape (n_clicks,)
-        Which of all clicks these are.
-    sizes : int64 ndarray of shape (n_histories,)
-        How many clicks each history has, known or not.
-
-    Returns
-    -------
-    ObjectScores
-        Unknown clicks have a score and weight of -inf, and no share.
+    Unknown clicks have a score and weight of -inf, and no share. `found`: of the known clicks, at
+    least one in each history. `sizes`: how many clicks each history has, known or not.
     """
     position = np.flatnonzero(is_known)
     offsets = np.concatenate([[0], np.cumsum(sizes)])

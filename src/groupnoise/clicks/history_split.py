@@ -29,16 +29,10 @@ MILLISECONDS = 1e11
 class Queries:
     """Histories with the click that came next, which a recommender is asked for.
 
-    Attributes
-    ----------
-    groups : Groups
-        The clicks before, as item indices of the log, with what came next as target.
-    users : int64 ndarray of shape (n_queries,)
-        The history each was cut from.
-    positions : int64 ndarray of shape (n_queries,)
-        Where in that history the target stands.
-    seen : Groups
-        What is no candidate: the clicks before, or in the authors' protocol the whole history.
+    `groups`: the clicks before, as item indices of the log, with what came next as target.
+    `users`: the history each was cut from.
+    `positions`: where in that history the target stands.
+    `seen`: what is no candidate: the clicks before, or in the authors' protocol the whole history.
     """
 
     groups: Groups
@@ -142,18 +136,9 @@ def split_histories(dataset: ClickDataset, protocol: ClickProtocol | str) -> His
 def queries_at(histories: Groups, clicks: IntArray, size: int | None = None) -> Queries:
     """Return the queries that ask for some clicks by those before them.
 
-    Parameters
-    ----------
-    histories : Groups
-        One group of items per user, in time order.
-    clicks : int64 ndarray
-        Places among all clicks, none of them the first of a history.
-    size : int, optional
-        Go by the latest few clicks alone; the whole history is then no candidate.
-
-    Returns
-    -------
-    Queries
+    `histories`: one group of items per user, in time order. `clicks`: places among all clicks, none
+    of them the first of a history. `size`: go by the latest few clicks alone; the whole history is
+    then no candidate.
     """
     offsets, objects = histories.offsets, np.asarray(histories.objects)
     users = np.searchsorted(offsets, clicks, side="right") - 1
@@ -168,17 +153,8 @@ def queries_at(histories: Groups, clicks: IntArray, size: int | None = None) -> 
 def last_queries(histories: Groups, rows: IntArray | None = None) -> Queries | None:
     """Return the queries that ask for the last click of histories of two or more.
 
-    Parameters
-    ----------
-    histories : Groups
-        One group of items per user, in time order.
-    rows : int64 ndarray, optional
-        The histories to ask about; all by default.
-
-    Returns
-    -------
-    Queries or None
-        None where all are histories of one click.
+    None where all are histories of one click. `histories`: one group of items per user, in time
+    order. `rows`: the histories to ask about; all by default.
     """
     rows = np.arange(len(histories)) if rows is None else rows
     rows = rows[histories.sizes[rows] > 1]

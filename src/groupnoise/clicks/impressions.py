@@ -24,12 +24,9 @@ LEAST_CHANCE = 0.01
 class SimulatedImpressions(NamedTuple):
     """What was shown in the shop, and the truth behind the clicks.
 
-    Attributes
-    ----------
-    log : Impressions
-        As a shop would keep it.
-    chances : float64 ndarray of shape (n_users, n_items)
-        The true chance of each user to click on each item when it is shown.
+    `log`: as a shop would keep it.
+    `chances` (n_users, n_items): the true chance of each user to click on each item when it is
+        shown.
     """
 
     log: Impressions
@@ -38,14 +35,8 @@ class SimulatedImpressions(NamedTuple):
     def click_through(self, policy: FloatArray) -> float:
         """Return the true click-through of a policy.
 
-        Parameters
-        ----------
-        policy : float64 ndarray of shape (n_users, n_items)
-            The chance of each item to be shown to each user; rows sum to one.
-
-        Returns
-        -------
-        float
+        `policy` (n_users, n_items): the chance of each item to be shown to each user; rows sum to
+        one.
         """
         return float((policy * self.chances).sum(axis=1).mean())
 

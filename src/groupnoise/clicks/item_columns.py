@@ -32,16 +32,11 @@ SEPARATED_SHARE = 0.1
 class Column:
     """How one column of a table becomes features.
 
-    Attributes
-    ----------
-    name : str
-        Of the column.
-    kind : {"number", "vector", "category", "text"}
-        What its cells hold.
-    words : tuple of str
-        Categories or words that have a feature each.
-    offset, scale : tuple of float
-        What is subtracted, and what is multiplied: of words their inverse document frequency.
+    `name`: of the column.
+    `kind` (one of "number", "vector", "category", "text"): what its cells hold.
+    `words`: categories or words that have a feature each.
+    `offset`, `scale`: what is subtracted, and what is multiplied: of words their inverse document
+        frequency.
     """
 
     name: str
@@ -54,14 +49,7 @@ class Column:
     def learned(cls, cells: pl.Series) -> Column | None:
         """Return how a column becomes features, None where it says nothing.
 
-        Parameters
-        ----------
-        cells : polars Series
-            Of the items that teach.
-
-        Returns
-        -------
-        Column or None
+        `cells`: of the items that teach.
         """
         kind = _kind_of(cells)
         if kind in ("number", "vector"):
@@ -92,14 +80,7 @@ class Column:
     def features(self, cells: pl.Series) -> sparse.csr_array:
         """Return the features of cells, zero where a cell is empty.
 
-        Parameters
-        ----------
-        cells : polars Series
-            Of any items.
-
-        Returns
-        -------
-        csr_array of shape (n_items, width)
+        Of shape (n_items, width).
         """
         scale = np.asarray(self.scale)
         if self.kind in ("number", "vector"):

@@ -48,12 +48,9 @@ COLUMNS, WEIGHTS = "feature_columns", "feature_weights"
 class FeatureMap:
     """Where described items belong among the trained ones.
 
-    Attributes
-    ----------
-    columns : tuple of Column
-        How a table becomes features.
-    weights : float32 ndarray of shape (n_features + 1, 2 * dim + 1)
-        Of the regression, the mean last; vectors f, vectors g and the bias side by side.
+    `columns`: how a table becomes features.
+    `weights` (n_features + 1, 2 * dim + 1): of the regression, the mean last; vectors f, vectors g
+        and the bias side by side.
     """
 
     columns: tuple[Column, ...]
@@ -62,19 +59,7 @@ class FeatureMap:
     def vectors(self, table: pl.DataFrame) -> ItemVectors:
         """Return what the features of items say.
 
-        Parameters
-        ----------
-        table : polars DataFrame
-            Has all columns that taught.
-
-        Returns
-        -------
-        ItemVectors
-
-        Raises
-        ------
-        DataError
-            If a column is missing.
+        `table`: has all columns that taught. Raises DataError if a column is missing.
         """
         for column in self.columns:
             if column.name not in table.columns:
@@ -86,12 +71,7 @@ class FeatureMap:
         return split_columns(np.asarray(rows, dtype=np.float32))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the map as arrays that a file can hold.
-
-        Returns
-        -------
-        dict of str to ndarray
-        """
+        """Return the map as arrays that a file can hold."""
         text = json.dumps([asdict(column) for column in self.columns], ensure_ascii=False)
         return {COLUMNS: np.frombuffer(text.encode(), dtype=np.uint8), WEIGHTS: self.weights}
 
@@ -99,21 +79,8 @@ class FeatureMap:
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], dim: int) -> FeatureMap | None:
         """Return the map whose :meth:`to_arrays` are among `arrays`, None where there is none.
 
-        Parameters
-        ----------
-        arrays : mapping of str to ndarray
-            From a file that may hold anything.
-        dim : int
-            Width of the vectors.
-
-        Returns
-        -------
-        FeatureMap or None
-
-        Raises
-        ------
-        ModelFileError
-            If the arrays are no map.
+        `arrays`: from a file that may hold anything. `dim`: width of the vectors. Raises
+        ModelFileError if the arrays are no map.
         """
         if COLUMNS not in arrays:
             return None
@@ -133,25 +100,10 @@ def learn_feature_map(
 ) -> FeatureMap:
     """Learn where items belong from the features of those that were clicked.
 
-    Parameters
-    ----------
-    table : polars DataFrame
-        One row per item.
-    vectors : ItemVectors
-        Trained, in the same order.
-    clicks : ndarray of shape (n_items,)
-        How often each was clicked; an item without a click teaches nothing.
-    generator : numpy Generator
-        Decides which items are held out to choose the ridge.
-
-    Returns
-    -------
-    FeatureMap
-
-    Raises
-    ------
-    DataError
-        If fewer than 10 items were clicked, or no column says anything.
+    `table`: one row per item. `vectors`: trained, in the same order. `clicks`: how often each was
+    clicked; an item without a click teaches nothing. `generator`: decides which items are held out
+    to choose the ridge. Raises DataError if fewer than 10 items were clicked, or no column says
+    anything.
     """
     taught = np.flatnonzero(clicks > 0)
     if len(taught) < MIN_TAUGHT:
@@ -194,20 +146,8 @@ def borrowed(
 ) -> ItemVectors:
     """Return vectors between what clicks and what features say, by the number of clicks.
 
-    Parameters
-    ----------
-    own : ItemVectors
-        From clicks.
-    described : ItemVectors
-        From features, of the same items.
-    clicks : ndarray of shape (n_items,)
-        How often each was clicked.
-    strength : float
-        Clicks that features count for; 0 takes them only where there is no click.
-
-    Returns
-    -------
-    ItemVectors
+    `described`: from features, of the same items. `clicks`: how often each was clicked. `strength`:
+    clicks that features count for; 0 takes them only where there is no click.
     """
     share = np.where(clicks > 0, clicks / np.maximum(clicks + strength, 1e-12), 0.0)
     share = share.astype(np.float32)
@@ -271,18 +211,8 @@ def held_back(scores: FloatArray, is_new: BoolArray, seen: BoolArray) -> float:
     Together they may take a share (`NEW_SHARE`) of the places among the best: an item that was
     never clicked is not to push out those that were.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_histories, n_items)
-        With the new items as their features place them.
-    is_new : bool ndarray of shape (n_items,)
-        Which items these are.
-    seen : bool ndarray of shape (n_histories, n_items)
-        What a history holds already, which is never answered.
-
-    Returns
-    -------
-    float
+    `scores` (n_histories, n_items): with the new items as their features place them. `seen`
+    (n_histories, n_items): what a history holds already, which is never answered.
 
     Examples
     --------

@@ -24,12 +24,9 @@ class ItemSlices(NamedTuple):
     Taken item by item, every distinct query is scored once for all histories, and nothing as
     large as the catalogue times the histories is ever held. Scores are not on log scale.
 
-    Attributes
-    ----------
-    items : Tensor of shape (n_items, dim + 2)
-        Vectors of all items, their bias, and a one for the log-normalizer.
-    mixture : Mixture
-        The histories; its queries end in a one for the bias and in the log-normalizer taken off.
+    `items` (n_items, dim + 2): vectors of all items, their bias, and a one for the log-normalizer.
+    `mixture`: the histories; its queries end in a one for the bias and in the log-normalizer taken
+        off.
     """
 
     items: Tensor
@@ -39,16 +36,7 @@ class ItemSlices(NamedTuple):
     def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
         """Return the scores of a slice of items after the histories, or after those in `rows`.
 
-        Parameters
-        ----------
-        items : slice
-            Of the catalogue.
-        rows : int64 ndarray, optional
-            The histories to score; all by default.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_items of the slice)
+        Of shape (n_rows, n_items of the slice). `rows`: the histories to score; all by default.
         """
         mixture = self.mixture if rows is None else self.mixture.take(rows)
         shares = (torch.from_numpy(mixture.queries) @ self.items[items].t()).exp_()
@@ -65,12 +53,8 @@ class ItemSlices(NamedTuple):
 class HistoryLogits(NamedTuple):
     """Scores, before the softmax, of histories that are one query each and are read once.
 
-    Attributes
-    ----------
-    items : float32 ndarray of shape (n_items, dim + 1)
-        Vectors of all items, and their bias.
-    queries : float32 ndarray of shape (n_histories, dim + 1)
-        The histories, and a one for the bias.
+    `items` (n_items, dim + 1): vectors of all items, and their bias.
+    `queries` (n_histories, dim + 1): the histories, and a one for the bias.
     """
 
     items: Float32Array
@@ -79,14 +63,7 @@ class HistoryLogits(NamedTuple):
     def whole_rows(self, rows: slice) -> FloatArray:
         """Return the scores of all items after some histories.
 
-        Parameters
-        ----------
-        rows : slice
-            Of the histories.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_items)
+        Of shape (n_rows, n_items).
         """
         return np.asarray(self.queries[rows] @ self.items.T)
 
@@ -95,14 +72,8 @@ class HistoryLogits(NamedTuple):
 def history_logits(model: MatchingModel, mixture: Mixture) -> HistoryLogits:
     """Return histories that were read, to be scored a few at a time.
 
-    Parameters
-    ----------
-    model, mixture
-        As in :func:`groupnoise.clicks.history_scores.score_catalogue`; one query each.
-
-    Returns
-    -------
-    HistoryLogits
+    `model`, `mixture`: as in :func:`groupnoise.clicks.history_scores.score_catalogue`; one query
+    each.
     """
     everything = torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)
@@ -115,14 +86,7 @@ def history_logits(model: MatchingModel, mixture: Mixture) -> HistoryLogits:
 def item_slices(model: MatchingModel, mixture: Mixture) -> ItemSlices | None:
     """Prepare scores by slices of items, or return None where probabilities may underflow.
 
-    Parameters
-    ----------
-    model, mixture
-        As in :func:`groupnoise.clicks.history_scores.score_catalogue`.
-
-    Returns
-    -------
-    ItemSlices or None
+    `model`, `mixture`: as in :func:`groupnoise.clicks.history_scores.score_catalogue`.
     """
     queries, everything = torch.from_numpy(mixture.queries), torch.arange(model.n_targets)
     targets, bias = model.encode_targets(everything), model.target_bias(everything)

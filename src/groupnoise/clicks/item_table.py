@@ -27,12 +27,8 @@ ATTRIBUTE_SIGN = "="
 class ItemDescriptions(NamedTuple):
     """What a table says about the items of a model.
 
-    Attributes
-    ----------
-    titles : list of str
-        One per item; the id where the table has none.
-    categories : list of list of str, optional
-        All categories of each item; None where the table has no such column.
+    `titles`: one per item; the id where the table has none.
+    `categories`: all categories of each item; None where the table has no such column.
     """
 
     titles: list[str]
@@ -52,37 +48,19 @@ def read_items(
 ) -> ItemDescriptions:
     """Read the title and the categories of each item of a model.
 
-    Parameters
-    ----------
-    source : str, Path or frame
-        Whatever :func:`groupnoise.clicks.read_clicks` reads, with one row per item or per click.
-    item_ids : ndarray of shape (n_items,)
-        The items of the model.
-    item : str, optional
-        The column of item ids: by default one with a usual name, or the one in which most cells
+    Result: in the order of `item_ids`.
+    `source`: whatever :func:`groupnoise.clicks.read_clicks` reads, with one row per item or per
+        click.
+    `item`: the column of item ids: by default one with a usual name, or the one in which most cells
         are items of the model.
-    title : str, optional
-        The column of titles; by default one with a usual name.
-    category : str, optional
-        The column of categories, several in a cell joined by | or as a list; by default one with
-        a usual name.
-    attributes : sequence of str, default=()
-        Further columns whose values filters may name, several in a cell as for categories: a
-        value `Acme` of a column `brand` becomes the category `brand=Acme`.
-    report : callable, optional
-        Told of each guess, one sentence at a time.
-    **table_options
-        Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
-
-    Returns
-    -------
-    ItemDescriptions
-        In the order of `item_ids`.
-
-    Raises
-    ------
-    DataError
-        If no row of the table is an item of the model.
+    `title`: the column of titles; by default one with a usual name.
+    `category`: the column of categories, several in a cell joined by | or as a list; by default one
+        with a usual name.
+    `attributes`: further columns whose values filters may name, several in a cell as for
+        categories: a value `Acme` of a column `brand` becomes the category `brand=Acme`.
+    `report`: told of each guess, one sentence at a time.
+    `table_options`: passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
+    Raises DataError if no row of the table is an item of the model.
     """
     guesses = Guesses(report)
     table = _read_table(source, guesses, table_options)
@@ -128,14 +106,9 @@ def _check_attribute(name: str, columns: Sequence[str], origin: str) -> None:
 class ItemRows(NamedTuple):
     """A table with one row per item.
 
-    Attributes
-    ----------
-    ids : list of str
-        The item of each row.
-    columns : polars DataFrame
-        Everything else.
-    origin : str
-        What the table is called in errors.
+    `ids`: the item of each row.
+    `columns`: everything else.
+    `origin`: what the table is called in errors.
     """
 
     ids: list[str]
@@ -153,27 +126,9 @@ def read_item_rows(
 ) -> ItemRows:
     """Read a table of features, one row per item.
 
-    Parameters
-    ----------
-    source : str, Path or frame
-        As in :func:`read_items`.
-    item_ids : ndarray of shape (n_items,)
-        The items of the model; rows of other items are read too.
-    item : str, optional
-        The column of item ids, found as :func:`read_items` finds it.
-    report : callable, optional
-        Told of each guess, one sentence at a time.
-    **table_options
-        Passed to `read_table`.
-
-    Returns
-    -------
-    ItemRows
-
-    Raises
-    ------
-    DataError
-        If an id is empty or occurs twice.
+    `item_ids`: the items of the model; rows of other items are read too. `item`: the column of item
+    ids, found as :func:`read_items` finds it. `report`: told of each guess, one sentence at a time.
+    Raises DataError if an id is empty or occurs twice.
     """
     guesses = Guesses(report)
     table = _read_table(source, guesses, table_options)
@@ -197,19 +152,8 @@ def read_item_rows(
 def read_ids(path: Path) -> list[str]:
     """Read a file of item ids, one in each line.
 
-    Parameters
-    ----------
-    path : Path
-        Text in UTF-8; empty lines are passed over.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, or holds no id.
+    `path`: text in UTF-8; empty lines are passed over. Raises DataError if the file cannot be read,
+    or holds no id.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

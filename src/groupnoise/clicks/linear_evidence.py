@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from groupnoise.clicks.eigenvectors import leading_of_gram
 from groupnoise.clicks.evidence import Evidence, joined
 from groupnoise.clicks.held_out import (
     MAX_SCORES,
     evidence_scores,
     gains,
 )
+from groupnoise.clicks.spectral import leading_of_gram
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.groups import Groups
 
@@ -44,14 +44,10 @@ FOLLOWING_LAGS = 16
 class LinearEvidence:
     """A ridge regression between items in the eigenvectors of its Gram matrix.
 
-    Attributes
-    ----------
-    vectors : float ndarray of shape (n_items, rank)
-        Leading eigenvectors of the Gram matrix.
-    values : float ndarray of shape (rank,)
-        Their eigenvalues.
-    outcomes : float ndarray of shape (n_items, rank), optional
-        Products of the next clicks with the inputs, along the eigenvectors; None for EASE.
+    `vectors` (n_items, rank): leading eigenvectors of the Gram matrix.
+    `values`: their eigenvalues.
+    `outcomes` (n_items, rank): products of the next clicks with the inputs, along the eigenvectors;
+        None for EASE.
     """
 
     vectors: FloatArray
@@ -61,21 +57,9 @@ class LinearEvidence:
     def evidence(self, ridge: float, rate: float, length: int, rank: int = USUAL_RANK) -> Evidence:
         """Return the regression as vectors whose products add up over clicks.
 
-        Parameters
-        ----------
-        ridge : float
-            Added to the diagonal of the Gram matrix.
-        rate : float
-            How fast a click counts less in an answer, on log scale per later click.
-        length : int
-            How many of the latest clicks count.
-        rank : int, default=256
-            How many of the leading eigenvectors are used.
-
-        Returns
-        -------
-        Evidence
-            Without biases.
+        Without biases. `ridge`: added to the diagonal of the Gram matrix. `rate`: how fast a click
+        counts less in an answer, on log scale per later click. `length`: how many of the latest
+        clicks count. `rank`: how many of the leading eigenvectors are used.
         """
         vectors, values = self.vectors[:, :rank], self.values[:rank]
         if self.outcomes is None:
@@ -101,20 +85,9 @@ def together(
 ) -> LinearEvidence:
     """Return EASE: every item of a history from all the others.
 
-    Parameters
-    ----------
-    histories : Groups
-        Item indices; their order does not matter.
-    n_items : int
-        Size of the catalogue.
-    generator : numpy Generator
-        Decides where the search for eigenvectors begins.
-    rank : int, default=1024
-        How many eigenvectors to keep; of more than 20 000 items at most 512.
-
-    Returns
-    -------
-    LinearEvidence
+    `histories`: item indices; their order does not matter. `n_items`: size of the catalogue.
+    `generator`: decides where the search for eigenvectors begins. `rank`: how many eigenvectors to
+    keep; of more than 20 000 items at most 512.
     """
     clicks = np.asarray(histories.objects)
     users = sparse.csr_array(
@@ -131,20 +104,9 @@ def following(
 ) -> LinearEvidence:
     """Return the regression of every next click on the clicks before it, faded by distance.
 
-    Parameters
-    ----------
-    histories : Groups
-        Item indices in time order.
-    n_items : int
-        Size of the catalogue.
-    generator : numpy Generator
-        Decides where the search for eigenvectors begins.
-    rank : int, default=1024
-        How many eigenvectors to keep; of more than 20 000 items at most 512.
-
-    Returns
-    -------
-    LinearEvidence
+    `histories`: item indices in time order. `n_items`: size of the catalogue. `generator`: decides
+    where the search for eigenvectors begins. `rank`: how many eigenvectors to keep; of more than 20
+    000 items at most 512.
     """
     clicks = np.asarray(histories.objects, dtype=np.int64)
     owner = histories.group_of_object
@@ -202,14 +164,7 @@ its rank where that is not the usual one."""
 def linear_length(histories: Groups) -> int:
     """Return over how many clicks linear evidence is added: all, up to the longest allowed.
 
-    Parameters
-    ----------
-    histories : Groups
-        Item indices in time order.
-
-    Returns
-    -------
-    int
+    `histories`: item indices in time order.
     """
     return min(int(histories.sizes.max()) + 1, MAX_LINEAR_HISTORY)
 
@@ -219,20 +174,8 @@ def added_evidence(
 ) -> Evidence:
     """Return learned evidence with the linear evidence added.
 
-    Parameters
-    ----------
-    learned : Evidence
-        What gradient descent found.
-    regressions : mapping of str to LinearEvidence
-        By name.
-    linear : mapping of str to (weight, ridge, rate) or (weight, ridge, rate, rank)
-        What is added of each; a weight of 0 leaves one out.
-    length : int
-        Over how many of the latest clicks it is added.
-
-    Returns
-    -------
-    Evidence
+    `learned`: what gradient descent found. `linear`: what is added of each; a weight of 0 leaves
+    one out. `length`: over how many of the latest clicks it is added.
     """
     parts = [learned]
     for name, (weight, ridge, rate, *rank) in linear.items():
@@ -245,15 +188,7 @@ def added_evidence(
 def linear_ranks(linear: Linear) -> dict[str, int]:
     """Return the rank of each regression that is added.
 
-    Parameters
-    ----------
-    linear : mapping of str to (weight, ridge, rate) or (weight, ridge, rate, rank)
-        What is added.
-
-    Returns
-    -------
-    dict of str to int
-        Without those of weight 0.
+    Without those of weight 0.
     """
     return {
         name: int(values[3]) if len(values) > 3 else USUAL_RANK
@@ -271,28 +206,12 @@ def choose_linear(
 ) -> tuple[dict[str, tuple[float, float, float, int]], FloatArray, dict[str, float]]:
     """Return how much linear evidence to add to what was learned.
 
-    Parameters
-    ----------
-    learned : Evidence
-        What gradient descent found without the held-out clicks.
-    regressions : mapping of str to LinearEvidence
-        Fitted without them too.
-    asked : Groups
-        Histories with the held-out clicks as targets.
-    length : int
-        Over how many of the latest clicks linear evidence is added.
-    seed : int
-        Decides which histories are asked where the scores of all would not fit.
-
-    Returns
-    -------
-    linear : dict of str to (weight, ridge, rate, rank)
-        Weights in units that give linear and learned scores the same standard deviation; see
-        :func:`in_units_of`.
-    gain : ndarray of shape (n_histories,)
-        Of the learned and linear evidence together.
-    alone : dict of str to float
-        The mean gain of each regression by itself.
+    Returns `linear`: weights in units that give linear and learned scores the same standard
+    deviation; see :func:`in_units_of`; `gain`: of the learned and linear evidence together;
+    `alone`: the mean gain of each regression by itself. `learned`: what gradient descent found
+    without the held-out clicks. `regressions`: fitted without them too. `asked`: histories with the
+    held-out clicks as targets. `length`: over how many of the latest clicks linear evidence is
+    added. `seed`: decides which histories are asked where the scores of all would not fit.
     """
     asked = _fitting(asked, len(learned.bias), seed)
     scores = evidence_scores(learned, asked)
@@ -326,21 +245,8 @@ def in_units_of(
 
     More clicks make regressions surer of themselves, and what is learned too, but not by as much.
 
-    Parameters
-    ----------
-    learned : Evidence
-        What gradient descent found in all clicks.
-    regressions : mapping of str to LinearEvidence
-        Of all clicks.
-    linear : mapping of str to (weight, ridge, rate, rank)
-        As :func:`choose_linear` returned it.
-    asked, length, seed
-        As it was given them.
-
-    Returns
-    -------
-    dict of str to (weight, ridge, rate, rank)
-        What :func:`added_evidence` takes, without those of weight 0.
+    What :func:`added_evidence` takes, without those of weight 0. `learned`: what gradient descent
+    found in all clicks. `linear`: as :func:`choose_linear` returned it.
     """
     asked = _fitting(asked, len(learned.bias), seed)
     spread = float(evidence_scores(learned, asked).std())

@@ -35,14 +35,9 @@ from groupnoise.io.text import read_history_text
 class ClickRows:
     """Clicks in the order of the source.
 
-    Attributes
-    ----------
-    users, items : polars.Series
-        Ids, Int64 or String.
-    timestamps : polars.Series, optional
-        When each click happened; None if the source does not say.
-    n_below_rating : int
-        How many rows were left out because of their rating.
+    `users`, `items`: ids, Int64 or String.
+    `timestamps`: when each click happened; None if the source does not say.
+    `n_below_rating`: how many rows were left out because of their rating.
     """
 
     users: pl.Series
@@ -257,16 +252,10 @@ def _cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
 class Histories:
     """Histories to be answered: unlike those of a data set one may be empty.
 
-    Attributes
-    ----------
-    user_ids : ndarray of shape (n_histories,)
-        Whose each history is.
-    item_ids : ndarray of shape (n_items,)
-        The distinct items.
-    items : int64 ndarray of shape (n_clicks,)
-        Indices into `item_ids`, one history after the other, oldest click first.
-    offsets : int64 ndarray of shape (n_histories + 1,)
-        Where each history begins.
+    `user_ids`: whose each history is.
+    `item_ids`: the distinct items.
+    `items`: indices into `item_ids`, one history after the other, oldest click first.
+    `offsets`: where each history begins.
     """
 
     user_ids: NDArray[Any]
@@ -297,16 +286,10 @@ def read_histories(
 ) -> Histories:
     """Read histories to be answered, from whatever :func:`read_clicks` reads.
 
-    Parameters
-    ----------
-    source, user, item, time, rating, min_rating, report, **table_options
-        As in :func:`read_clicks`. A row of a file with lists of items is a history of its own: it
-        stays where it is, may be empty, and a user may have several.
-
-    Returns
-    -------
-    Histories
-        Of a log with one row per click, users come in the order of their ids.
+    Result: of a log with one row per click, users come in the order of their ids. `source`, `user`,
+    `item`, `time`, `rating`, `min_rating`, `report`, `table_options`: as in :func:`read_clicks`. A
+    row of a file with lists of items is a history of its own: it stays where it is, may be empty,
+    and a user may have several.
     """
     stored = open_if_stored(source, ClickDataset)
     if stored is not None:

@@ -18,14 +18,9 @@ MAX_REPEATED = 16
 class ItemVectors(NamedTuple):
     """What a recall service needs of a model.
 
-    Attributes
-    ----------
-    query : float32 ndarray of shape (n_items, dim)
-        f of every item.
-    target : float32 ndarray of shape (n_items, dim)
-        g of every item.
-    bias : float32 ndarray of shape (n_items,)
-        Bias of every item as a target.
+    `query` (n_items, dim): f of every item.
+    `target` (n_items, dim): g of every item.
+    `bias`: bias of every item as a target.
     """
 
     query: Float32Array
@@ -36,18 +31,11 @@ class ItemVectors(NamedTuple):
 class Mixture(NamedTuple):
     """Histories as weighted queries, one history after the other.
 
-    Attributes
-    ----------
-    queries : float32 ndarray of shape (n_queries, dim)
-        Query vectors; of many terms each is held once.
-    items : int64 ndarray of shape (n_queries,), optional
-        The item whose vector each query is; None where queries are no items.
-    query_of : int64 ndarray of shape (n_terms,)
-        The query of each term of each history.
-    log_weight : float32 ndarray of shape (n_terms,)
-        The log weight of each term.
-    offsets : int64 ndarray of shape (n_histories + 1,)
-        Where the terms of each history begin; every history has at least one.
+    `queries` (n_queries, dim): query vectors; of many terms each is held once.
+    `items`: the item whose vector each query is; None where queries are no items.
+    `query_of`: the query of each term of each history.
+    `log_weight`: the log weight of each term.
+    `offsets`: where the terms of each history begin; every history has at least one.
     """
 
     queries: Float32Array

@@ -20,28 +20,19 @@ DEFAULT_QUANTILE = 0.9
 class ClickProtocol:
     """How a log is divided.
 
-    Attributes
-    ----------
-    kind : {"last", "leave_one_out", "authors", "time", "cold_users"}
-        - `last`: the last click of every history is asked for; nothing is for validation.
-        - `leave_one_out`: of users with three clicks or more the last is asked for and the one
-          before it is for validation; all others train.
-        - `authors`: the same for users with seven clicks or more, by the five before each.
-        - `time`: what happened up to a moment trains, what came later is asked for.
-        - `cold_users`: a tenth of the users is asked about, a tenth is for validation, and of
-          neither anything trains.
-    quantile : float, optional
-        `time`: the share of all clicks that came up to the cut.
-    cut : float, optional
-        `time`: the last moment that trains, in the unit of the log; instead of `quantile`.
-    date : str, optional
-        `time`: the first day that does not train, such as 2016-05-31; instead of `quantile`.
-    successive : bool
-        `time`, `cold_users`: ask for every held-out click, not only for a user's last.
-    number : int
-        `cold_users`: which draw of the users.
-    trains_validation : bool
-        Whether validation clicks train too.
+    `kind` (one of "last", "leave_one_out", "authors", "time", "cold_users"): - `last`: the last
+        click of every history is asked for; nothing is for validation. - `leave_one_out`: of users
+        with three clicks or more the last is asked for and the one before it is for validation; all
+        others train. - `authors`: the same for users with seven clicks or more, by the five before
+        each. - `time`: what happened up to a moment trains, what came later is asked for. -
+        `cold_users`: a tenth of the users is asked about, a tenth is for validation, and of neither
+        anything trains.
+    `quantile`: `time`: the share of all clicks that came up to the cut.
+    `cut`: `time`: the last moment that trains, in the unit of the log; instead of `quantile`.
+    `date`: `time`: the first day that does not train, such as 2016-05-31; instead of `quantile`.
+    `successive`: `time`, `cold_users`: ask for every held-out click, not only for a user's last.
+    `number`: `cold_users`: which draw of the users.
+    `trains_validation`: whether validation clicks train too.
     """
 
     kind: str = "leave_one_out"
@@ -56,16 +47,9 @@ class ClickProtocol:
     def parse(cls, word: str) -> ClickProtocol:
         """Return the protocol that a word names.
 
-        Parameters
-        ----------
-        word : str
-            `last`, `leave_one_out`, `authors`, `time:0.9`, `time:2016-05-31`, `time:1464652800`,
-            `cold_users` or `cold_users:1`; `:successive` may follow the last four, and
-            `+validation` all.
-
-        Returns
-        -------
-        ClickProtocol
+        `word`: `last`, `leave_one_out`, `authors`, `time:0.9`, `time:2016-05-31`,
+        `time:1464652800`, `cold_users` or `cold_users:1`; `:successive` may follow the last four,
+        and `+validation` all.
 
         Examples
         --------

@@ -31,16 +31,9 @@ class Scorer(Protocol):
     def scores(self, histories: Groups, items: IntArray | None = None) -> FloatArray:
         """Return scores, higher is better.
 
-        Parameters
-        ----------
-        histories : Groups
-            Item indices; targets, if any, must be ignored.
-        items : int64 ndarray of shape (n_groups, n_candidates), optional
-            Item indices to score for each history; all items if not given.
-
-        Returns
-        -------
-        ndarray of shape (n_groups, n_items) or (n_groups, n_candidates)
+        Of shape (n_groups, n_items). `histories`: item indices; targets, if any, must be ignored.
+        `items` (n_groups, n_candidates): item indices to score for each history; all items if not
+        given.
         """
         ...  # pragma: no cover
 
@@ -150,12 +143,9 @@ def rank_targets(
 class RankedLists(NamedTuple):
     """Where the targets stand, and what stands first.
 
-    Attributes
-    ----------
-    n_better, n_tied : int64 ndarray of shape (n_groups,)
-        As in `TargetRanks`.
-    lists : int64 ndarray of shape (n_groups, top)
-        The best items that were not seen, best first; -1 where there are fewer.
+    `n_better`, `n_tied`: as in `TargetRanks`.
+    `lists` (n_groups, top): the best items that were not seen, best first; -1 where there are
+        fewer.
     """
 
     n_better: IntArray
@@ -168,22 +158,9 @@ def rank_and_list(
 ) -> RankedLists:
     """Rank each target in the whole catalogue, and return what is recommended beside it.
 
-    Parameters
-    ----------
-    scorer : Scorer
-        A fitted recommender, or anything with its `scores`.
-    groups : Groups
-        Item indices with the index of the next item as target.
-    n_items : int
-        The size of the catalogue.
-    seen : Groups, optional
-        For each row the items that are no candidates; by default the row's own group.
-    top : int, default=10
-        Length of the lists.
-
-    Returns
-    -------
-    RankedLists
+    `scorer`: a fitted recommender, or anything with its `scores`. `groups`: item indices with the
+    index of the next item as target. `n_items`: the size of the catalogue. `seen`: for each row the
+    items that are no candidates; by default the row's own group. `top`: length of the lists.
     """
     check_count("top", top)
     targets = _checked_targets(groups, n_items)
@@ -198,18 +175,8 @@ def rank_by_popularity(
 ) -> TargetRanks:
     """Rank each target among the unseen items by clicks alone, without scoring any row.
 
-    Parameters
-    ----------
-    popularity : ndarray of shape (n_items,)
-        Clicks on each item.
-    groups : Groups
-        Item indices with the index of the next item as target.
-    seen : Groups, optional
-        For each row the items that are no candidates; by default the row's own group.
-
-    Returns
-    -------
-    TargetRanks
+    `groups`: item indices with the index of the next item as target. `seen`: for each row the items
+    that are no candidates; by default the row's own group.
     """
     n_items = len(popularity)
     targets = _checked_targets(groups, n_items)

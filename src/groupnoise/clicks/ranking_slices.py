@@ -18,12 +18,7 @@ class ScoresBySlice(Protocol):
     def scores(self, items: slice, rows: IntArray | None = None) -> FloatArray:
         """Return scores, higher is better, shape (n_rows, n_items of the slice).
 
-        Parameters
-        ----------
-        items : slice
-            Of the catalogue.
-        rows : int64 ndarray, optional
-            The rows to score; all if not given.
+        `rows`: the rows to score; all if not given.
         """
         ...  # pragma: no cover
 
@@ -31,13 +26,10 @@ class ScoresBySlice(Protocol):
 class SlicedRanks(NamedTuple):
     """Ranks, and which of them hold.
 
-    Attributes
-    ----------
-    n_better, n_tied : int64 ndarray of shape (n_rows,)
-        How many items beat, and equal, the target; the target itself is not counted.
-    is_settled : bool ndarray of shape (n_rows,)
-        Whether both passes gave the target the same score to the last bit. A product of few rows
-        may be rounded otherwise than one of many; such a row must be ranked another way.
+    `n_better`, `n_tied`: how many items beat, and equal, the target; the target itself is not
+        counted.
+    `is_settled`: whether both passes gave the target the same score to the last bit. A product of
+        few rows may be rounded otherwise than one of many; such a row must be ranked another way.
     """
 
     n_better: IntArray
@@ -50,16 +42,8 @@ def rank_by_slices(
 ) -> SlicedRanks:
     """Count the items above, and level with, the target of each row.
 
-    Parameters
-    ----------
-    slices : ScoresBySlice
-        Scores the rows.
-    targets : int64 ndarray of shape (n_rows,)
-        The item to rank in each row.
-    n_items : int
-        The size of the catalogue.
-    excluded : pair of int64 ndarrays
-        (rows, items) that are no candidates; the target of each row among them.
+    `targets`: the item to rank in each row. `n_items`: the size of the catalogue. `excluded`:
+    (rows, items) that are no candidates; the target of each row among them.
     """
     n_rows = len(targets)
     parts = [slice(first, min(first + SLICE, n_items)) for first in range(0, n_items, SLICE)]

@@ -20,12 +20,8 @@ POPULARITY_PARTS = ("head", "middle", "tail")
 class Interval(NamedTuple):
     """A figure and its interval.
 
-    Attributes
-    ----------
-    mean : float
-        The figure itself.
-    low, high : float
-        Between them it lies in 95 of 100 draws of other users.
+    `mean`: the figure itself.
+    `low`, `high`: between them it lies in 95 of 100 draws of other users.
     """
 
     mean: float
@@ -36,16 +32,8 @@ class Interval(NamedTuple):
 def coverage(lists: IntArray, n_items: int) -> float:
     """Return the share of the catalogue that is in some list.
 
-    Parameters
-    ----------
-    lists : int64 ndarray of shape (n_rows, k)
-        Recommended items; -1 where a list is shorter.
-    n_items : int
-        Size of the catalogue.
-
-    Returns
-    -------
-    float
+    `lists` (n_rows, k): recommended items; -1 where a list is shorter. `n_items`: size of the
+    catalogue.
 
     Examples
     --------
@@ -58,17 +46,9 @@ def coverage(lists: IntArray, n_items: int) -> float:
 def novelty(lists: IntArray, popularity: FloatArray) -> float:
     """Return how unexpected the recommended items are, in bits.
 
-    Parameters
-    ----------
-    lists : int64 ndarray of shape (n_rows, k)
-        Recommended items; -1 where a list is shorter.
-    popularity : ndarray of shape (n_items,)
-        Training clicks on each item.
-
-    Returns
-    -------
-    float
-        The mean of -log2 of the share of training clicks, every item being given one click more.
+    The mean of -log2 of the share of training clicks, every item being given one click more.
+    `lists` (n_rows, k): recommended items; -1 where a list is shorter. `popularity`: training
+    clicks on each item.
 
     Examples
     --------
@@ -82,16 +62,8 @@ def novelty(lists: IntArray, popularity: FloatArray) -> float:
 def gini(lists: IntArray, n_items: int) -> float:
     """Return how unevenly the items are recommended: 0 all alike, near 1 a few alone.
 
-    Parameters
-    ----------
-    lists : int64 ndarray of shape (n_rows, k)
-        Recommended items; -1 where a list is shorter.
-    n_items : int
-        Size of the catalogue; items never recommended count.
-
-    Returns
-    -------
-    float
+    `lists` (n_rows, k): recommended items; -1 where a list is shorter. `n_items`: size of the
+    catalogue; items never recommended count.
 
     Examples
     --------
@@ -110,16 +82,7 @@ def debiased_mean(values: FloatArray, popularity: FloatArray) -> float:
     popular items. Here a target counts by the inverse of its training clicks plus one (its
     propensity up to a factor), and weights are divided by their sum.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows,)
-        A figure of each target, such as its hit.
-    popularity : ndarray of shape (n_rows,)
-        Training clicks on each target.
-
-    Returns
-    -------
-    float
+    `values`: a figure of each target, such as its hit.
 
     Examples
     --------
@@ -133,14 +96,7 @@ def debiased_mean(values: FloatArray, popularity: FloatArray) -> float:
 def popularity_parts(popularity: FloatArray) -> IntArray:
     """Return which part each item belongs to: 0 head, 1 middle, 2 tail, 3 never clicked.
 
-    Parameters
-    ----------
-    popularity : ndarray of shape (n_items,)
-        Training clicks on each item.
-
-    Returns
-    -------
-    int64 ndarray of shape (n_items,)
+    `popularity`: training clicks on each item.
 
     Examples
     --------
@@ -158,17 +114,9 @@ def popularity_parts(popularity: FloatArray) -> IntArray:
 def bucket_names(popularity_part: IntArray, n_context: IntArray) -> dict[str, IntArray]:
     """Return the rows of each bucket of target popularity and of history length.
 
-    Parameters
-    ----------
-    popularity_part : int64 ndarray of shape (n_rows,)
-        The part of each target, as `popularity_parts` numbers them; -1 for an unknown one.
-    n_context : int64 ndarray of shape (n_rows,)
-        How many clicks came before each target.
-
-    Returns
-    -------
-    dict of str to int64 ndarray
-        Buckets without a row are left out.
+    Buckets without a row are left out. `popularity_part`: the part of each target, as
+    `popularity_parts` numbers them; -1 for an unknown one. `n_context`: how many clicks came before
+    each target.
     """
     found: dict[str, IntArray] = {}
     for number, name in enumerate(POPULARITY_PARTS):
@@ -196,21 +144,8 @@ def bootstrap_interval(
     the difference of two models on the same targets pass the differences: that is the paired
     bootstrap.
 
-    Parameters
-    ----------
-    values : array-like of shape (n_rows,)
-        A figure of each target, or the difference of two models in it.
-    users : array-like of shape (n_rows,)
-        Whose each target is.
-    n_draws : int, default=1000
-        How many times users are drawn.
-    random_state : int, numpy generator or None, default=0
-        Decides the draws.
-
-    Returns
-    -------
-    Interval
-        The mean, and the 2.5 and 97.5 percentiles of the draws.
+    The mean, and the 2.5 and 97.5 percentiles of the draws. `values`: a figure of each target, or
+    the difference of two models in it. `n_draws`: how many times users are drawn.
 
     Examples
     --------
@@ -237,21 +172,8 @@ def bootstrap_ratios(
 ) -> FloatArray:
     """Return the ratio of two sums in each draw of users.
 
-    Parameters
-    ----------
-    numerators, denominators : array-like of shape (n_rows,)
-        What is summed.
-    users : array-like of shape (n_rows,)
-        Whose each row is; the same users and seed give the same draws.
-    n_draws : int, default=1000
-        How many times users are drawn.
-    random_state : int, numpy generator or None, default=0
-        Decides the draws.
-
-    Returns
-    -------
-    ndarray of shape (n_draws,)
-        NaN where a draw has nothing to divide by.
+    NaN where a draw has nothing to divide by. `users`: whose each row is; the same users and seed
+    give the same draws. `n_draws`: how many times users are drawn.
     """
     codes = np.unique(np.asarray(users), return_inverse=True)[1]
     n_users = int(codes.max()) + 1

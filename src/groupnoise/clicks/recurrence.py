@@ -42,18 +42,8 @@ RECORD = ("begin", "width", "hidden", "n_layers", "length")
 def weight_shapes(width: int, hidden: int, n_layers: int) -> dict[str, tuple[int, ...]]:
     """Return the name and shape of every weight, in the order in which they are stored.
 
-    Parameters
-    ----------
-    width : int
-        Of the vectors read and answered.
-    hidden : int
-        Width of the states.
-    n_layers : int
-        How many recurrences follow each other.
-
-    Returns
-    -------
-    dict of str to tuple of int
+    `width`: of the vectors read and answered. `hidden`: width of the states. `n_layers`: how many
+    recurrences follow each other.
     """
     wide = EXPANSION * hidden
     layer = {
@@ -85,20 +75,12 @@ def weight_shapes(width: int, hidden: int, n_layers: int) -> dict[str, tuple[int
 class Recurrence:
     """Reads some dimensions of the vectors of a history, in order.
 
-    Parameters
-    ----------
-    begin : int
-        The first dimension it reads, and adds to.
-    width : int
-        How many dimensions.
-    hidden : int
-        Width of its states.
-    n_layers : int
-        How many recurrences follow each other.
-    length : int
-        How many of the latest clicks it reads.
-    weights : float32 ndarray of shape (n_weights,)
-        All weights, one after the other as :func:`weight_shapes` names them.
+    `begin`: the first dimension it reads, and adds to.
+    `width`: how many dimensions.
+    `hidden`: width of its states.
+    `n_layers`: how many recurrences follow each other.
+    `length`: how many of the latest clicks it reads.
+    `weights`: all weights, one after the other as :func:`weight_shapes` names them.
     """
 
     begin: int
@@ -136,21 +118,11 @@ class Recurrence:
     __hash__ = None  # type: ignore[assignment]
 
     def as_record(self) -> dict[str, int]:
-        """Return everything but the weights, as JSON can hold it.
-
-        Returns
-        -------
-        dict of str to int
-        """
+        """Return everything but the weights, as JSON can hold it."""
         return {name: getattr(self, name) for name in RECORD}
 
     def named_weights(self) -> dict[str, Float32Array]:
-        """Return the weights by name, as views.
-
-        Returns
-        -------
-        dict of str to ndarray
-        """
+        """Return the weights by name, as views."""
         return dict(self._named)
 
     @cached_property
@@ -163,31 +135,11 @@ class Recurrence:
         return found
 
     def moved(self, n_dimensions: int) -> Recurrence:
-        """Return this encoder of vectors with `n_dimensions` more in front.
-
-        Parameters
-        ----------
-        n_dimensions : int
-            How many.
-
-        Returns
-        -------
-        Recurrence
-        """
+        """Return this encoder of vectors with `n_dimensions` more in front."""
         return replace(self, begin=self.begin + n_dimensions)
 
     def scaled(self, weight: float) -> Recurrence:
-        """Return the encoder of vectors that were multiplied by `weight`, as its answers are.
-
-        Parameters
-        ----------
-        weight : float
-            Not 0.
-
-        Returns
-        -------
-        Recurrence
-        """
+        """Return the encoder of vectors that were multiplied by `weight`, as its answers are."""
         named = {name: values.copy() for name, values in self.named_weights().items()}
         named["project.weight"] /= np.float32(weight)
         named["answer.weight"] *= np.float32(weight)
@@ -196,18 +148,9 @@ class Recurrence:
     def read(self, features: Float32Array, click_of: IntArray, offsets: IntArray) -> Float32Array:
         """Return what each history is read as.
 
-        Parameters
-        ----------
-        features : float32 ndarray of shape (n_distinct, dim)
-            f of all items that occur.
-        click_of : int64 ndarray of shape (n_clicks,)
-            Which of them each click is, one history after the other, oldest click first.
-        offsets : int64 ndarray of shape (n_histories + 1,)
-            Where each history begins; none is empty.
-
-        Returns
-        -------
-        float32 ndarray of shape (n_histories, width)
+        Of shape (n_histories, width). `features` (n_distinct, dim): f of all items that occur.
+        `click_of`: which of them each click is, one history after the other, oldest click first.
+        `offsets`: where each history begins; none is empty.
         """
         weights, layers = self.named_weights(), self._layers
         own = features[:, self.begin : self.begin + self.width] @ weights["project.weight"].T
@@ -262,15 +205,8 @@ class Recurrence:
     ) -> Float32Array:
         """Return what the reading of each history loses when one of its clicks is left out.
 
-        Parameters
-        ----------
-        features, click_of, offsets
-            As in :meth:`read`.
-
-        Returns
-        -------
-        float32 ndarray of shape (n_clicks, width)
-            Zero for clicks that are too old to be read; of a single click, its whole reading.
+        Of shape (n_clicks, width): zero for clicks that are too old to be read; of a single click,
+        its whole reading.
         """
         lost = np.zeros((len(click_of), self.width), dtype=np.float32)
         whole = self.read(features, click_of, offsets)
@@ -296,14 +232,7 @@ class Recurrence:
 def packed(named: Mapping[str, Any]) -> Float32Array:
     """Return weights by name as one array, in the order of :func:`weight_shapes`.
 
-    Parameters
-    ----------
-    named : mapping of str to ndarray
-        In that order already.
-
-    Returns
-    -------
-    float32 ndarray of shape (n_weights,)
+    `named`: in that order already.
     """
     parts = [np.asarray(values, dtype=np.float32).ravel() for values in named.values()]
     return np.concatenate(parts)
@@ -312,21 +241,9 @@ def packed(named: Mapping[str, Any]) -> Float32Array:
 def recurrences_from(records: Any, weights: Any) -> tuple[Recurrence, ...]:
     """Return the encoders that records describe, from a file that may hold anything.
 
-    Parameters
-    ----------
-    records : list of dict
-        What :meth:`Recurrence.as_record` returned, one per encoder.
-    weights : ndarray or None
-        The weights of all, one after the other.
-
-    Returns
-    -------
-    tuple of Recurrence
-
-    Raises
-    ------
-    ParameterError
-        If the records or the weights are not what encoders need.
+    `records`: what :meth:`Recurrence.as_record` returned, one per encoder. `weights`: the weights
+    of all, one after the other. Raises ParameterError if the records or the weights are not what
+    encoders need.
     """
     if not isinstance(records, (list, tuple)):
         raise ParameterError("encoders must be a list.")

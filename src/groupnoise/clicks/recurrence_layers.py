@@ -88,14 +88,7 @@ def _after_norm(
 def standardized(values: Float32Array) -> Float32Array:
     """Return rows less their mean, over their standard deviation.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n, hidden)
-        States.
-
-    Returns
-    -------
-    ndarray of shape (n, hidden)
+    Of shape (n, hidden). `values` (n, hidden): states.
     """
     mean = values @ np.full(values.shape[1], 1 / values.shape[1], dtype=values.dtype)
     centred: Float32Array = values - mean[:, None]
@@ -116,10 +109,7 @@ def _sigmoid(values: Float32Array) -> Float32Array:
 def accumulate(memory: Float32Array, kept: Float32Array) -> None:
     """Add to each step what it keeps of the step before, in place.
 
-    Parameters
-    ----------
-    memory, kept : ndarray of shape (n_steps, n, hidden)
-        What each step adds, and how much it keeps.
+    `memory`, `kept` (n_steps, n, hidden): what each step adds, and how much it keeps.
     """
     before = np.empty_like(memory[0])
     for step in range(1, len(memory)):

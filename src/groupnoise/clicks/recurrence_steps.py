@@ -26,15 +26,8 @@ def gated_recurrence(gates: Tensor) -> Tensor:
     With (a, v, o) the thirds of the last axis, h_t = s(a_t) * h_{t-1} + (1 - s(a_t)) * v_t for
     s the logistic function, and h_t * o_t * s(o_t) is shown.
 
-    Parameters
-    ----------
-    gates : Tensor of shape (n_steps, n, 3 * hidden)
-        Before any logistic function.
-
-    Returns
-    -------
-    Tensor of shape (n_steps, n, hidden)
-        Differentiable once.
+    Of shape (n_steps, n, hidden): differentiable once. `gates` (n_steps, n, 3 * hidden): before any
+    logistic function.
     """
     result: Tensor = _GatedRecurrence.apply(gates)  # type: ignore[no-untyped-call]
     return result

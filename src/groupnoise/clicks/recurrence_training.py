@@ -25,20 +25,13 @@ ANSWER_STD = 0.02
 class RecurrentEncoder(nn.Module):
     """Reads the vectors of clicks in order; see :mod:`groupnoise.clicks.recurrence`.
 
-    Parameters
-    ----------
-    width : int
-        Of the vectors read and answered.
-    hidden : int
-        Width of the states.
-    n_layers : int
-        How many recurrences follow each other.
-    length : int
-        How many of the latest clicks are read in answers; training reads the sequence it is given.
-    dropout : float
-        Share of activations dropped in training.
-    generator : torch.Generator
-        Decides the initial weights and what is dropped.
+    `width`: of the vectors read and answered.
+    `hidden`: width of the states.
+    `n_layers`: how many recurrences follow each other.
+    `length`: how many of the latest clicks are read in answers; training reads the sequence it is
+        given.
+    `dropout`: share of activations dropped in training.
+    `generator`: decides the initial weights and what is dropped.
     """
 
     def __init__(
@@ -75,28 +68,16 @@ class RecurrentEncoder(nn.Module):
     def forward(self, vectors: Tensor) -> Tensor:
         """Return what every beginning of some sequences is read as.
 
-        Parameters
-        ----------
-        vectors : Tensor of shape (n, size, width)
-            f of clicks, oldest first; padding follows them.
-
-        Returns
-        -------
-        Tensor of shape (n, size, width)
+        Of shape (n, size, width). `vectors` (n, size, width): f of clicks, oldest first; padding
+        follows them.
         """
         return self.by_step(vectors.transpose(0, 1)).transpose(0, 1)
 
     def by_step(self, vectors: Tensor) -> Tensor:
         """Return the same of sequences whose first axis is that of their steps.
 
-        Parameters
-        ----------
-        vectors : Tensor of shape (size, n, width)
-            f of clicks, oldest first; padding follows them.
-
-        Returns
-        -------
-        Tensor of shape (size, n, width)
+        Of shape (size, n, width). `vectors` (size, n, width): f of clicks, oldest first; padding
+        follows them.
         """
         states = self.input_norm(self.project(vectors))
         if self._drops:
@@ -128,15 +109,6 @@ class RecurrentEncoder(nn.Module):
         """Return the encoder of vectors that were multiplied by `scale`, dimension by dimension.
 
         Its answers are not multiplied: they are added to queries beside them.
-
-        Parameters
-        ----------
-        scale : Tensor of shape (width,)
-            Positive.
-
-        Returns
-        -------
-        Recurrence
         """
         state = self.state_dict()
         state["project.weight"] = state["project.weight"] / scale

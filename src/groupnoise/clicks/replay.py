@@ -29,20 +29,12 @@ MIN_EFFECTIVE_ROWS = 100
 class Impressions:
     """Items that were shown, with the chance each had to be, and what was clicked.
 
-    Attributes
-    ----------
-    users : ndarray of shape (n_rows,)
-        To whom.
-    items : ndarray of shape (n_rows,)
-        Item ids.
-    propensity : float64 ndarray of shape (n_rows,)
-        The chance of that item to be shown there: over all items it sums to one.
-    clicked : bool ndarray of shape (n_rows,)
-        Whether it was clicked.
-    targets : mapping of str to float64 ndarray
-        The chance that other policies give each row, where the log says it.
-    versions : ndarray of shape (n_rows,), optional
-        The version of the model that showed it, where the log says it.
+    `users`: to whom.
+    `items`: item ids.
+    `propensity`: the chance of that item to be shown there: over all items it sums to one.
+    `clicked`: whether it was clicked.
+    `targets`: the chance that other policies give each row, where the log says it.
+    `versions`: the version of the model that showed it, where the log says it.
     """
 
     users: NDArray[Any]
@@ -57,22 +49,13 @@ class Impressions:
 class ReplayedPolicy:
     """What one policy would earn.
 
-    Attributes
-    ----------
-    name : str
-        What to call it.
-    ips : Interval
-        Click-through by inverse propensity: unbiased, of high variance.
-    snips : Interval
-        The same divided by the mean weight: slightly biased, far steadier.
-    ahead : Interval
-        `snips` less the click-through of the log itself, on the same draws of users.
-    n_effective : float
-        Rows of equal weight that would tell as much.
-    shown : float
-        Share of the logged rows that the policy could have shown.
-    max_weight : float
-        How much the heaviest row counts, after clipping.
+    `name`: what to call it.
+    `ips`: click-through by inverse propensity: unbiased, of high variance.
+    `snips`: the same divided by the mean weight: slightly biased, far steadier.
+    `ahead`: `snips` less the click-through of the log itself, on the same draws of users.
+    `n_effective`: rows of equal weight that would tell as much.
+    `shown`: share of the logged rows that the policy could have shown.
+    `max_weight`: how much the heaviest row counts, after clipping.
     """
 
     name: str
@@ -152,17 +135,7 @@ def read_impressions(
 def logged_by_version(impressions: Impressions, *, seed: int = 0) -> dict[str, Interval]:
     """Return the click-through of each version that showed something, with 95 % intervals.
 
-    Parameters
-    ----------
-    impressions : Impressions
-        The log.
-    seed : int, default=0
-        Decides the draws of users for the intervals.
-
-    Returns
-    -------
-    dict of str to Interval
-        Empty where the log does not say versions.
+    Empty where the log does not say versions. `seed`: decides the draws of users for the intervals.
     """
     found: dict[str, Interval] = {}
     if impressions.versions is None:
@@ -254,20 +227,8 @@ def chances_of_model(
 ) -> FloatArray:
     """Return the chance that a recommender shows each logged item: one of its best, drawn evenly.
 
-    Parameters
-    ----------
-    fitted : recommender
-        Ours or a baseline.
-    impressions : Impressions
-        The log.
-    histories : mapping of user to sequence of item ids
-        What each user had clicked before; a user without history is answered by popularity.
-    top : int, default=10
-        How many items a user may be shown.
-
-    Returns
-    -------
-    float64 ndarray of shape (n_rows,)
+    `fitted`: ours or a baseline. `histories`: what each user had clicked before; a user without
+    history is answered by popularity. `top`: how many items a user may be shown.
     """
     check_count("top", top)
     users, row_user = np.unique(impressions.users, return_inverse=True)

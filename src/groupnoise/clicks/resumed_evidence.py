@@ -55,12 +55,8 @@ Anchors = tuple[NDArray[np.float32], NDArray[np.float32]]
 class ResumedEvidence(EvidenceModel):
     """Evidence as a module again, to be trained further.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Of one member.
-    generator : numpy Generator
-        Decides what its encoder drops.
+    `evidence`: of one member.
+    `generator`: decides what its encoder drops.
     """
 
     def __init__(self, evidence: Evidence, generator: np.random.Generator) -> None:
@@ -90,12 +86,7 @@ class ResumedEvidence(EvidenceModel):
 
     @torch.no_grad()
     def evidence(self) -> Evidence:
-        """Return what the model has learned, as arrays.
-
-        Returns
-        -------
-        Evidence
-        """
+        """Return what the model has learned, as arrays."""
         encoder = self.encoder
         return replace(
             self._read,
@@ -131,25 +122,13 @@ def updated(
 ) -> tuple[Evidence, list[dict[str, Any]]]:
     """Return evidence that went on learning, and the record of its epochs.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Of all items, new ones among them.
-    histories : Groups
-        Item indices in time order.
-    parameters : mapping of str to object
-        What was decided when the evidence was first learned.
-    generator : numpy Generator
-        Decides everything drawn.
-    is_whole : bool
-        Whether the histories are the whole log, and not what is new alone.
-    on_epoch : callable, optional
-        Called with a record after each epoch.
-
-    Returns
-    -------
-    evidence : Evidence
-    records : list of dict
+    Returns `evidence` and `records`.
+    `evidence`: of all items, new ones among them.
+    `histories`: item indices in time order.
+    `parameters`: what was decided when the evidence was first learned.
+    `generator`: decides everything drawn.
+    `is_whole`: whether the histories are the whole log, and not what is new alone.
+    `on_epoch`: called with a record after each epoch.
     """
     linear = {name: values for name, values in (parameters["linear"] or {}).items() if values[0]}
     n_members = len(member_encoders(parameters["encoder"]))
@@ -196,19 +175,9 @@ def members_of(
 ) -> tuple[list[Evidence], list[Evidence]]:
     """Take apart what :func:`groupnoise.clicks.evidence.joined` put together.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        The average of members, and linear evidence after it.
-    n_members, n_linear : int
-        How many of each.
-
-    Returns
-    -------
-    members : list of Evidence
-        Each with its own scores, and the bias that all have together.
-    linear : list of Evidence
-        One of a block each, without biases.
+    Returns `members`: each with its own scores, and the bias that all have together; `linear`: one
+    of a block each, without biases. `evidence`: the average of members, and linear evidence after
+    it. `n_members`, `n_linear`: how many of each.
     """
     n_blocks = len(evidence.block_widths) - n_linear
     sizes = [n_blocks // n_members] * n_members + [1] * n_linear
@@ -239,17 +208,9 @@ def members_of(
 def turned(start: NDArray[np.float32], member: Evidence) -> Anchors:
     """Turn initial vectors to where those of a member lie, for its blocks and its encoder.
 
-    Parameters
-    ----------
-    start : float32 ndarray of shape (n_items, dim)
-        Initial vectors, whose axes are of no meaning.
-    member : Evidence
-        Trained from other initial vectors of much the same items.
-
-    Returns
-    -------
-    objects, targets : float32 ndarray of shape (n_items, dim)
-        The rotation that lies closest to g, and the same with the scale that f has in each block.
+    Of shape (n_items, dim): the rotation that lies closest to g, and the same with the scale that f
+    has in each block. `start` (n_items, dim): initial vectors, whose axes are of no meaning.
+    `member`: trained from other initial vectors of much the same items.
     """
     left, _, right = np.linalg.svd(start.T @ member.targets)
     targets = (start @ (left @ right)).astype(np.float32)
@@ -268,20 +229,10 @@ def among_neighbours(
 ) -> ItemVectors:
     """Return vectors of a grown catalogue, whose new items begin among their neighbours.
 
-    Parameters
-    ----------
-    vectors : ItemVectors
-        Of the first items of the catalogue.
-    histories : Groups
-        Item indices in time order, new items among them.
-    popularity : ndarray of shape (n_items,)
-        Clicks of every item, the new ones included.
-
-    Returns
-    -------
-    ItemVectors
-        A new item has the mean vectors of the items it was clicked with, which is zero where
-        there are none, and the bias that items of its popularity have.
+    A new item has the mean vectors of the items it was clicked with, which is zero where there are
+    none, and the bias that items of its popularity have. `vectors`: of the first items of the
+    catalogue. `histories`: item indices in time order, new items among them. `popularity`: clicks
+    of every item, the new ones included.
     """
     n_old, n_items = len(vectors.bias), len(popularity)
     if n_items == n_old:

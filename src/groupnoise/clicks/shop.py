@@ -78,12 +78,8 @@ _NOUNS = [nouns for shelves in SHELVES.values() for nouns in shelves.values()]
 def name_items(shelf_of_item: IntArray, generator: np.random.Generator) -> list[str]:
     """Return a distinct readable title for each item.
 
-    Parameters
-    ----------
-    shelf_of_item : int64 ndarray of shape (n_items,)
-        Index into `SHELF_NAMES` of each item.
-    generator : numpy.random.Generator
-        Decides which names are used.
+    `shelf_of_item`: index into `SHELF_NAMES` of each item. `generator`: decides which names are
+    used.
     """
     titles = [""] * len(shelf_of_item)
     for shelf in np.unique(shelf_of_item):
@@ -115,16 +111,11 @@ REACH = 0.15
 class _Shop:
     """The catalogue and its laws; items of a shelf are adjacent, like neighbours on it.
 
-    Attributes
-    ----------
-    popularity : float ndarray of shape (n_items,)
-        Share of attention of each item over the whole shop.
-    shelf_of_item : int64 ndarray of shape (n_items,)
-    shelf_starts : int64 ndarray of shape (n_shelves + 1,)
-    entry : float ndarray of shape (n_shelves, longest_shelf)
-        Running sums of the chance of each place of a shelf to be where an interest begins.
-    following : float ndarray of shape (n_items, longest_shelf)
-        Running sums of the chance of each place of the same shelf to be clicked after an item.
+    `popularity`: share of attention of each item over the whole shop.
+    `entry` (n_shelves, longest_shelf): running sums of the chance of each place of a shelf to be
+        where an interest begins.
+    `following` (n_items, longest_shelf): running sums of the chance of each place of the same shelf
+        to be clicked after an item.
     """
 
     popularity: FloatArray

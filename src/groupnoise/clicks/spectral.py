@@ -30,13 +30,9 @@ BLOCK_PAIRS = 1 << 22
 class SpectralStart(NamedTuple):
     """Where training begins.
 
-    Attributes
-    ----------
-    vectors : float32 ndarray of shape (n_items, dim)
-        Dot products say how close two items are in a log. Zero for items without neighbours, and
-        in the columns that a catalogue smaller than `dim` leaves over.
-    bias : float32 ndarray of shape (n_items,)
-        What closeness leaves out: how common an item is.
+    `vectors` (n_items, dim): dot products say how close two items are in a log. Zero for items
+        without neighbours, and in the columns that a catalogue smaller than `dim` leaves over.
+    `bias`: what closeness leaves out: how common an item is.
     """
 
     vectors: NDArray[np.float32]
@@ -48,12 +44,7 @@ def start_among_neighbours(
 ) -> None:
     """Move the tables of an item model to where :func:`spectral_start` places its items.
 
-    Parameters
-    ----------
-    model : MatchingModel
-        Tables of item vectors; of a split table, the rows that this worker holds are moved.
-    windows, rate, generator
-        As in :func:`spectral_start`.
+    `model`: tables of item vectors; of a split table, the rows that this worker holds are moved.
     """
     dim: int = model.object_encoder.weight.shape[1]  # type: ignore[index,assignment]
     start = spectral_start(windows, model.n_targets, dim, rate=rate, generator=generator)
@@ -68,18 +59,9 @@ def spectral_start(
 ) -> SpectralStart:
     """Place the items of a log by which are clicked together.
 
-    Parameters
-    ----------
-    windows : Groups
-        Clicked items in time order, each group with the next click as target.
-    n_items : int
-        Size of the catalogue.
-    dim : int
-        Width of the vectors.
-    rate : float
-        How fast a pair counts less with each click between its two.
-    generator : numpy Generator
-        Decides where the search for eigenvectors begins.
+    `windows`: clicked items in time order, each group with the next click as target. `n_items`:
+    size of the catalogue. `dim`: width of the vectors. `rate`: how fast a pair counts less with
+    each click between its two. `generator`: decides where the search for eigenvectors begins.
     """
     together = clicked_together(windows, n_items, rate)
     degree = np.asarray(together.sum(axis=1)).ravel() + SMOOTHING

@@ -162,18 +162,9 @@ def windows_on_disk(
 ) -> Windows:
     """Cut sliding windows on disk, or open what an earlier call cut from the same histories.
 
-    Parameters
-    ----------
-    histories, folder, size, min_size, held_out, progress
-        As in `write_windows`. Windows that an earlier call cut otherwise are replaced; any other
-        folder is refused.
-    wait : bool, default=False
-        Leave the work to another process and wait until it is done.
-
-    Returns
-    -------
-    windows : Windows
-        Memory mapped from `folder`.
+    Result: memory mapped from `folder`. `histories`, `folder`, `size`, `min_size`, `held_out`,
+    `progress`: as in `write_windows`. Windows that an earlier call cut otherwise are replaced; any
+    other folder is refused. `wait`: leave the work to another process and wait until it is done.
     """
     folder = Path(folder)
     wanted = {

@@ -222,24 +222,11 @@ def clicks_on_disk(
 ) -> ClickDataset:
     """Convert a click log, or open what an earlier call made of the same files.
 
-    Parameters
-    ----------
-    source, folder, rows_at_once, report, progress
-        As in `convert_clicks`; interrupted work is gone on with.
-    wait : bool, default=False
-        Leave the work to another process and wait until it is done.
-    **options
-        Columns and the form of the log, passed to `convert_clicks`.
-
-    Returns
-    -------
-    clicks : ClickDataset
-        The histories, memory mapped from `folder`.
-
-    Raises
-    ------
-    DataError
-        If the folder holds anything else, or the log changed since.
+    Result: the histories, memory mapped from `folder`. `source`, `folder`, `rows_at_once`,
+    `report`, `progress`: as in `convert_clicks`; interrupted work is gone on with. `wait`: leave
+    the work to another process and wait until it is done. `options`: columns and the form of the
+    log, passed to `convert_clicks`. Raises DataError if the folder holds anything else, or the log
+    changed since.
     """
     folder, files = Path(folder), find_source(source, format=options.get("format"))
     wanted: dict[str, Any] = {"files": [list(files.size_of(path)) for path in files.paths]}

@@ -194,14 +194,9 @@ def gather_windows(histories: Groups, targets: IntArray, sizes: IntArray) -> Win
 class SlidingWindows(NamedTuple):
     """Windows cut from histories.
 
-    Attributes
-    ----------
-    groups : Groups
-        The objects before each target, oldest first, and the target.
-    histories : int64 ndarray of shape (n_groups,)
-        Row of the history each window was cut from; windows come in history order.
-    positions : int64 ndarray of shape (n_groups,)
-        Where in its history the target stands, from 0.
+    `groups`: the objects before each target, oldest first, and the target.
+    `histories`: row of the history each window was cut from; windows come in history order.
+    `positions`: where in its history the target stands, from 0.
     """
 
     groups: Groups
@@ -212,25 +207,10 @@ class SlidingWindows(NamedTuple):
 def sliding_windows(histories: Groups, size: int = 5, min_size: int = 1) -> SlidingWindows:
     """Tie every object of a history to the objects before it, at most `size` of them.
 
-    Parameters
-    ----------
-    histories : Groups
-        Integer ids in time order, one group per history; targets are not looked at.
-    size : int
-        The most objects a window holds.
-    min_size : int
-        The fewest; targets with fewer objects before them give no window, so `min_size=size`
-        keeps full windows alone.
-
-    Returns
-    -------
-    SlidingWindows
-        `(groups, histories, positions)`.
-
-    Raises
-    ------
-    DataError
-        If no history is long enough to give a window.
+    Result: `(groups, histories, positions)`. `histories`: integer ids in time order, one group per
+    history; targets are not looked at. `size`: the most objects a window holds. `min_size`: the
+    fewest; targets with fewer objects before them give no window, so `min_size=size` keeps full
+    windows alone. Raises DataError if no history is long enough to give a window.
 
     Examples
     --------
@@ -262,10 +242,7 @@ def sliding_windows(histories: Groups, size: int = 5, min_size: int = 1) -> Slid
 def large_enough(groups: Groups, min_size: int) -> Groups:
     """Return the groups of at least `min_size` objects; the same collection if all are.
 
-    Raises
-    ------
-    DataError
-        If none is.
+    Raises DataError if none is.
     """
     if min_size <= 1:  # no group is empty, so that offsets on disk need not be read
         return groups

@@ -88,10 +88,7 @@ def torch_generator(generator: np.random.Generator) -> torch.Generator:
 def ragged_rows(starts: ArrayLike, sizes: ArrayLike) -> IntArray:
     """Return `start, ..., start + size - 1` of every pair, one after the other.
 
-    Parameters
-    ----------
-    starts, sizes : array-like of shape (n_pairs,)
-        Where each run of rows begins, and how many rows it has; it may have none.
+    `starts`, `sizes`: where each run of rows begins, and how many rows it has; it may have none.
 
     Examples
     --------

@@ -164,19 +164,8 @@ def batch_rows(
 def parts_of_batch(rows: IntArray, sizes: IntArray, max_objects: int) -> Iterator[IntArray]:
     """Cut a batch into parts that hold no more than so many objects, padding included.
 
-    Parameters
-    ----------
-    rows : int64 ndarray of shape (groups,)
-        The rows of the batch.
-    sizes : int64 ndarray of shape (groups,)
-        How many objects each of these groups has.
-    max_objects : int
-        Groups of a part times the size of its largest; a larger group is a part of its own.
-
-    Yields
-    ------
-    int64 ndarray
-        Rows of one part, in their order.
+    Result: rows of one part, in their order. `max_objects`: groups of a part times the size of its
+    largest; a larger group is a part of its own.
 
     Examples
     --------
@@ -202,16 +191,9 @@ def pooled_batch_rows(
     time, and the mixture is cut as in :func:`batch_rows`. Memory grows with the pool, not with the
     number of groups, and a disk reads blocks instead of single groups.
 
-    Parameters
-    ----------
-    offsets : int64 ndarray of shape (n_groups + 1,)
-        Where each group begins; may be memory mapped.
-    batch_size : int
-        Groups per batch; only the last batch of all may be smaller.
-    generator : numpy Generator
-        Decides the order.
-    pool_size : int
-        Groups mixed at a time; about 40 bytes of memory each.
+    `offsets`: where each group begins; may be memory mapped. `batch_size`: groups per batch; only
+    the last batch of all may be smaller. `pool_size`: groups mixed at a time; about 40 bytes of
+    memory each.
     """
     n_groups = len(offsets) - 1
     block_size = max(1, min(LARGEST_BLOCK, pool_size // BLOCKS_IN_A_POOL))

@@ -22,19 +22,8 @@ def belief_in_candidates(
     If wrong candidates do not depend on which label is true, the probabilities of the candidates
     relative to each other stay as the model gives them; where the truth is known it stands.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        Of held-out rows.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Their candidate labels.
-    truth : int64 ndarray of shape (n_rows,), optional
-        The column of the true label, -1 where it is not known.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_classes)
-        Rows sum to one.
+    Of shape (n_rows, n_classes): rows sum to one. `probabilities` (n_rows, n_classes): of held-out
+    rows. `truth`: the column of the true label, -1 where it is not known.
     """
     inside = np.where(candidates, np.maximum(probabilities, 1e-12), 0.0)
     belief: FloatArray = inside / inside.sum(axis=1, keepdims=True)
@@ -52,19 +41,9 @@ def hidden_errors(probabilities: FloatArray, belief: FloatArray, candidates: Boo
     doubtful rows counting more: with this chance q, errors that cannot be seen are to those that
     can as q to 1 - q.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        Of held-out rows.
-    belief : ndarray of shape (n_rows, n_classes)
-        How likely each candidate is the true label.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Their candidate labels; the true one alone where it is known.
-
-    Returns
-    -------
-    float
-        An expected number of rows.
+    An expected number of rows. `probabilities` (n_rows, n_classes): of held-out rows. `belief`
+    (n_rows, n_classes): how likely each candidate is the true label. `candidates` (n_rows,
+    n_classes): their candidate labels; the true one alone where it is known.
     """
     order = np.argsort(-probabilities, axis=1, kind="stable")
     rows = np.arange(len(order))
@@ -82,21 +61,10 @@ def belief_with_errors(
 ) -> FloatArray:
     """Return a belief that expects at least so many wrong answers among the candidates.
 
-    Parameters
-    ----------
-    belief : ndarray of shape (n_rows, n_classes)
-        How likely each candidate is the true label.
-    probabilities : ndarray of shape (n_rows, n_classes)
-        What decides the answers.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        The candidate labels.
-    errors : float
-        What `hidden_errors` returned.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_classes)
-        The belief, mixed with equal chances of all candidates as far as that takes.
+    Of shape (n_rows, n_classes): the belief, mixed with equal chances of all candidates as far as
+    that takes. `belief` (n_rows, n_classes): how likely each candidate is the true label.
+    `probabilities` (n_rows, n_classes): what decides the answers. `candidates` (n_rows, n_classes):
+    the candidate labels.
     """
     even = candidates / candidates.sum(axis=1, keepdims=True)
     rows, best = np.arange(len(belief)), probabilities.argmax(axis=1)
@@ -117,17 +85,8 @@ def foretold_candidates(probabilities: FloatArray, candidates: BoolArray) -> flo
     before is the true label: one in each row. More than one says that the model has learned which
     labels become candidates together, so that it can be sure of a wrong one.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        Of held-out rows.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Their candidate labels.
-
-    Returns
-    -------
-    float
-        About 1 where the assumption holds.
+    About 1 where the assumption holds. `probabilities` (n_rows, n_classes): of held-out rows.
+    `candidates` (n_rows, n_classes): their candidate labels.
     """
     n_classes = probabilities.shape[1]
     order = np.argsort(-probabilities, axis=1, kind="stable")
@@ -141,20 +100,9 @@ def foretold_candidates(probabilities: FloatArray, candidates: BoolArray) -> flo
 def belief_if_foretold(belief: FloatArray, candidates: BoolArray, foretold: float) -> FloatArray:
     """Return a belief that prefers no candidate where features foretell too many of them.
 
-    Parameters
-    ----------
-    belief : ndarray of shape (n_rows, n_classes)
-        How likely each candidate is the true label.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        The candidate labels.
-    foretold : float
-        What `foretold_candidates` returned.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_classes)
-        The belief as it is up to `DOUBT_BEGINS`, equal chances of all candidates from `DOUBT_ENDS`
-        on, and a mixture in between.
+    Of shape (n_rows, n_classes): the belief as it is up to `DOUBT_BEGINS`, equal chances of all
+    candidates from `DOUBT_ENDS` on, and a mixture in between. `belief` (n_rows, n_classes): how
+    likely each candidate is the true label. `candidates` (n_rows, n_classes): the candidate labels.
     """
     share = min(1.0, max(0.0, (foretold - DOUBT_BEGINS) / (DOUBT_ENDS - DOUBT_BEGINS)))
     if share == 0.0:

@@ -19,17 +19,11 @@ MULTINOMIAL_IDS = 1 << 24
 class Candidates:
     """Candidates of one batch.
 
-    Attributes
-    ----------
-    ids : int64 Tensor of shape (n_candidates,)
-        Targets (or objects) to normalize over.
-    log_expected_count : Tensor of shape (n_candidates,), optional
-        Subtracted from the logits, so that a sample estimates the whole (logQ); None leaves
-        them as they are.
-    holds_targets : bool
-        Whether the target of every row is among `ids`; if not, it is added row by row.
-    is_everything : bool
-        Whether `ids` are all there are, in order: nothing then needs to be looked up.
+    `ids`: targets (or objects) to normalize over.
+    `log_expected_count`: subtracted from the logits, so that a sample estimates the whole (logQ);
+        None leaves them as they are.
+    `holds_targets`: whether the target of every row is among `ids`; if not, it is added row by row.
+    `is_everything`: whether `ids` are all there are, in order: nothing then needs to be looked up.
     """
 
     ids: Tensor

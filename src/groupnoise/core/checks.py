@@ -81,14 +81,8 @@ def check_finite(name: str, values: NDArray[Any]) -> None:
 def check_features(name: str, values: Any, *, width: int | None = None) -> NDArray[Any]:
     """Return `values` as a finite float matrix, one row per object.
 
-    Parameters
-    ----------
-    name : str
-        What to call the array in an error.
-    values : array-like of shape (n_rows, n_features)
-        The features.
-    width : int, optional
-        The number of features a fitted model expects.
+    `name`: what to call the array in an error. `values`: of shape (n_rows, n_features). `width`:
+    the number of features a fitted model expects.
     """
     if hasattr(values, "tocsr"):
         raise DataTypeError(f"sparse features are not supported; pass {name}.toarray() instead.")

@@ -35,21 +35,10 @@ def log_normalizer(
 ) -> Tensor:
     """Return the log-sum-exp of each query over the candidates.
 
-    Parameters
-    ----------
-    queries : Tensor of shape (n_queries, dim)
-        Vectors to be normalized.
-    candidates : Tensor of shape (n_candidates, dim)
-        Vectors of the set that is normalized over.
-    offset : Tensor of shape (n_candidates,), optional
-        Added to the logits of each candidate: its bias, or a correction for sampling.
-    excluded : pair of int64 Tensors of shape (n_pairs,), optional
-        (query, candidate) pairs that do not count. A query must keep a candidate.
-
-    Returns
-    -------
-    Tensor of shape (n_queries,)
-        Differentiable once in queries, candidates and offset.
+    Differentiable once in queries, candidates and offset. `queries` (n_queries, dim): vectors to be
+    normalized. `candidates` (n_candidates, dim): vectors of the set that is normalized over.
+    `offset`: added to the logits of each candidate: its bias, or a correction for sampling.
+    `excluded`: (query, candidate) pairs that do not count. A query must keep a candidate.
     """
     if offset is None:
         offset = candidates.new_zeros(len(candidates))
@@ -63,21 +52,10 @@ def log_normalizer(
 def cross_entropy(queries: Tensor, candidates: Tensor, offset: Tensor, positive: Tensor) -> Tensor:
     """Return the mean over queries of the log-normalizer less the logit of the positive candidate.
 
-    Parameters
-    ----------
-    queries : Tensor of shape (n_queries, dim)
-        Vectors to be normalized.
-    candidates : Tensor of shape (n_candidates, dim)
-        Vectors of the set that is normalized over.
-    offset : Tensor of shape (n_candidates,)
-        Added to the logits of each candidate.
-    positive : int64 Tensor of shape (n_queries,)
-        Which candidate is right for each query.
-
-    Returns
-    -------
-    Tensor of shape ()
-        Differentiable once in queries, candidates and offset.
+    Differentiable once in queries, candidates and offset. `queries` (n_queries, dim): vectors to be
+    normalized. `candidates` (n_candidates, dim): vectors of the set that is normalized over.
+    `offset`: added to the logits of each candidate. `positive`: which candidate is right for each
+    query.
     """
     if len(queries) * len(candidates) <= KEPT_ELEMENTS:
         mean: Tensor = _CrossEntropy.apply(queries, candidates, offset, positive)  # type: ignore[no-untyped-call]

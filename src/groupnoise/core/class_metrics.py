@@ -22,24 +22,12 @@ def class_metrics(
     A prediction is right if it is one of the labels of its row. Balanced accuracy, AUROC, average
     precision and F1 are means over the classes that some rows have and some have not.
 
-    Parameters
-    ----------
-    labels : bool ndarray of shape (n_rows, n_classes)
-        The classes of each row; rows without any are negatives of all and are not counted in
-        accuracies.
-    predicted : int64 ndarray of shape (n_rows,)
-        A class for each row, -1 for one that the data does not know.
-    scores : float ndarray of shape (n_rows, n_classes)
-        Higher where a row more likely belongs to a class.
-    rated : bool ndarray of shape (n_rows, n_classes), optional
-        Where it is known whether a row belongs to a class; everywhere by default.
-
-    Returns
-    -------
-    figures : dict of str to float
-        Accuracy, balanced accuracy, AUROC, average precision and F1, where they can be had.
-    by_class : dict of str to dict of int to float
-        AUROC, average precision, recall and F1 of single classes.
+    Returns `figures`: accuracy, balanced accuracy, AUROC, average precision and F1, where they can
+    be had; `by_class`: AUROC, average precision, recall and F1 of single classes. `labels` (n_rows,
+    n_classes): the classes of each row; rows without any are negatives of all and are not counted
+    in accuracies. `predicted`: a class for each row, -1 for one that the data does not know.
+    `scores` (n_rows, n_classes): higher where a row more likely belongs to a class. `rated`
+    (n_rows, n_classes): where it is known whether a row belongs to a class; everywhere by default.
     """
     from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -82,12 +70,7 @@ def class_metrics(
 def majority_metrics(labels: BoolArray, rated: BoolArray | None = None) -> dict[str, float]:
     """Return the figures of who always answers the most frequent class.
 
-    Parameters
-    ----------
-    labels : bool ndarray of shape (n_rows, n_classes)
-        The classes of each row.
-    rated : bool ndarray of shape (n_rows, n_classes), optional
-        As in `class_metrics`.
+    `labels`: of shape (n_rows, n_classes). `rated` (n_rows, n_classes): as in `class_metrics`.
     """
     frequent = int(labels.sum(axis=0).argmax())
     scores = np.zeros(labels.shape)
@@ -126,14 +109,7 @@ def columns_of_classes(class_names: Sequence[str], classes: NDArray[Any]) -> Int
 def positions_of_labels(predicted: Any, classes: NDArray[Any], columns: IntArray) -> IntArray:
     """Return which class of the data each predicted label is, -1 for one it does not know.
 
-    Parameters
-    ----------
-    predicted : array-like of shape (n_rows,)
-        Labels of the model.
-    classes : ndarray of shape (n_model_classes,)
-        All labels of the model.
-    columns : int64 ndarray of shape (n_classes,)
-        What `columns_of_classes` returned.
+    `predicted`: labels of the model.
     """
     own = {label: number for number, label in enumerate(classes.tolist())}
     position = {int(column): number for number, column in enumerate(columns) if column >= 0}

@@ -26,23 +26,9 @@ def available_devices() -> list[str]:
 def find_device(name: str, *, n_workers: int = 1) -> torch.device:
     """Return the device that a parameter names.
 
-    Parameters
-    ----------
-    name : str
-        "auto" takes the first CUDA device, or else the CPU; "cpu", "cuda", "cuda:1" and "mps" are
-        taken as said.
-    n_workers : int, default=1
-        Processes that share the training, which they do on the CPU.
-
-    Returns
-    -------
-    torch.device
-        One that is there.
-
-    Raises
-    ------
-    ParameterError
-        If it is no device, or not there; the message lists those that are.
+    `name`: "auto" takes the first CUDA device, or else the CPU; "cpu", "cuda", "cuda:1" and "mps"
+    are taken as said. `n_workers`: processes that share the training, which they do on the CPU.
+    Raises ParameterError if it is no device, or not there; the message lists those that are.
 
     Examples
     --------

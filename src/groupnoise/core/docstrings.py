@@ -23,15 +23,7 @@ def inherit_docstring(cls: Class) -> Class:
     first that does. Defaults are those of the signature: a new default is no reason to describe
     a parameter again.
 
-    Parameters
-    ----------
-    cls : type
-        The class. A dataclass is made one first: the signature says what the parameters are.
-
-    Returns
-    -------
-    type
-        The same class.
+    `cls`: the class. A dataclass is made one first: the signature says what the parameters are.
     """
     bases = cls.__mro__[1:-1]
     _complete(cls, [base.__doc__ for base in bases], [])

@@ -24,15 +24,8 @@ def fits_products(n_groups: int, size: int) -> bool:
 def inner_products(members: Tensor) -> Tensor:
     """Return the products of the members of each group with each other.
 
-    Parameters
-    ----------
-    members : Tensor of shape (groups, size, dim)
-        Vectors.
-
-    Returns
-    -------
-    Tensor of shape (groups, size, size)
-        Differentiable once, with one product in the backward pass where torch has two.
+    Of shape (groups, size, size): differentiable once, with one product in the backward pass where
+    torch has two. `members` (groups, size, dim): vectors.
     """
     products: Tensor = _InnerProducts.apply(members)  # type: ignore[no-untyped-call]
     return products
@@ -41,15 +34,8 @@ def inner_products(members: Tensor) -> Tensor:
 def products_of_members(members: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the products of objects with their group's target, and with each other.
 
-    Parameters
-    ----------
-    members : Tensor of shape (groups, size + 1, dim)
-        Objects of each group, and its target as the last member.
-
-    Returns
-    -------
-    with_target : Tensor of shape (groups, size)
-    among_objects : Tensor of shape (groups, size, size), or None if they are too many to hold
+    Returns `with_target` of shape (groups, size) and `among_objects` of shape (groups, size, size).
+    `members` (groups, size + 1, dim): objects of each group, and its target as the last member.
     """
     if not fits_products(*members.shape[:2]):
         return torch.bmm(members[:, :-1], members[:, -1:].transpose(1, 2)).squeeze(-1), None
@@ -73,12 +59,8 @@ class _InnerProducts(torch.autograd.Function):
 class DistinctObjects(NamedTuple):
     """The real objects of a batch without repetition.
 
-    Attributes
-    ----------
-    inputs : Tensor of shape (n_distinct, ...)
-        Distinct ids; feature rows stay as given.
-    slot : int64 Tensor of shape (groups, size)
-        Which of them stands at each position; at padding, any.
+    `inputs` (n_distinct, ...): distinct ids; feature rows stay as given.
+    `slot` (groups, size): which of them stands at each position; at padding, any.
     """
 
     inputs: Tensor
@@ -102,18 +84,12 @@ class DistinctObjects(NamedTuple):
 class EncodedBatch(NamedTuple):
     """What pair matching over targets reads.
 
-    Attributes
-    ----------
-    vectors : Tensor of shape (n_distinct, dim)
-        f of the distinct objects.
-    members : Tensor of shape (groups, size + 1, dim)
-        f of the object at each position, and g of the group's target as the last member.
-    target_offset : Tensor of shape (groups,)
-        Added to the logits of the group's target.
-    candidates : Tensor of shape (n_candidates, dim)
-        g of the set that is normalized over.
-    offset : Tensor of shape (n_candidates,)
-        Added to the logits of the candidates.
+    `vectors` (n_distinct, dim): f of the distinct objects.
+    `members` (groups, size + 1, dim): f of the object at each position, and g of the group's target
+        as the last member.
+    `target_offset`: added to the logits of the group's target.
+    `candidates` (n_candidates, dim): g of the set that is normalized over.
+    `offset`: added to the logits of the candidates.
     """
 
     vectors: Tensor

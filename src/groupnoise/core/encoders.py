@@ -25,16 +25,8 @@ def look_up(table: Tensor, ids: Tensor) -> Tensor:
     torch's own sparse embedding leaves repeated rows in the gradient, for the optimiser to sort
     and to add up. Adding them up here costs less, since the ids are at hand.
 
-    Parameters
-    ----------
-    table : Tensor of shape (n_rows, dim)
-        Usually a parameter.
-    ids : int64 Tensor of any shape
-        Rows to take, repeated or not.
-
-    Returns
-    -------
-    Tensor of shape (*ids.shape, dim)
+    Of shape (*ids.shape, dim). `table` (n_rows, dim): usually a parameter. `ids`: rows to take,
+    repeated or not.
 
     Examples
     --------
@@ -206,18 +198,7 @@ def dropout_factors(like: Tensor, dropout: float, generator: torch.Generator) ->
     One byte is drawn for each entry, eight with one number, which takes a fifth of the time of a
     Bernoulli draw; the chance is rounded to 1/256, and the factor is that of the rounded chance.
 
-    Parameters
-    ----------
-    like : Tensor
-        Gives shape, type and device.
-    dropout : float
-        Chance of an entry to be dropped, in [0, 1).
-    generator : torch.Generator
-        Of the CPU.
-
-    Returns
-    -------
-    Tensor
+    `like`: gives shape, type and device. `dropout`: chance of an entry to be dropped, in [0, 1).
     """
     kept = max(1, round(BYTE_VALUES * (1 - dropout)))
     drawn = torch.empty(-(-like.numel() // 8), dtype=torch.int64)

@@ -43,12 +43,8 @@ def check_same_columns(estimator: Any, tables: Sequence[Any]) -> None:
 def tables_of_bags(bags: Any, instances: FloatArray) -> Sequence[Any]:
     """Return the tables whose columns are the features of bags.
 
-    Parameters
-    ----------
-    bags : Groups, sequence of arrays, or array
-        Bags as the user holds them; a data frame, or a data frame per bag, names its columns.
-    instances : ndarray of shape (n_instances, n_features)
-        The same bags as read.
+    `bags`: bags as the user holds them; a data frame, or a data frame per bag, names its columns.
+    `instances` (n_instances, n_features): the same bags as read.
     """
     if hasattr(bags, "columns"):
         return [bags]

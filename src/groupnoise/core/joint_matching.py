@@ -22,12 +22,9 @@ from groupnoise.core.weighting import Weighting
 class JointMatching:
     """Log probability of every pair of an object and a candidate target of a group.
 
-    Parameters
-    ----------
-    candidates : bool Tensor of shape (n_groups, n_targets)
-        The targets each training group may have; exactly one of them is right.
-    pooling : float
-        Temperature at which the objects of a group speak for a target, see
+    `candidates` (n_groups, n_targets): the targets each training group may have; exactly one of
+        them is right.
+    `pooling`: temperature at which the objects of a group speak for a target, see
         :func:`log_joint_probability`.
     """
 
@@ -47,22 +44,11 @@ def match_pairs(
 ) -> Matching:
     """Return the matching whose positions are pairs, object by object.
 
-    Parameters
-    ----------
-    model : MatchingModel
-        Encodes objects; its targets are known by id.
-    batch : GroupBatch
-        Objects are feature rows; targets are not read.
-    candidates : bool Tensor of shape (groups, n_targets)
-        Which targets pair with the objects of each group.
-    pooling : float
-        See :func:`log_joint_probability`.
-
-    Returns
-    -------
-    Matching
-        `log_pair` and `mask` have shape (groups, size * n_targets); `features` stay those of
-        objects, (groups, size, n_targets), as :class:`PerObjectWeighting` wants them.
+    `log_pair` and `mask` have shape (groups, size * n_targets); `features` stay those of objects,
+    (groups, size, n_targets), as :class:`PerObjectWeighting` wants them. `model`: encodes objects;
+    its targets are known by id. `batch`: objects are feature rows; targets are not read.
+    `candidates` (groups, n_targets): which targets pair with the objects of each group. `pooling`:
+    see :func:`log_joint_probability`.
     """
     vectors = model.encode_objects(batch.objects[batch.mask])
     logits = model.logits(vectors, torch.arange(model.n_targets, device=vectors.device))
@@ -86,19 +72,9 @@ def log_joint_probability(logits: Tensor, mask: Tensor, pooling: float = 1.0) ->
     together are one softmax over all pairs; towards 0 the best object alone speaks for a target,
     and the larger the pooling the more all of them do.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (groups, size, n_targets)
-        f(x) . g(y); what stands at padding is not read.
-    mask : bool Tensor of shape (groups, size)
-        True where an object is real; at least one in each group.
-    pooling : float
-        The temperature.
-
-    Returns
-    -------
-    Tensor of shape (groups, size, n_targets)
-        Zero at padding.
+    Of shape (groups, size, n_targets): zero at padding. `logits` (groups, size, n_targets): f(x) .
+    g(y); what stands at padding is not read. `mask` (groups, size): True where an object is real;
+    at least one in each group.
     """
     real = mask.unsqueeze(-1)
     cooled = (logits / pooling).masked_fill(~real, -torch.inf)
@@ -110,10 +86,7 @@ def log_joint_probability(logits: Tensor, mask: Tensor, pooling: float = 1.0) ->
 class PerObjectWeighting:
     """Group weighting of objects, handed on to every pair an object is part of.
 
-    Parameters
-    ----------
-    weighting : Weighting
-        Weighs objects among the other objects of their group.
+    `weighting`: weighs objects among the other objects of their group.
     """
 
     weighting: Weighting

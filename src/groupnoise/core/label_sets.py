@@ -23,25 +23,14 @@ def read_label_sets(
 ) -> tuple[BoolArray, NDArray[Any]]:
     """Read one set of labels per row.
 
-    Parameters
-    ----------
-    values : array-like, sparse matrix or sequence
-        A 0/1 matrix (array, data frame or scipy sparse) of shape (n_rows, n_classes); a sequence
-        of sets, lists or tuples of labels; or plain labels, each a set of one. Nested lists are
-        read as lists of labels: give a matrix as an array.
-    name : str
-        What to call the input in an error.
-    classes : array-like of shape (n_classes,), optional
-        The labels there are. Without them they are the labels seen, sorted, or the column
-        names of a data frame, or the column numbers of a matrix. The columns of a data frame are
-        put in their order by name; numbers from 0 are no names, and are read as they come.
-
-    Returns
-    -------
-    indicator : bool ndarray of shape (n_rows, n_classes)
-        True where a row holds a class.
-    classes : ndarray of shape (n_classes,)
-        The label each column stands for.
+    Returns `indicator` (n_rows, n_classes): True where a row holds a class; `classes`: the label
+    each column stands for. `values`: a 0/1 matrix (array, data frame or scipy sparse) of shape
+    (n_rows, n_classes); a sequence of sets, lists or tuples of labels; or plain labels, each a set
+    of one. Nested lists are read as lists of labels: give a matrix as an array. `name`: what to
+    call the input in an error. `classes`: the labels there are. Without them they are the labels
+    seen, sorted, or the column names of a data frame, or the column numbers of a matrix. The
+    columns of a data frame are put in their order by name; numbers from 0 are no names, and are
+    read as they come.
     """
     if values is None:
         raise DataError(
@@ -292,19 +281,8 @@ def read_candidate_weights(
 ) -> FloatArray | None:
     """Return the weights of candidates that are given as mappings such as `{"a": 0.7, "b": 0.3}`.
 
-    Parameters
-    ----------
-    candidates : array-like, sparse matrix or sequence
-        What :func:`read_candidates` read.
-    indicator : bool ndarray of shape (n_rows, n_classes)
-        What it returned.
-    classes : ndarray of shape (n_classes,)
-        The label of each column.
-
-    Returns
-    -------
-    float ndarray of shape (n_rows, n_classes), or None
-        Zero where a label is no candidate; None where candidates have no weights.
+    Of shape (n_rows, n_classes): zero where a label is no candidate; None where candidates have no
+    weights. `candidates`: what :func:`read_candidates` read. `classes`: the label of each column.
     """
     if not _holds_mappings(candidates):
         return None
@@ -360,19 +338,9 @@ def _check_not_joined(values: Any) -> None:
 def answered_right(predicted: NDArray[Any], y: Any, classes: NDArray[Any]) -> BoolArray:
     """Tell which rows were answered with their true label, or with one of their candidates.
 
-    Parameters
-    ----------
-    predicted : ndarray of shape (n_rows,)
-        Labels a model answered with.
-    y : array-like, sparse matrix or sequence
-        True labels, or candidates in any form :func:`read_candidates` takes. A true label the
-        model never saw is answered wrong: a part of a cross-validation may lack it.
-    classes : ndarray of shape (n_classes,)
-        The labels the model knows.
-
-    Returns
-    -------
-    bool ndarray of shape (n_rows,)
+    `predicted`: labels a model answered with. `y`: True labels, or candidates in any form
+    :func:`read_candidates` takes. A true label the model never saw is answered wrong: a part of a
+    cross-validation may lack it. `classes`: the labels the model knows.
 
     Examples
     --------

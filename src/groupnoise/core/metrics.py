@@ -15,15 +15,7 @@ from groupnoise.exceptions import DataError
 def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
     """Return the fraction of rows whose predicted label is the true one.
 
-    Parameters
-    ----------
-    truth, predicted : array-like of shape (n_rows,)
-        Labels of any one kind.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
+    `truth`, `predicted`: labels of any one kind.
 
     Examples
     --------
@@ -39,17 +31,8 @@ def accuracy_within(truth: ArrayLike, predicted: ArrayLike, tolerance: float) ->
 
     FG-NET's MAE3 and MAE5 are this with tolerances of 3 and 5 years.
 
-    Parameters
-    ----------
-    truth, predicted : array-like of shape (n_rows,)
-        Ordered labels as numbers.
-    tolerance : float
-        The largest absolute error that still counts as right.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
+    `truth`, `predicted`: ordered labels as numbers. `tolerance`: the largest absolute error that
+    still counts as right.
 
     Examples
     --------
@@ -66,17 +49,8 @@ def covering_rate(candidates: ArrayLike, predicted: ArrayLike) -> float:
 
     It needs no true label, so it can choose among models where none is known.
 
-    Parameters
-    ----------
-    candidates : bool array-like of shape (n_rows, n_classes)
-        The candidate labels of each row.
-    predicted : int array-like of shape (n_rows,)
-        The predicted class index of each row.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
+    `candidates` (n_rows, n_classes): the candidate labels of each row. `predicted`: the predicted
+    class index of each row.
 
     Examples
     --------
@@ -256,14 +230,9 @@ class Reliability(NamedTuple):
 def reliability(truth: ArrayLike, probabilities: ArrayLike, n_bins: int = 15) -> Reliability:
     """Return how often predictions came true beside how often they claimed to.
 
-    Parameters
-    ----------
-    truth : int array-like of shape (n_rows,)
-        The true class of each row.
-    probabilities : array-like of shape (n_rows, n_classes)
-        Predicted class probabilities; the first of equal largest ones is the prediction.
-    n_bins : int
-        Bins of equal width over [0, 1].
+    `truth`: the true class of each row. `probabilities` (n_rows, n_classes): predicted class
+    probabilities; the first of equal largest ones is the prediction. `n_bins`: bins of equal width
+    over [0, 1].
 
     Examples
     --------

@@ -229,22 +229,13 @@ def item_model(
 ) -> MatchingModel:
     """Return the untrained model of a catalogue.
 
-    Parameters
-    ----------
-    n_items : int
-        Size of the catalogue.
-    dim : int
-        Width of the vectors.
-    shared : bool
-        Whether f and g share one table.
-    has_bias : bool
-        Whether every item has a bias as a target.
-    std : float
-        Standard deviation of the initial vectors.
-    generator : torch.Generator
-        Decides the initial vectors.
-    sparse : bool
-        Whether gradients hold only the rows that were looked up.
+    `n_items`: size of the catalogue.
+    `dim`: width of the vectors.
+    `shared`: whether f and g share one table.
+    `has_bias`: whether every item has a bias as a target.
+    `std`: standard deviation of the initial vectors.
+    `generator`: decides the initial vectors.
+    `sparse`: whether gradients hold only the rows that were looked up.
     """
 
     def table() -> EmbeddingEncoder:
@@ -264,12 +255,8 @@ def item_model(
 def merge_item_models(members: Sequence[MatchingModel], wide: MatchingModel) -> None:
     """Write several models into one whose logits are the average of theirs.
 
-    Parameters
-    ----------
-    members : sequence of MatchingModel
-        Trained models of one catalogue.
-    wide : MatchingModel
-        Takes their vectors side by side, so its tables are as wide as theirs together.
+    `members`: trained models of one catalogue. `wide`: takes their vectors side by side, so its
+    tables are as wide as theirs together.
     """
     factor = len(members) ** -0.5  # of each factor of a dot product
     _table(wide.object_encoder).copy_(

@@ -31,16 +31,11 @@ NAMED_OBJECTIVES: dict[str, dict[str, str | float]] = {
 class LossOutput(NamedTuple):
     """The loss of each group and what each object had to do with it.
 
-    Attributes
-    ----------
-    per_group : Tensor of shape (groups,)
-        The negative score of each group.
-    scores : Tensor of shape (groups, size)
-        log P(target | object) + strength * log P(object | group) + log recency; zero at padding.
-    log_weight : Tensor of shape (groups, size)
-        log P(object | group); zero without a weighting.
-    responsibility : Tensor of shape (groups, size)
-        The part each object has in its group's score.
+    `per_group`: the negative score of each group.
+    `scores` (groups, size): log P(target | object) + strength * log P(object | group) + log
+        recency; zero at padding.
+    `log_weight` (groups, size): log P(object | group); zero without a weighting.
+    `responsibility` (groups, size): the part each object has in its group's score.
     """
 
     per_group: Tensor
@@ -84,14 +79,9 @@ class GroupObjective:
     ) -> LossOutput:
         """Return the loss of each group.
 
-        Parameters
-        ----------
-        matching : Matching
-            What the model says of the batch.
-        allowed : bool Tensor of shape (groups, n_targets), optional
-            Targets each group may have, for the absent-class term.
-        progress : float
-            How much of the training is done, for schedules.
+        `matching`: what the model says of the batch. `allowed` (groups, n_targets): targets each
+        group may have, for the absent-class term. `progress`: how much of the training is done, for
+        schedules.
         """
         log_weight = self.log_weight(matching.features, matching.mask, matching.products)
         scores = matching.log_pair + self.log_trust(log_weight, matching.mask)
@@ -169,14 +159,8 @@ def make_selection(
 ) -> Selection:
     """Return a selection by name; an object that already is one passes through.
 
-    Parameters
-    ----------
-    name : {"max", "marginal", "tempered", "top_k", "all"} or Selection
-        Which selection.
-    temperature : float or pair of float
-        For "tempered": constant, or from the first value to the second over the training.
-    k : int
-        For "top_k".
+    `temperature`: for "tempered": constant, or from the first value to the second over the
+    training.
     """
     if callable(name):
         return name
@@ -200,14 +184,9 @@ def make_weighting(
 ) -> Weighting | None:
     """Return a group weighting by name; None, or an object that is one, passes through.
 
-    Parameters
-    ----------
-    form : {"sigmoid", "contrastive"}, Weighting or None
-        The paper's form, or that of the authors' code.
-    similarity : {"dot", "neg_kl"} or Similarity
-        S of Eq. 6.
-    scale : float
-        Multiplies S where it is given by name; an object has a scale of its own.
+    `form` (one of "sigmoid", "contrastive"): the paper's form, or that of the authors' code.
+    `similarity` (one of "dot", "neg_kl"): s of Eq. 6. `scale`: multiplies S where it is given by
+    name; an object has a scale of its own.
     """
     if form is None or not isinstance(form, str):
         return form
@@ -247,17 +226,8 @@ class ObjectScores(NamedTuple):
 def mean_probability(log_probabilities: list[Tensor], weights: list[float] | None = None) -> Tensor:
     """Return the log of the probability that members give on average, shape of each.
 
-    Parameters
-    ----------
-    log_probabilities : list of Tensor, all of one shape
-        What each member says.
-    weights : list of float, optional
-        How much each counts, summing to one; alike by default.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape.
+    `log_probabilities`: what each member says. `weights`: how much each counts, summing to one;
+    alike by default.
     """
     if weights is not None:
         pairs = zip(log_probabilities, weights, strict=True)

@@ -30,19 +30,13 @@ from groupnoise.exceptions import ParameterError
 class Matching(NamedTuple):
     """What the model says of a batch.
 
-    Attributes
-    ----------
-    log_pair : Tensor of shape (groups, size)
-        log P(target | object); zero at padding.
-    mask : bool Tensor of shape (groups, size)
-        True where an object is real.
-    features : Tensor of shape (groups, size, dim)
-        h of group weighting: vectors f(x), or log-probabilities over all targets. What stands at
-        padding has no meaning.
-    log_probabilities : Tensor of shape (groups, size, n_targets), optional
-        Present when they were asked for.
-    products : Tensor of shape (groups, size, size), optional
-        Inner products of the features inside each group, where pair matching has made them.
+    `log_pair` (groups, size): log P(target | object); zero at padding.
+    `mask` (groups, size): True where an object is real.
+    `features` (groups, size, dim): h of group weighting: vectors f(x), or log-probabilities over
+        all targets. What stands at padding has no meaning.
+    `log_probabilities` (groups, size, n_targets): present when they were asked for.
+    `products` (groups, size, size): inner products of the features inside each group, where pair
+        matching has made them.
     """
 
     log_pair: Tensor
@@ -208,14 +202,9 @@ def _queries(
     A distinct object needs one denominator for all groups whose target was not sampled. Where it
     was, which is rare, every position of the group gets one of its own without copies of it.
 
-    Returns
-    -------
-    queries : Tensor of shape (n_queries, dim)
-        The object each denominator belongs to.
-    query : Tensor of shape (groups, size)
-        Which denominator each position uses.
-    excluded : pair of Tensors or None
-        (denominator, sampled column) pairs to leave out.
+    Returns `queries` (n_queries, dim): the object each denominator belongs to; `query` (groups,
+    size): which denominator each position uses; `excluded`: (denominator, sampled column) pairs to
+    leave out.
     """
     collides = torch.isin(targets, sample).nonzero().squeeze(-1)
     if not len(collides):
@@ -232,13 +221,9 @@ def _queries(
 class PriorMatching:
     """Pair matching with a fixed log weight for each object of each group.
 
-    Parameters
-    ----------
-    pair : Matcher
-        Scores the objects, which must be ids.
-    log_prior : Tensor of shape (n_groups, n_ids)
-        Added to log P(target | object): how far each id is trusted in each training group, up to
-        a constant per group.
+    `pair`: scores the objects, which must be ids.
+    `log_prior` (n_groups, n_ids): added to log P(target | object): how far each id is trusted in
+        each training group, up to a constant per group.
     """
 
     pair: Matcher
@@ -257,19 +242,10 @@ class PriorMatching:
 def log_allowed_mass(log_probabilities: Tensor, allowed: Tensor, mask: Tensor) -> Tensor:
     """Return the mean log mass that the objects of a group put on allowed targets.
 
-    Parameters
-    ----------
-    log_probabilities : Tensor of shape (groups, size, n_targets)
-        log P(target | object).
-    allowed : bool Tensor of shape (groups, n_targets)
-        Targets the group is labelled with, and the background target where there is one.
-    mask : bool Tensor of shape (groups, size)
-        True where an object is real.
-
-    Returns
-    -------
-    Tensor of shape (groups,)
-        At most zero; zero when no object has mass elsewhere.
+    At most zero; zero when no object has mass elsewhere. `log_probabilities` (groups, size,
+    n_targets): log P(target | object). `allowed` (groups, n_targets): targets the group is labelled
+    with, and the background target where there is one. `mask` (groups, size): True where an object
+    is real.
     """
     inside = log_probabilities.masked_fill(~allowed.unsqueeze(1), -torch.inf).logsumexp(-1)
     return inside.masked_fill(~mask, 0.0).sum(-1) / mask.sum(-1)

@@ -22,20 +22,10 @@ def group_weights(
 ) -> Tensor | None:
     """Return the weight of each group, or None if all count alike.
 
-    Parameters
-    ----------
-    class_weight : "balanced", mapping of label to weight, or None
-        "balanced" makes every class count alike, however many groups it has. A label that a
-        mapping leaves out weighs one.
-    indicator : bool ndarray of shape (n_groups, n_classes)
-        The classes a group may belong to. A group of several is spread evenly over them, both
-        when classes are counted and when its own weight is taken.
-    classes : ndarray of shape (n_classes,)
-        The label of each column.
-
-    Returns
-    -------
-    float32 Tensor of shape (n_groups,), or None
+    `class_weight`: "balanced" makes every class count alike, however many groups it has. A label
+    that a mapping leaves out weighs one. `indicator` (n_groups, n_classes): the classes a group may
+    belong to. A group of several is spread evenly over them, both when classes are counted and when
+    its own weight is taken. `classes`: the label of each column.
     """
     if class_weight is None:
         return None
@@ -73,12 +63,8 @@ def _per_class(
 def log_candidate_weights(weights: ArrayLike, indicator: BoolArray) -> Tensor:
     """Return the log of the trust in each candidate, shape (n_rows, n_classes).
 
-    Parameters
-    ----------
-    weights : array-like of shape (n_rows, n_classes)
-        Positive at every candidate; what stands elsewhere is not read.
-    indicator : bool ndarray of shape (n_rows, n_classes)
-        True where a label is a candidate.
+    `weights` (n_rows, n_classes): positive at every candidate; what stands elsewhere is not read.
+    `indicator` (n_rows, n_classes): True where a label is a candidate.
     """
     table = check_features("candidate_weights", weights)
     if table.shape != indicator.shape:
@@ -97,15 +83,6 @@ def log_candidate_weights(weights: ArrayLike, indicator: BoolArray) -> Tensor:
 
 def numbers_of(classes: NDArray[Any]) -> IntArray | None:
     """Return the whole numbers that labels are, also as text; None if some are none.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (n_labels,)
-        The labels.
-
-    Returns
-    -------
-    int64 ndarray of shape (n_labels,) or None
 
     Examples
     --------
@@ -128,20 +105,10 @@ def spread_over_neighbours(
     Exact ages are hard to tell apart, and rare ones are learned from a few rows; the mass around
     an age is known better than its own.
 
-    Parameters
-    ----------
-    log_probabilities : Tensor of shape (n_rows, n_labels)
-        A column per label.
-    std : float
-        Standard deviation of the Gaussian average, in labels; 0 changes nothing.
-    classes : ndarray of shape (n_labels,), optional
-        The labels. Where they are numbers, also as text, their order is that of the numbers;
-        otherwise, or without them, that of the columns.
-
-    Returns
-    -------
-    Tensor of shape (n_rows, n_labels)
-        Log probabilities; rows sum to one.
+    Of shape (n_rows, n_labels): log probabilities; rows sum to one. `log_probabilities` (n_rows,
+    n_labels): a column per label. `std`: standard deviation of the Gaussian average, in labels; 0
+    changes nothing. `classes`: the labels. Where they are numbers, also as text, their order is
+    that of the numbers; otherwise, or without them, that of the columns.
     """
     if std == 0.0:
         return log_probabilities

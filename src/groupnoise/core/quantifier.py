@@ -31,10 +31,7 @@ _TINY = 1e-30
 class Presence(NamedTuple):
     """Log probabilities that a target is absent from a group, and that it is present.
 
-    Attributes
-    ----------
-    log_absent, log_present : Tensor of shape (n_groups, ...)
-        Axes after the groups are those of the objects.
+    `log_absent`, `log_present` (n_groups, ...): axes after the groups are those of the objects.
     """
 
     log_absent: Tensor
@@ -49,10 +46,7 @@ class Presence(NamedTuple):
 class Segments:
     """Groups as consecutive runs of a flat array of objects.
 
-    Parameters
-    ----------
-    sizes : int64 Tensor of shape (n_groups,)
-        Objects of each group, at least one.
+    `sizes`: objects of each group, at least one.
     """
 
     def __init__(self, sizes: Tensor) -> None:
@@ -95,15 +89,7 @@ class Segments:
 def log1mexp(values: Tensor) -> Tensor:
     """Return log(1 - exp(-x)) of positive x, exact where x is small and where it is large.
 
-    Parameters
-    ----------
-    values : Tensor
-        Positive numbers; those below 1e-30 count as 1e-30.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape, at most zero.
+    Of the same shape, at most zero. `values`: positive numbers; those below 1e-30 count as 1e-30.
     """
     # Each branch sees only arguments it is sound for: a NaN in the gradient of the branch not
     # taken would spoil the one that is.
@@ -116,15 +102,8 @@ def log1mexp(values: Tensor) -> Tensor:
 def log_complement(log_probabilities: Tensor) -> Tensor:
     """Return log(1 - p) from log p.
 
-    Parameters
-    ----------
-    log_probabilities : Tensor
-        At most zero; a probability of one counts as the largest number below one.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape.
+    Of the same shape. `log_probabilities`: at most zero; a probability of one counts as the largest
+    number below one.
     """
     eps = torch.finfo(log_probabilities.dtype).eps
     return log1mexp((-log_probabilities).clamp(min=eps / 2))
@@ -143,19 +122,8 @@ def presence(quantifier: str, log_match: Tensor, log_other: Tensor, segments: Se
     average    log odds :math:`\frac1n \sum_i \log p_i / (1 - p_i)`: all objects vote
     ========== ==========================================================================
 
-    Parameters
-    ----------
-    quantifier : {"noisy_or", "max", "soft_max", "odds", "average"}
-        The rule.
-    log_match, log_other : Tensor of shape (n_objects, ...)
-        log p and log(1 - p) of each object, groups one after the other.
-    segments : Segments
-        Where the groups are.
-
-    Returns
-    -------
-    Presence
-        Two tensors of shape (n_groups, ...).
+    Two tensors of shape (n_groups, ...). `log_match`, `log_other` (n_objects, ...): log p and log(1
+    - p) of each object, groups one after the other.
     """
     check_choice("quantifier", quantifier, QUANTIFIERS)
     if quantifier == "noisy_or":
@@ -191,20 +159,8 @@ def mixture_log_odds(
     object that matches is :math:`e^{z_i}` times as likely as one that does not: the log odds are
     :math:`c + \sum_i \log(1 - \rho + \rho e^{z_i})`.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (n_objects, ...)
-        z of each object, groups one after the other.
-    segments : Segments
-        Where the groups are.
-    rate_logit : Tensor that broadcasts to one object
-        The logit of the share.
-    constant : Tensor that broadcasts to one object
-        c.
-
-    Returns
-    -------
-    Tensor of shape (n_groups, ...)
+    Of shape (n_groups, ...). `logits` (n_objects, ...): z of each object, groups one after the
+    other.
     """
     log_rate, log_rest = F.logsigmoid(rate_logit), F.logsigmoid(-rate_logit)
     return constant + segments.total(torch.logaddexp(log_rest, log_rate + logits))
@@ -213,16 +169,7 @@ def mixture_log_odds(
 def log_label_likelihood(found: Presence, labels: Tensor) -> Tensor:
     """Return the log likelihood of the labels of each group, targets taken as independent.
 
-    Parameters
-    ----------
-    found : Presence
-        Of tensors (n_groups, ..., n_targets).
-    labels : bool Tensor that broadcasts to the same shape
-        Which targets each group has.
-
-    Returns
-    -------
-    Tensor of shape (n_groups, ...)
+    Of shape (n_groups, ...). `found`: of tensors (n_groups, ..., n_targets).
     """
     return torch.where(labels, found.log_present, found.log_absent).sum(-1)
 
@@ -238,20 +185,10 @@ def log_set_likelihood(
     a product over objects. Groups of more than `MAX_SET_SIZE` targets are asked for each target
     alone (noisy-or), given that no object lies outside the set.
 
-    Parameters
-    ----------
-    log_probabilities : Tensor of shape (n_objects, ..., n_targets)
-        log P(target | object); the last `n_free` targets are free.
-    labels : bool Tensor of shape (n_groups, n_targets - n_free)
-        The set of each group, not empty unless `n_free` is positive.
-    segments : Segments
-        Where the groups are.
-    n_free : int, default=0
-        Targets that any object may have and no group is asked for.
-
-    Returns
-    -------
-    Tensor of shape (n_groups, ...)
+    Of shape (n_groups, ...). `log_probabilities` (n_objects, ..., n_targets): log P(target |
+    object); the last `n_free` targets are free. `labels` (n_groups, n_targets - n_free): the set of
+    each group, not empty unless `n_free` is positive. `n_free`: targets that any object may have
+    and no group is asked for.
     """
     n_named = log_probabilities.shape[-1] - n_free
     free = labels.new_ones((len(labels), n_free))

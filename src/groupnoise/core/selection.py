@@ -37,19 +37,9 @@ class Selection(Protocol):
     def __call__(self, scores: Tensor, mask: Tensor, progress: float = 1.0) -> Selected:
         """Select among the scores of each group.
 
-        Parameters
-        ----------
-        scores : Tensor of shape (groups, size)
-            Scores of the objects.
-        mask : bool Tensor of shape (groups, size)
-            True where an object is real.
-        progress : float, default=1.0
-            Fraction of the training that is done, for schedules.
-
-        Returns
-        -------
-        Selected
-            The score of each group, and the responsibilities of its objects.
+        Result: the score of each group, and the responsibilities of its objects. `scores` (groups,
+        size): scores of the objects. `mask` (groups, size): True where an object is real.
+        `progress`: fraction of the training that is done, for schedules.
         """
         ...
 
@@ -153,17 +143,9 @@ class All:
 def log_recency(mask: Tensor, rate: float) -> Tensor:
     """Return a log prior that falls by `rate` with each object between an object and the target.
 
-    Parameters
-    ----------
-    mask : bool Tensor of shape (groups, size)
-        True where an object is real; objects stand in order, the one next to the target last.
-    rate : float
-        0 trusts all objects alike; with log(2) each step back halves the trust.
-
-    Returns
-    -------
-    Tensor of shape (groups, size)
-        Zero for the last object of a group and at padding.
+    Of shape (groups, size): zero for the last object of a group and at padding. `mask` (groups,
+    size): True where an object is real; objects stand in order, the one next to the target last.
+    `rate`: 0 trusts all objects alike; with log(2) each step back halves the trust.
 
     Examples
     --------

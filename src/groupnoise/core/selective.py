@@ -21,14 +21,9 @@ MIN_PER_CLASS = 20.0
 class RiskCoverage(NamedTuple):
     """What answering only the surest rows costs.
 
-    Attributes
-    ----------
-    coverage : ndarray of shape (n_rows,)
-        Share of rows answered, from the surest row alone to all.
-    risk : ndarray of shape (n_rows,)
-        Share of wrong answers among them.
-    area : float
-        Mean risk over all coverages; 0 is best, and the error rate is what guessing whom to
+    `coverage`: share of rows answered, from the surest row alone to all.
+    `risk`: share of wrong answers among them.
+    `area`: mean risk over all coverages; 0 is best, and the error rate is what guessing whom to
         answer gives.
     """
 
@@ -39,15 +34,7 @@ class RiskCoverage(NamedTuple):
     def points(self, n: int = 50) -> dict[str, list[float]]:
         """Return at most n points of the curve, for files and pictures.
 
-        Parameters
-        ----------
-        n : int, default=50
-            Points at even coverages; the last is all rows.
-
-        Returns
-        -------
-        dict of str to list of float
-            "coverage" and "risk".
+        "coverage" and "risk". `n`: points at even coverages; the last is all rows.
         """
         count = len(self.coverage)
         last = np.unique(np.ceil(np.arange(1, n + 1) * count / n).astype(np.int64)) - 1
@@ -58,17 +45,8 @@ class RiskCoverage(NamedTuple):
 def risk_coverage(confidence: ArrayLike, right: ArrayLike) -> RiskCoverage:
     """Return the share of wrong answers among the surest rows, for every number of them.
 
-    Parameters
-    ----------
-    confidence : array-like of shape (n_rows,)
-        How sure each answer is. Rows that are equally sure share their errors evenly.
-    right : array-like of shape (n_rows,)
-        Whether each answer is right.
-
-    Returns
-    -------
-    RiskCoverage
-        The curve and the area below it.
+    The curve and the area below it. `confidence`: how sure each answer is. Rows that are equally
+    sure share their errors evenly. `right`: whether each answer is right.
 
     Examples
     --------
@@ -90,13 +68,9 @@ def risk_coverage(confidence: ArrayLike, right: ArrayLike) -> RiskCoverage:
 class SetCalibration:
     """Held-out rows by which sets and abstention are calibrated.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        What the model said of rows it had not seen.
-    belief : ndarray of shape (n_rows, n_classes)
-        How likely each label is the true one, given what is known of the row beside the model:
-        one at the true label where it is known. Rows sum to one.
+    `probabilities` (n_rows, n_classes): what the model said of rows it had not seen.
+    `belief` (n_rows, n_classes): how likely each label is the true one, given what is known of the
+        row beside the model: one at the true label where it is known. Rows sum to one.
     """
 
     probabilities: FloatArray
@@ -111,15 +85,7 @@ class SetCalibration:
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """Return what a model folder keeps.
 
-        Parameters
-        ----------
-        prefix : str
-            What the names begin with.
-
-        Returns
-        -------
-        dict of str to ndarray
-            In float32.
+        `prefix`: what the names begin with.
         """
         return {
             f"{prefix}.probabilities": self.probabilities.astype(np.float32),
@@ -130,17 +96,8 @@ class SetCalibration:
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> SetCalibration | None:
         """Return what :meth:`arrays` described, or None where there is nothing.
 
-        Parameters
-        ----------
-        prefix : str
-            What the names begin with.
-        arrays : mapping of str to ndarray
-            The arrays of a model folder.
-
-        Returns
-        -------
-        SetCalibration or None
-            The held-out rows.
+        The held-out rows. `prefix`: what the names begin with. `arrays`: the arrays of a model
+        folder.
         """
         names = (f"{prefix}.probabilities", f"{prefix}.belief")
         return cls(*(arrays[name] for name in names)) if set(names) <= set(arrays) else None
@@ -150,21 +107,10 @@ class SetCalibration:
     ) -> FloatArray:
         """Return the probability from which a label belongs to a set, one per class.
 
-        Parameters
-        ----------
-        alpha : float
-            The share of sets that may miss the truth.
-        by_class : bool, default=False
-            Whether every class is held to `alpha` by itself. A class with too little evidence
-            takes the threshold of all.
-        guaranteed : bool, default=False
-            Whether to take the least likely candidate of each row for the true one, which is at
-            least as likely, whatever the candidates depend on.
-
-        Returns
-        -------
-        ndarray of shape (n_classes,)
-            The thresholds.
+        `alpha`: the share of sets that may miss the truth. `by_class`: whether every class is held
+        to `alpha` by itself. A class with too little evidence takes the threshold of all.
+        `guaranteed`: whether to take the least likely candidate of each row for the true one, which
+        is at least as likely, whatever the candidates depend on.
         """
         check_fraction("alpha", alpha)
         n_classes = self.probabilities.shape[1]
@@ -195,21 +141,10 @@ class SetCalibration:
     ) -> BoolArray:
         """Return the labels of each row that reach the threshold; the likeliest always does.
 
-        Parameters
-        ----------
-        probabilities : ndarray of shape (n_rows, n_classes)
-            Of new rows.
-        alpha : float
-            The share of sets that may miss the truth.
-        by_class : bool, default=False
-            Whether every class is held to `alpha` by itself.
-        guaranteed : bool, default=False
-            Whether nothing is assumed of the candidates but that one of them is true.
-
-        Returns
-        -------
-        bool ndarray of shape (n_rows, n_classes)
-            True where a label belongs to the set.
+        Of shape (n_rows, n_classes): True where a label belongs to the set. `probabilities`
+        (n_rows, n_classes): of new rows. `alpha`: the share of sets that may miss the truth.
+        `by_class`: whether every class is held to `alpha` by itself. `guaranteed`: whether nothing
+        is assumed of the candidates but that one of them is true.
         """
         least = self.thresholds(alpha, by_class=by_class, guaranteed=guaranteed)
         inside: BoolArray = probabilities >= least
@@ -219,17 +154,9 @@ class SetCalibration:
     def abstains(self, probabilities: FloatArray, risk: float) -> BoolArray:
         """Return the rows whose answer had better not be given.
 
-        Parameters
-        ----------
-        probabilities : ndarray of shape (n_rows, n_classes)
-            Of new rows.
-        risk : float
-            The share of wrong answers that is accepted among those given.
-
-        Returns
-        -------
-        bool ndarray of shape (n_rows,)
-            True where to abstain; everywhere if no confidence is worth the risk.
+        True where to abstain; everywhere if no confidence is worth the risk. `probabilities`
+        (n_rows, n_classes): of new rows. `risk`: the share of wrong answers that is accepted among
+        those given.
         """
         check_fraction("risk", risk)
         best = self.probabilities.argmax(axis=1)

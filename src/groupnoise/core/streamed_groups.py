@@ -68,18 +68,7 @@ class StreamedGroups(Groups):
         return self._file[ragged_rows(self._starts, self.sizes)]
 
     def scaled_by(self, scaler: Scaler) -> StreamedGroups:
-        """Return the same groups, whose rows are scaled when they are read.
-
-        Parameters
-        ----------
-        scaler : Scaler
-            A fitted one.
-
-        Returns
-        -------
-        StreamedGroups
-            On the same file.
-        """
+        """Return the same groups, whose rows are scaled when they are read."""
         scaled = self._like(np.arange(len(self)))
         scaled._scaler = scaler
         return scaled
@@ -87,25 +76,14 @@ class StreamedGroups(Groups):
     def subset(self, rows: ArrayLike | slice) -> StreamedGroups:
         """Return the groups at `rows` (indices, a boolean mask or a slice), in that order.
 
-        Parameters
-        ----------
-        rows : array-like of int, of bool, or slice
-            Which groups; one may be named several times.
-
-        Returns
-        -------
-        StreamedGroups
-            At least one group, on the same file.
+        At least one group, on the same file. `rows`: which groups; one may be named several times.
         """
         return self._like(self._picked(rows))
 
     def gathered(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Read the objects of the groups at `rows`, one group after the other.
 
-        Returns
-        -------
-        ndarray of shape (objects of these groups, n_features)
-            Scaled where :meth:`scaled_by` said how.
+        Of shape (objects of these groups, n_features): scaled where :meth:`scaled_by` said how.
         """
         sizes = self.offsets[rows + 1] - self.offsets[rows]
         result = np.empty((int(sizes.sum()), self.width), dtype=self._dtype)
@@ -117,15 +95,7 @@ class StreamedGroups(Groups):
     def padded(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """Read the objects of the groups at `rows`, each up to the size of the largest.
 
-        Parameters
-        ----------
-        rows : int ndarray of shape (groups,)
-            Which groups.
-
-        Returns
-        -------
-        ndarray of shape (groups, size, n_features)
-            The last object of a shorter group is repeated.
+        Of shape (groups, size, n_features): the last object of a shorter group is repeated.
         """
         sizes = self.offsets[rows + 1] - self.offsets[rows]
         result = np.empty((len(rows), int(sizes.max()), self.width), dtype=self._dtype)
@@ -137,15 +107,8 @@ class StreamedGroups(Groups):
     def some_rows(self, max_rows: int) -> NDArray[Any]:
         """Read rows at even distances, as they lie on disk.
 
-        Parameters
-        ----------
-        max_rows : int
-            How many at most.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_features)
-            All rows where there are no more.
+        Of shape (n_rows, n_features): all rows where there are no more. `max_rows`: how many at
+        most.
         """
         at = np.arange(0, self.n_objects, -(-self.n_objects // max_rows))
         group = np.searchsorted(self.offsets, at, side="right") - 1
@@ -161,10 +124,7 @@ class StreamedGroups(Groups):
     def arrays(self) -> tuple[NDArray[Any] | None, ...]:
         """Return the arrays that make up the collection, for a checksum.
 
-        Returns
-        -------
-        tuple of ndarray or None
-            The file, where groups begin and end in it, and the targets.
+        The file, where groups begin and end in it, and the targets.
         """
         return self._file, self._starts, self.offsets, self.targets
 
@@ -199,12 +159,8 @@ class StreamedGroups(Groups):
 def groups_of_rows(rows: NDArray[Any], offsets: ArrayLike) -> Groups:
     """Return groups of feature rows: streamed if the rows are mapped and too many for memory.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        Finite feature rows, in memory or mapped from a file.
-    offsets : array-like of shape (n_groups + 1,)
-        Where each group begins.
+    `rows` (n_rows, n_features): finite feature rows, in memory or mapped from a file. `offsets`:
+    where each group begins.
     """
     if isinstance(rows, np.memmap) and rows.ndim == 2 and 4 * rows.size > MAX_BYTES_IN_MEMORY:
         return StreamedGroups(rows, offsets)
@@ -214,12 +170,8 @@ def groups_of_rows(rows: NDArray[Any], offsets: ArrayLike) -> Groups:
 def scaled_groups(kind: str, groups: Groups) -> tuple[Scaler, Groups]:
     """Return a scaler learned from groups of feature rows, and the groups scaled by it.
 
-    Parameters
-    ----------
-    kind : str
-        One of `groupnoise.core.scaling.SCALINGS`.
-    groups : Groups
-        In memory, where a scaled copy is made; or streamed, where rows are scaled as they are read.
+    `kind`: one of `groupnoise.core.scaling.SCALINGS`. `groups`: in memory, where a scaled copy is
+    made; or streamed, where rows are scaled as they are read.
     """
     if isinstance(groups, StreamedGroups):
         n_rows = max(MIN_SCALING_ROWS, MAX_SCALING_VALUES // groups.width)
@@ -232,12 +184,8 @@ def scaled_groups(kind: str, groups: Groups) -> tuple[Scaler, Groups]:
 def answers_about(groups: Groups, answer: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
     """Return what a function says of all objects, asked about a few streamed groups at a time.
 
-    Parameters
-    ----------
-    groups : Groups
-        In memory, where it is asked once; or streamed.
-    answer : callable
-        From rows (n, n_features) to an array with one row each.
+    `groups`: in memory, where it is asked once; or streamed. `answer`: from rows (n, n_features) to
+    an array with one row each.
     """
     if not isinstance(groups, StreamedGroups):
         return answer(groups.objects)

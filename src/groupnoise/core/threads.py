@@ -28,14 +28,9 @@ SLEEPING = "threads sleep while they wait"
 class ThreadChoice:
     """How many threads were chosen, and why.
 
-    Parameters
-    ----------
-    n_threads : int
-        Threads that torch and the linear algebra libraries use.
-    is_passive : bool
-        Whether idle threads sleep instead of spinning.
-    reason : str
-        A sentence for people.
+    `n_threads`: threads that torch and the linear algebra libraries use.
+    `is_passive`: whether idle threads sleep instead of spinning.
+    `reason`: a sentence for people.
     """
 
     n_threads: int
@@ -44,13 +39,7 @@ class ThreadChoice:
 
 
 def available_cores() -> int:
-    """Return how many cores this process may really use: affinity and the quota of its cgroup.
-
-    Returns
-    -------
-    int
-        At least one.
-    """
+    """Return how many cores this process may really use: affinity and the quota of its cgroup."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
@@ -126,10 +115,7 @@ def threads_for(work: float) -> Iterator[None]:
     By the size of the work and not by the clock, so that the same fit is the same to the last
     digit. Threads that spin, or whose number the user has set, are left alone.
 
-    Parameters
-    ----------
-    work : float
-        Multiplications of one step forward: rows of a batch times parameters they meet.
+    `work`: multiplications of one step forward: rows of a batch times parameters they meet.
 
     Examples
     --------
@@ -168,14 +154,9 @@ def _cores(count: int) -> str:
 class StepWatch:
     """Warns once when steps become far slower than the first ones were.
 
-    Parameters
-    ----------
-    factor : float, default=10.0
-        How many times slower is worth a warning.
-    n_steps : int, default=20
-        How many steps are compared, first and last.
-    min_seconds : float, default=0.02
-        Steps faster than this are never warned of: they are all overhead.
+    `factor`: how many times slower is worth a warning.
+    `n_steps`: how many steps are compared, first and last.
+    `min_seconds`: steps faster than this are never warned of: they are all overhead.
     """
 
     factor: float = 10.0
@@ -186,13 +167,7 @@ class StepWatch:
     _has_warned: bool = False
 
     def add(self, seconds: float) -> None:
-        """Take the time of one more step.
-
-        Parameters
-        ----------
-        seconds : float
-            What it took.
-        """
+        """Take the time of one more step."""
         if self._has_warned:
             return
         times = self._first if len(self._first) < self.n_steps else self._last

@@ -27,21 +27,10 @@ def context_scores(
 ) -> Tensor:
     """Return S(c, h(x)) with c the mixture of the *other* objects.
 
-    Parameters
-    ----------
-    features : Tensor of shape (groups, size, dim)
-        h of the objects.
-    mask : bool Tensor of shape (groups, size)
-        True where an object is real.
-    similarity : Similarity
-        S of Eq. 6.
-    products : Tensor of shape (groups, size, size), optional
-        Inner products of the features, if they are known already.
-
-    Returns
-    -------
-    Tensor of shape (groups, size)
-        Means nothing at padding and for an object without company.
+    Of shape (groups, size): means nothing at padding and for an object without company. `features`:
+    of shape (groups, size, dim). `mask` (groups, size): True where an object is real. `similarity`:
+    s of Eq. 6. `products` (groups, size, size): inner products of the features, if they are known
+    already.
     """
     if isinstance(similarity, Dot):
         return _dot_scores(features, mask, similarity.scale, products)
@@ -64,16 +53,8 @@ def is_self(mask: Tensor, rows: slice) -> Tensor:
 def in_blocks(score: Callable[[slice], Tensor], mask: Tensor) -> Tensor:
     """Score all objects, a block at a time if they are many.
 
-    Parameters
-    ----------
-    score : callable
-        Maps a slice of positions to scores (groups, block); may hold (groups, block, size) values.
-    mask : bool Tensor of shape (groups, size)
-        Tells how many objects there are.
-
-    Returns
-    -------
-    Tensor of shape (groups, size)
+    Of shape (groups, size). `score`: maps a slice of positions to scores (groups, block); may hold
+    (groups, block, size) values. `mask` (groups, size): tells how many objects there are.
     """
     blocks = _blocks(mask)
     if len(blocks) == 1:
@@ -172,16 +153,9 @@ def _attended_blocks(
 def _attention(similarity: Tensor, mask: Tensor, start: int, out: Tensor) -> Tensor:
     """Return how objects from the position `start` on attend to the others of their group.
 
-    Parameters
-    ----------
-    similarity : Tensor of shape (groups, size, block)
-        The objects attended to stand in rows: torch is slow at reducing a short last axis.
-    mask : bool Tensor of shape (groups, size)
-        True where an object is real.
-    start : int
-        The position of the first column.
-    out : Tensor of shape (groups, size, block)
-        Is filled and returned.
+    `similarity` (groups, size, block): the objects attended to stand in rows: torch is slow at
+    reducing a short last axis. `mask` (groups, size): True where an object is real. `start`: the
+    position of the first column. `out` (groups, size, block): is filled and returned.
     """
     padding = ~mask.unsqueeze(-1)
     itself = torch.diagonal(out.copy_(similarity), -start, 1, 2)

@@ -18,15 +18,7 @@ SECONDS_OF_UNIT = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 def is_auto(value: Any) -> bool:
     """Tell whether a parameter is left to `fit`.
 
-    Parameters
-    ----------
-    value : object
-        The parameter as the user gave it.
-
-    Returns
-    -------
-    bool
-        True for the word "auto" and nothing else.
+    True for the word "auto" and nothing else. `value`: the parameter as the user gave it.
     """
     return isinstance(value, str) and value == AUTO
 
@@ -34,17 +26,8 @@ def is_auto(value: Any) -> bool:
 def parse_budget(budget: Any, *, default: float | None = None) -> float | None:
     """Return a budget of time in seconds.
 
-    Parameters
-    ----------
-    budget : "auto", None, float or str
-        Seconds, or a text such as "90s", "2m" or "1.5h"; None sets no limit.
-    default : float, optional
-        What "auto" stands for; None, the default, is no limit.
-
-    Returns
-    -------
-    float or None
-        Seconds, or None where there is no limit.
+    Seconds, or None where there is no limit. `budget`: seconds, or a text such as "90s", "2m" or
+    "1.5h"; None sets no limit. `default`: what "auto" stands for; None, the default, is no limit.
 
     Examples
     --------
@@ -83,10 +66,7 @@ class Stopwatch:
     def seconds(self) -> float:
         """Return the seconds spent.
 
-        Returns
-        -------
-        float
-            Never more than the clock on the wall says.
+        Never more than the clock on the wall says.
         """
         wall = time.monotonic() - self._wall
         return max(min(wall, time.process_time() - self._processor), wall / MAX_WAITING)

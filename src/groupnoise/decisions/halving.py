@@ -27,16 +27,11 @@ SAVED_AS = "decisions.json"
 class Search(NamedTuple):
     """What successive halving found.
 
-    Attributes
-    ----------
-    ranking : list of Option
-        Best first; those that reached further rungs stand before the others, failures are absent.
-    trials : list of Trial
-        In the order they were made.
-    out_of_time : bool
-        Whether the budget ended the search before all was tried.
-    seconds : float
-        Time spent, that of resumed trials included.
+    `ranking`: best first; those that reached further rungs stand before the others, failures are
+        absent.
+    `trials`: in the order they were made.
+    `out_of_time`: whether the budget ended the search before all was tried.
+    `seconds`: time spent, that of resumed trials included.
     """
 
     ranking: list[Option]
@@ -59,35 +54,20 @@ def successive_halving(
 ) -> Search:
     """Rank options by held-out scores, giving more resources to the better ones.
 
-    Parameters
-    ----------
-    options : sequence of Option
-        The portfolio, the safest first: the first is tried whatever the budget.
-    evaluate : callable
-        Called with an option and the resource of a rung; returns one score per fold or per
-        held-out group, larger is better. Options are compared score by score, so all must be
-        judged on the same folds or groups. A mistake in it is recorded and ends that option only.
-    rungs : sequence, default=(1.0,)
-        The resource of each rung: a number of epochs, a share of the rows, a number of folds.
-    keep : float, default=0.5
-        The share of options that goes on to the next rung; at least one does.
-    budget : float, optional
-        Seconds of work after which no further trial is begun, and a trial that is expected to
+    Result: the ranking, the trials, and whether time ran out.
+    `options`: the portfolio, the safest first: the first is tried whatever the budget.
+    `evaluate`: called with an option and the resource of a rung; returns one score per fold or per
+        held-out group, larger is better. Options are compared score by score, so all must be judged
+        on the same folds or groups. A mistake in it is recorded and ends that option only.
+    `rungs`: the resource of each rung: a number of epochs, a share of the rows, a number of folds.
+    `keep`: the share of options that goes on to the next rung; at least one does.
+    `budget`: seconds of work after which no further trial is begun, and a trial that is expected to
         end later is not either. By default there is no limit.
-    tie : float, default=1.0
-        Standard errors of the difference by which an option must be behind to count as worse
+    `tie`: standard errors of the difference by which an option must be behind to count as worse
         than the best; among those that do not, the simpler one stands first.
-    on_progress : callable, optional
-        Called with a record before and after each trial.
-    resume_folder : path, optional
-        Where finished trials are saved, and read from where they are found.
-    fingerprint : str, default=""
-        What tells one search from another; saved trials of another are refused.
-
-    Returns
-    -------
-    Search
-        The ranking, the trials, and whether time ran out.
+    `on_progress`: called with a record before and after each trial.
+    `resume_folder`: where finished trials are saved, and read from where they are found.
+    `fingerprint`: what tells one search from another; saved trials of another are refused.
     """
     if not options:
         raise ParameterError("a search needs at least one option.")
@@ -127,19 +107,8 @@ def rank_options(
 ) -> list[Option]:
     """Return options best first, the simpler one first among those level with the best.
 
-    Parameters
-    ----------
-    options : sequence of Option
-        What was tried.
-    scores : sequence of ndarray
-        The scores of each, on the same folds or groups.
-    tie : float, default=1.0
-        Standard errors of the difference that make a tie.
-
-    Returns
-    -------
-    list of Option
-        In order.
+    `scores`: the scores of each, on the same folds or groups. `tie`: standard errors of the
+    difference that make a tie.
     """
     left = sorted(zip(options, scores, strict=True), key=lambda pair: -float(np.mean(pair[1])))
     ranking = []

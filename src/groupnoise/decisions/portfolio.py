@@ -15,16 +15,12 @@ from groupnoise.exceptions import ParameterError
 class Option:
     """One setting worth trying.
 
-    Parameters
-    ----------
-    name : str
-        Short and unique in its portfolio, such as "linear, power".
-    parameters : mapping of str to plain values
-        Parameters of the estimator: numbers, texts, None, and sequences and mappings of these.
-    why : str, default=""
-        When this setting is expected to win, in half a sentence.
-    complexity : float, default=0.0
-        Of two settings that held-out data cannot tell apart the one of lower complexity is kept.
+    `name`: short and unique in its portfolio, such as "linear, power".
+    `parameters`: parameters of the estimator: numbers, texts, None, and sequences and mappings of
+        these.
+    `why`: when this setting is expected to win, in half a sentence.
+    `complexity`: of two settings that held-out data cannot tell apart the one of lower complexity
+        is kept.
     """
 
     name: str
@@ -43,17 +39,8 @@ def narrow(options: Sequence[Option], explicit: Mapping[str, Any]) -> list[Optio
     none asks for this value it replaces theirs, since a value outside the portfolio is the
     user's to give. Options that become equal are tried once.
 
-    Parameters
-    ----------
-    options : sequence of Option
-        The portfolio.
-    explicit : mapping of str to object
-        Parameters the user set to something else than "auto".
-
-    Returns
-    -------
-    list of Option
-        At least one, in the order of the portfolio.
+    At least one, in the order of the portfolio. `explicit`: parameters the user set to something
+    else than "auto".
     """
     if not options:
         raise ParameterError("a portfolio needs at least one option.")

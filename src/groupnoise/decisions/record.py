@@ -16,24 +16,14 @@ from groupnoise.exceptions import ModelFileError
 class Trial:
     """One option on one rung, and what held-out groups said of it.
 
-    Parameters
-    ----------
-    option : str
-        The name of the option.
-    rung : int
-        0 for the first.
-    resource : object
-        What the rung gave: epochs, a share of the rows, folds.
-    score : float or None
-        Mean held-out score, larger is better; None where the trial failed.
-    std_error : float or None
-        Its standard error.
-    seconds : float
-        Wall-clock time.
-    failed : str, optional
-        Why there is no score.
-    scores : tuple of float, default=()
-        The scores of each fold or group; not kept in records of decisions.
+    `option`: the name of the option.
+    `rung`: 0 for the first.
+    `resource`: what the rung gave: epochs, a share of the rows, folds.
+    `score`: mean held-out score, larger is better; None where the trial failed.
+    `std_error`: its standard error.
+    `seconds`: wall-clock time.
+    `failed`: why there is no score.
+    `scores`: the scores of each fold or group; not kept in records of decisions.
     """
 
     option: str
@@ -48,15 +38,7 @@ class Trial:
     def as_record(self, *, with_scores: bool = False) -> dict[str, Any]:
         """Return the trial as JSON can hold it.
 
-        Parameters
-        ----------
-        with_scores : bool, default=False
-            Whether the scores of each fold are kept too.
-
-        Returns
-        -------
-        dict
-            Field to value.
+        Field to value. `with_scores`: whether the scores of each fold are kept too.
         """
         record = asdict(self)
         if not with_scores:

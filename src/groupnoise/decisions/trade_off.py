@@ -36,14 +36,9 @@ RUNS = 50
 class TradeOffTrial(NamedTuple):
     """One pair of values, and what held-out groups said of the model it gave.
 
-    Attributes
-    ----------
-    weighting_strength : float
-        Lambda.
-    temperature : float or (start, end)
-        Of tempered selection.
-    criteria : GroupCriteria
-        The scores on held-out groups.
+    `weighting_strength`: lambda.
+    `temperature`: of tempered selection.
+    `criteria`: the scores on held-out groups.
     """
 
     weighting_strength: float

@@ -31,12 +31,7 @@ def check_format(path: Path, option: str = "--output") -> None:
 def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
     """Write a table in the form its suffix names.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    columns : dict of str to list
-        Names and cells, all of one length.
+    `columns`: names and cells, all of one length.
     """
     check_format(path)
     with atomic_path(path) as temporary:
@@ -90,14 +85,8 @@ def _flat(cell: Any) -> Any:
 def write_table(path: Path, columns: Columns, named: Callable[[Columns], Columns]) -> None:
     """Write columns in the form that the suffix names, atomically.
 
-    Parameters
-    ----------
-    path : Path
-        Ends in .csv, .parquet or .json (a list of records).
-    columns : dict of str to ndarray
-        The table.
-    named : callable
-        Turns a block of columns into what is written.
+    `path`: ends in .csv, .parquet or .json (a list of records). `named`: turns a block of columns
+    into what is written.
     """
     writers = {".csv": _write_csv, ".parquet": _write_parquet, ".json": _write_json}
     if path.suffix not in writers:

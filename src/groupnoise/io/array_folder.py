@@ -95,18 +95,11 @@ def read_arrays(
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays a manifest names.
 
-    Parameters
-    ----------
-    folder : path
-        Where the manifest lies.
-    manifest : mapping
-        From :func:`read_manifest`.
-    memory_map : bool
-        True maps the files and checks their length only: instant, whatever the size. False reads
-        them and checks the very bytes it keeps against their checksums: the safe choice for a
-        long-lived process, which a file truncated under a map would kill.
-    verify : bool, default=False
-        Check the bytes of mapped files too, once.
+    `folder`: where the manifest lies. `manifest`: from :func:`read_manifest`. `memory_map`: True
+    maps the files and checks their length only: instant, whatever the size. False reads them and
+    checks the very bytes it keeps against their checksums: the safe choice for a long-lived
+    process, which a file truncated under a map would kill. `verify`: check the bytes of mapped
+    files too, once.
     """
     entries = manifest.get("files")
     if not isinstance(entries, dict):
@@ -167,16 +160,9 @@ def read_array(
 ) -> NDArray[Any]:
     """Return the array of a file, mapped, or read and verified against its checksum.
 
-    Parameters
-    ----------
-    path : path
-        A .npy file.
-    entry : mapping
-        What the manifest says of it: `bytes` and `sha256`.
-    memory_map : bool
-        True maps the file without reading it.
-    verify : bool, default=False
-        Hold a mapped file to its checksum too; one that is read always is.
+    `entry`: what the manifest says of it: `bytes` and `sha256`. `memory_map`: True maps the file
+    without reading it. `verify`: hold a mapped file to its checksum too; one that is read always
+    is.
     """
     try:
         with open_regular(path) as stream:

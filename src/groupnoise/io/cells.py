@@ -24,14 +24,8 @@ def reads_month_first(table: Table, column: str | None, report: Report) -> bool:
     Dates of another form, such as 2024-01-31, have the answer False; so have dates with points,
     which are written day first everywhere. Dates that may be read either way are refused.
 
-    Parameters
-    ----------
-    table : Table
-        All rows, or the first ones.
-    column : str, optional
-        The column of times, if there is one.
-    report : callable
-        Told of the order that was found.
+    `table`: all rows, or the first ones. `column`: the column of times, if there is one. `report`:
+    told of the order that was found.
     """
     if column is None or table.frame.schema[column] != pl.String:
         return False
@@ -123,12 +117,7 @@ def read_id_cells(table: Table, column: str) -> pl.Series:
 def number_ids(cells: pl.Series) -> tuple[NDArray[Any], IntArray]:
     """Return the sorted ids among the cells and, for each cell, which of them it holds.
 
-    Returns
-    -------
-    ids : ndarray of shape (n_ids,)
-        Whole numbers or text.
-    codes : int64 ndarray of shape (n_cells,)
-        Positions in `ids`.
+    Returns `ids`: whole numbers or text; `codes`: positions in `ids`.
     """
     vocabulary = cells.unique().sort()
     return ids_as_array(vocabulary), number_cells(cells, vocabulary)
@@ -200,10 +189,7 @@ def as_id_cells(table: Table, column: str, cells: pl.Series) -> pl.Series:
 def read_features(table: Table, columns: Sequence[str]) -> FloatArray:
     """Return feature rows from numeric columns, or from one column of lists.
 
-    Returns
-    -------
-    features : float ndarray of shape (n_rows, n_features)
-        float32 if the source was, float64 otherwise.
+    Of shape (n_rows, n_features): float32 if the source was, float64 otherwise.
     """
     if len(columns) == 1 and isinstance(table.frame.schema[columns[0]], (pl.List, pl.Array)):
         return _rows_of_lists(table, columns[0])

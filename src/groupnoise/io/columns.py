@@ -72,20 +72,12 @@ def pick_column(
 ) -> str | None:
     """Return the column that plays a part, or None if none was given and none is usual.
 
-    Parameters
-    ----------
-    part : str
-        A key of `USUAL_NAMES`.
-    given : str, optional
-        The name the user gave; refused if there is no such column.
-    columns : sequence of str
-        The columns there are.
-    origin : str
-        What the table is called in errors.
-    report : callable
-        Told of a guess.
-    taken : collection of str
-        Columns that already play another part.
+    `part`: a key of `USUAL_NAMES`.
+    `given`: the name the user gave; refused if there is no such column.
+    `columns`: the columns there are.
+    `origin`: what the table is called in errors.
+    `report`: told of a guess.
+    `taken`: columns that already play another part.
     """
     if given is not None:
         return _existing(part, given, columns, origin)
@@ -140,16 +132,8 @@ def find_click_columns(
 ) -> ClickColumns:
     """Return the columns of a click log by the names given or guessed.
 
-    Parameters
-    ----------
-    head : polars.DataFrame
-        All rows, or the first few.
-    origin : str
-        What the log is called in errors.
-    report : callable
-        Told of each guess.
-    user, item, time, rating : str, optional
-        The names the user gave.
+    `head`: all rows, or the first few. `origin`: what the log is called in errors. `report`: told
+    of each guess. `user`, `item`, `time`, `rating`: the names the user gave.
     """
     columns = head.columns
     if (

@@ -121,15 +121,9 @@ def new_data_folder(
 ) -> Iterator[Path]:
     """Yield a folder to build in, which takes the place of `folder` only if the block succeeds.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder to be; it must not exist, or be a data folder that may be overwritten.
-    overwrite : bool, default=False
-        Whether it may.
-    building : Path, optional
-        A folder of that name is kept when the block is interrupted, so that work can resume in it
-        later; by default a fresh one, which never stays.
+    `folder`: the folder to be; it must not exist, or be a data folder that may be overwritten.
+    `overwrite`: whether it may. `building`: a folder of that name is kept when the block is
+    interrupted, so that work can resume in it later; by default a fresh one, which never stays.
     """
     if folder.exists() and not (overwrite and is_data_folder(folder)):
         if folder.is_dir() and not is_data_folder(folder):

@@ -298,12 +298,8 @@ def keep_objects(dataset: BagDataset, kept: NDArray[np.bool_]) -> BagDataset:
 def select_features(dataset: Any, names: Sequence[str]) -> Any:
     """Return bags or rows with only the features of these names, in this order.
 
-    Parameters
-    ----------
-    dataset : BagDataset or PartialLabelDataset
-        Returned as it is if its features have no names.
-    names : sequence of str
-        The features a model learned from; a missing one is refused.
+    `dataset`: returned as it is if its features have no names. `names`: the features a model
+    learned from; a missing one is refused.
 
     Examples
     --------

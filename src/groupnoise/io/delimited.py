@@ -91,12 +91,8 @@ def without_comments(text: str, separator: str | None) -> tuple[str, int, int]:
     the mark or it has another number of cells than the first row: ids may begin with these
     characters too. It becomes blank, so that lines keep their numbers.
 
-    Returns
-    -------
-    text : str
-        The text without comments.
-    n_dropped, n_blanked : int
-        How many lines were dropped before the first row, and blanked after it.
+    Returns `text`: the text without comments; `n_dropped, n_blanked`: how many lines were dropped
+    before the first row, and blanked after it.
     """
     if not _MARKED_LINE.search(text):
         return text, 0, 0
@@ -137,24 +133,14 @@ def open_delimited(
 ) -> DelimitedText:
     """Decode a file and find out its separator and whether its first record names the columns.
 
-    Parameters
-    ----------
-    path, content : str and bytes
-        The file, decompressed.
-    separator : str, optional
-        One character, a blank for any run of blanks; by default the most frequent of
+    `separator`: one character, a blank for any run of blanks; by default the most frequent of
         `SEPARATORS` in the first line.
-    header : bool, optional
-        By default the first record is a header unless it holds a number and none of
+    `header`: by default the first record is a header unless it holds a number and none of
         `known_names`.
-    known_names : frozenset of str
-        Column names, in lower case, that only a header would hold.
-    first_line : int, default=1
-        Where in the file `content` begins.
-    unnamed_may_repeat : bool, default=False
-        Whether several columns may have no name; the caller then sees to them.
-    report : callable
-        Told what was guessed.
+    `known_names`: column names, in lower case, that only a header would hold.
+    `first_line`: where in the file `content` begins.
+    `unnamed_may_repeat`: whether several columns may have no name; the caller then sees to them.
+    `report`: told what was guessed.
     """
     text = decode(path, content, first_line)
     if first_line == 1:

@@ -25,14 +25,9 @@ MAX_NAMED = 8
 class Histogram:
     """A titled row of bars.
 
-    Attributes
-    ----------
-    title : str
-        What is counted.
-    labels : tuple of str
-        What each bar stands for.
-    counts : tuple of int
-        How high each bar is.
+    `title`: what is counted.
+    `labels`: what each bar stands for.
+    `counts`: how high each bar is.
     """
 
     title: str
@@ -230,12 +225,7 @@ def format_fact(value: int | float | str) -> str:
 def description_page(description: Description, entry: DatasetEntry | None = None) -> str:
     """Return a description as the text of an HTML page.
 
-    Parameters
-    ----------
-    description : Description
-        What `describe` returned.
-    entry : DatasetEntry, optional
-        Adds the citation, terms and origin of a named set.
+    `entry`: adds the citation, terms and origin of a named set.
     """
     import jinja2
 

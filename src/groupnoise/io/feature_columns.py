@@ -49,24 +49,14 @@ def features_of_table(
 ) -> tuple[FloatArray, tuple[str, ...] | None]:
     """Return the feature rows, and their names unless they come in lists.
 
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    features : str or list of str, optional
-        Columns that the user named.
-    taken : collection of str
-        Columns that play another part.
-    report : callable
-        Told what was taken and what was left out.
-    feature_names : sequence of str, optional
-        The columns that a model learned from; columns of a table without a header are known by
-        their positions.
-    group_of_row : int64 ndarray of shape (n_rows,), optional
-        The group of each row, which a column may number.
-    takes_text : bool, default=True
-        Whether words become features: of columns of text that were named, or, where nothing is
-        numeric, of the column with the most words.
+    `features`: columns that the user named.
+    `taken`: columns that play another part.
+    `report`: told what was taken and what was left out.
+    `feature_names`: the columns that a model learned from; columns of a table without a header are
+        known by their positions.
+    `group_of_row`: the group of each row, which a column may number.
+    `takes_text`: whether words become features: of columns of text that were named, or, where
+        nothing is numeric, of the column with the most words.
     """
     columns = table.frame.columns
     if feature_names is not None and features is None:
@@ -242,12 +232,7 @@ def _joined(named: list[str]) -> str:
 def guess_text_column(table: Table, free: Collection[str]) -> str | None:
     """Return the column with the most words, if it has a few per row.
 
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    free : collection of str
-        Columns that play no other part.
+    `free`: columns that play no other part.
     """
     n_words = {
         name: float(table.frame[name].str.count_matches(r"\S+").fill_null(0).mean() or 0.0)  # type: ignore[arg-type]

@@ -216,10 +216,7 @@ def sync_folder(folder: Path) -> None:
 def file_in(folder: Path, name: Any) -> Path:
     """Return the path of a file a manifest names, never one outside the manifest's own folder.
 
-    Raises
-    ------
-    ValueError
-        If the name is not text or leads elsewhere.
+    Raises ValueError if the name is not text or leads elsewhere.
     """
     if not isinstance(name, str) or name in ("", "..") or Path(name).name != name or "\0" in name:
         raise ValueError(f"{str(name)[:80]!r} is no file of {folder}")
@@ -229,12 +226,8 @@ def file_in(folder: Path, name: Any) -> Path:
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading; a pipe, a device or a folder is refused instead of waited for.
 
-    Raises
-    ------
-    OSError
-        If there is no such file, or it is none of the regular ones.
-    ValueError
-        If no file can have this name.
+    Raises OSError if there is no such file, or it is none of the regular ones. Raises ValueError if
+    no file can have this name.
     """
     stream = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115 - returned open
     if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -246,12 +239,8 @@ def open_regular(path: Path) -> BinaryIO:
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file of at most 64 MB.
 
-    Raises
-    ------
-    OSError
-        As :func:`open_regular`.
-    ValueError
-        If the content is too large, nested too deeply or not JSON.
+    Raises OSError as :func:`open_regular`. Raises ValueError if the content is too large, nested
+    too deeply or not JSON.
     """
     try:
         data = bytearray()

@@ -20,16 +20,9 @@ ArrayEntry = dict[str, Any]
 class ArrayWriter:
     """Writes an array whose length is not known beforehand.
 
-    Parameters
-    ----------
-    path : Path
-        A `.npy` file; replaced unless `n_rows` asks to append to it.
-    dtype : numpy type
-        Of the values.
-    row_shape : tuple of int, default=()
-        The shape of one row.
-    n_rows : int, default=0
-        How many rows of an interrupted file to keep; what follows them is cut off.
+    `path`: a `.npy` file; replaced unless `n_rows` asks to append to it.
+    `dtype`: of the values.
+    `n_rows`: how many rows of an interrupted file to keep; what follows them is cut off.
     """
 
     def __init__(
@@ -114,14 +107,8 @@ def write_array(path: Path, values: NDArray[Any]) -> ArrayEntry:
 def map_array(folder: Path, entry: ArrayEntry, *, verify: bool = False) -> NDArray[Any]:
     """Return an array as a read-only memory map after comparing it with its entry.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the array's file lies.
-    entry : dict
-        What `ArrayWriter.finish` returned.
-    verify : bool, default=False
-        Also compare the checksum, which reads the whole file.
+    `folder`: where the array's file lies. `entry`: what `ArrayWriter.finish` returned. `verify`:
+    also compare the checksum, which reads the whole file.
     """
     name = entry.get("file")
     # A manifest may come from anywhere: never follow a path out of its own folder.

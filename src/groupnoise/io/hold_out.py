@@ -19,21 +19,9 @@ def draw_held_out(
 ) -> IntArray:
     """Draw groups to hold out: of every class its share, and never the last one.
 
-    Parameters
-    ----------
-    memberships : bool ndarray of shape (n_groups, n_classes)
-        The classes of each group.
-    share : float
-        How much to hold out, from 0 to 1.
-    seed : int
-        Decides which.
-    clusters : ndarray of shape (n_groups,), optional
-        Whom each group comes from; groups of one cluster are held out together or not at all.
-
-    Returns
-    -------
-    rows : int64 ndarray
-        In rising order; empty where no group can be spared.
+    Result: in rising order; empty where no group can be spared. `memberships`: of shape (n_groups,
+    n_classes). `share`: how much to hold out, from 0 to 1. `clusters`: whom each group comes from;
+    groups of one cluster are held out together or not at all.
     """
     n_groups = len(memberships)
     wanted = min(MAX_HELD_OUT, max(1, round(share * n_groups))) if share > 0 else 0

@@ -83,24 +83,11 @@ def read_memberships(
 ) -> tuple[BoolArray, list[str]]:
     """Return which classes each row belongs to.
 
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    columns : sequence of str
-        Several columns are read as 0/1 indicators, one per class; a single column as one label,
-        a list of labels (also as text in brackets), or labels joined by a separator.
-    separator : str, optional
-        What joins labels in a cell; guessed, and then reported.
-    report : callable
-        Told of a guess.
-
-    Returns
-    -------
-    memberships : bool ndarray of shape (n_rows, n_classes)
-        True where a row belongs to a class.
-    class_names : list of str
-        In the order of the columns, or sorted.
+    Returns `memberships` (n_rows, n_classes): True where a row belongs to a class; `class_names`:
+    in the order of the columns, or sorted. `columns`: several columns are read as 0/1 indicators,
+    one per class; a single column as one label, a list of labels (also as text in brackets), or
+    labels joined by a separator. `separator`: what joins labels in a cell; guessed, and then
+    reported. `report`: told of a guess.
     """
     if len(columns) > 1:
         return _from_indicators(table, columns)
@@ -116,21 +103,9 @@ def read_weights(
 ) -> tuple[FloatArray, list[str]] | None:
     """Return the weights of the candidates where cells are objects such as `{"a": 0.7}`.
 
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    column : str
-        A column of objects, or of text in the notation of JSON or Python.
-    report : callable
-        Told of a guess.
-
-    Returns
-    -------
-    weights : float ndarray of shape (n_rows, n_classes)
-        0 where a label is no candidate; None instead of a pair if the cells are no objects.
-    class_names : list of str
-        Sorted.
+    Returns `weights` (n_rows, n_classes): 0 where a label is no candidate; None instead of a pair
+    if the cells are no objects; `class_names`: sorted. `column`: a column of objects, or of text in
+    the notation of JSON or Python. `report`: told of a guess.
     """
     cells = table.frame[column]
     objects: list[Any]
@@ -165,10 +140,7 @@ def read_weights(
 def read_truth(table: Table, column: str, class_names: Sequence[str]) -> IntArray:
     """Return the class of each row, -1 where the cell is empty or says that there is none.
 
-    Returns
-    -------
-    truth : int64 ndarray of shape (n_rows,)
-        Positions in `class_names`.
+    Positions in `class_names`.
     """
     cells = table.frame[column]
     if cells.dtype.is_float():

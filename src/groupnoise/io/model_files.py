@@ -48,16 +48,9 @@ def write_model(
 ) -> None:
     """Write a model folder.
 
-    Parameters
-    ----------
-    folder : path
-        Created if needed; a model already there is replaced atomically.
-    kind : str
-        Name of the estimator class that can load this model.
-    manifest : mapping
-        Anything JSON can hold: parameters, classes, metrics.
-    arrays : mapping of str to ndarray
-        Weights and other numeric state.
+    `folder`: created if needed; a model already there is replaced atomically. `kind`: name of the
+    estimator class that can load this model. `manifest`: anything JSON can hold: parameters,
+    classes, metrics. `arrays`: weights and other numeric state.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
@@ -116,15 +109,7 @@ def read_manifest(folder: Path | str) -> dict[str, Any]:
 def weights_of(folder: Path | str) -> str:
     """Return the digest of a model's weights, by which an evaluation says what it judged.
 
-    Parameters
-    ----------
-    folder : path
-        A model folder.
-
-    Returns
-    -------
-    str
-        Empty where the manifest does not say it.
+    Empty where the manifest does not say it.
     """
     entry = read_manifest(folder).get("weights")
     return str(entry.get("sha256", ""))[:16] if isinstance(entry, dict) else ""
@@ -135,12 +120,8 @@ def read_model(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return (manifest, arrays) of a model folder after verifying its checksum.
 
-    Parameters
-    ----------
-    folder : path
-        What :func:`write_model` wrote.
-    kind : str, optional
-        The estimator class expected; another kind is refused by name.
+    `folder`: what :func:`write_model` wrote. `kind`: the estimator class expected; another kind is
+    refused by name.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file

@@ -17,20 +17,11 @@ PAIRS, PART, FIELDS = "pairs", "part", "fields"
 def pack_parameters(parameters: Mapping[str, Any], *, parts: Sequence[type] = ()) -> dict[str, Any]:
     """Return parameters in a form JSON can hold.
 
-    Parameters
-    ----------
-    parameters : mapping of str to object
-        Numbers, text, sequences, mappings and parts. A random generator has no written form and
-        is left out; what it decided is in the weights. So is `device`: a model is the same
-        wherever it was trained.
-    parts : sequence of dataclasses
-        The classes whose objects are kept, by name and fields.
-
-    Raises
-    ------
-    ParameterError
-        If a parameter holds anything else: a model that answers otherwise once it is loaded is
-        worse than none.
+    `parameters`: numbers, text, sequences, mappings and parts. A random generator has no written
+    form and is left out; what it decided is in the weights. So is `device`: a model is the same
+    wherever it was trained. `parts`: the classes whose objects are kept, by name and fields. Raises
+    ParameterError if a parameter holds anything else: a model that answers otherwise once it is
+    loaded is worse than none.
     """
     return {
         name: _packed(name, value, parts)
@@ -42,10 +33,8 @@ def pack_parameters(parameters: Mapping[str, Any], *, parts: Sequence[type] = ()
 def unpack_parameters(packed: Mapping[str, Any], *, parts: Sequence[type] = ()) -> dict[str, Any]:
     """Return what :func:`pack_parameters` was given, every sequence as a tuple.
 
-    Raises
-    ------
-    AttributeError, KeyError, TypeError, ValueError
-        If it was not written by :func:`pack_parameters`, or names a part not among `parts`.
+    Raises AttributeError, KeyError, TypeError, ValueError if it was not written by
+    :func:`pack_parameters`, or names a part not among `parts`.
     """
     known = {part.__name__: part for part in parts}
     return {name: _unpacked(value, known) for name, value in packed.items()}

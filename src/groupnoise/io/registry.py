@@ -160,27 +160,11 @@ def locate_dataset(
 ) -> list[Path | None]:
     """Find the files of a data set.
 
-    Parameters
-    ----------
-    entry : DatasetEntry
-        From `find_dataset` or `list_datasets`.
-    data_dir : path, optional
-        Searched first; must exist if given.
-    verify : bool, default True
-        Compare each file with its known checksum.
-
-    Returns
-    -------
-    list of Path or None
-        One per file of the entry, in order; None for optional files that are not there.
-
-    Raises
-    ------
-    MissingDataError
-        If a file is needed and not in any directory; the message says what to get, from where,
-        and where to put it.
-    DataError
-        If `verify` is set and a file has another checksum than recorded.
+    Result: one per file of the entry, in order; None for optional files that are not there.
+    `entry`: from `find_dataset` or `list_datasets`. `data_dir`: searched first; must exist if
+    given. `verify`: compare each file with its known checksum. Raises MissingDataError if a file is
+    needed and not in any directory; the message says what to get, from where, and where to put it.
+    Raises DataError if `verify` is set and a file has another checksum than recorded.
     """
     if data_dir is not None and not Path(data_dir).expanduser().is_dir():
         raise MissingDataError(f"the data directory {data_dir} does not exist.")

@@ -55,16 +55,8 @@ def written_columns(table: Table) -> list[str]:
     A number among them tells how the label came about, so a model that learned from it would know
     on these rows what it can know of no others.
 
-    Parameters
-    ----------
-    table : Table
-        Any table.
-
-    Returns
-    -------
-    list of str
-        In the order of the table; empty where it was not written by `resolve`. Answers of an
-        earlier `resolve`, which a later one renamed, are among them.
+    In the order of the table; empty where it was not written by `resolve`. Answers of an earlier
+    `resolve`, which a later one renamed, are among them.
     """
     columns, found = table.frame.columns, set()
     prefix = ""

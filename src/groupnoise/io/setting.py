@@ -38,30 +38,19 @@ Data = TypeVar("Data", BagDataset, PartialLabelDataset, ClickDataset)
 class Evaluation:
     """What a model is worth on some groups.
 
-    Attributes
-    ----------
-    metrics : dict of str to float
-        Figures of merit by name.
-    majority : dict of str to float
-        The same figures of who always answers the most frequent class, or items by how often they
-        were clicked; empty where there is none.
-    per_class : dict of str to dict
-        Figures of single classes.
-    counts : dict of str to int
-        What the figures rest on: groups, objects, targets that the model does not know.
-    notes : tuple of str
-        Sentences that a reader of the figures must know.
-    beside : str
-        Who `majority` is: "majority" or "popularity".
-    parts : str
-        What `per_class` is about: "class" or "bucket".
-    intervals : dict of str to (float, float)
-        Ends of the intervals of some metrics.
-    rows : dict of str to ndarray
-        The figures of every group, as columns of a table; empty where there are none.
-    curves : dict of str to dict
-        Risk-coverage curves by what is answered about ("rows", "bags", "instances"): "coverage",
-        the share of the surest that are answered, and "risk", the share of wrong answers.
+    `metrics`: figures of merit by name.
+    `majority`: the same figures of who always answers the most frequent class, or items by how
+        often they were clicked; empty where there is none.
+    `per_class`: figures of single classes.
+    `counts`: what the figures rest on: groups, objects, targets that the model does not know.
+    `notes`: sentences that a reader of the figures must know.
+    `beside`: who `majority` is: "majority" or "popularity".
+    `parts`: what `per_class` is about: "class" or "bucket".
+    `intervals`: ends of the intervals of some metrics.
+    `rows`: the figures of every group, as columns of a table; empty where there are none.
+    `curves`: risk-coverage curves by what is answered about ("rows", "bags", "instances"):
+        "coverage", the share of the surest that are answered, and "risk", the share of wrong
+        answers.
     """
 
     metrics: dict[str, float]
@@ -80,14 +69,9 @@ class Evaluation:
 class Answers:
     """What a model answers about data, as the columns of a table.
 
-    Attributes
-    ----------
-    columns : dict of str to list
-        Names and cells, all of one length.
-    rows : int64 ndarray of shape (n_answers,), optional
-        The row of the source that each answer is about; None where answers are about no row.
-    notes : tuple of str
-        Sentences about what could not be answered.
+    `columns`: names and cells, all of one length.
+    `rows`: the row of the source that each answer is about; None where answers are about no row.
+    `notes`: sentences about what could not be answered.
     """
 
     columns: dict[str, list[Any]]
@@ -99,16 +83,10 @@ class Answers:
 class RowLabels:
     """The rows of a table that data comes from, with the labels in each.
 
-    Attributes
-    ----------
-    rows : int64 ndarray of shape (n_objects,)
-        The row of the table that each object was read from.
-    columns : list of str
-        The columns that hold the labels; none where rows have no labels.
-    class_names : list of str
-        The classes.
-    memberships : bool ndarray of shape (n_objects, n_classes), optional
-        Which classes each row is labelled with.
+    `rows`: the row of the table that each object was read from.
+    `columns`: the columns that hold the labels; none where rows have no labels.
+    `class_names`: the classes.
+    `memberships` (n_objects, n_classes): which classes each row is labelled with.
     """
 
     rows: IntArray
@@ -147,15 +125,9 @@ class Setting(ABC, Generic[Data]):
     def read(self, source: Any, *, report: Report | None = None, **options: Any) -> Data:
         """Read a file of the user's own.
 
-        Parameters
-        ----------
-        source : str or Path
-            A file, a folder, a glob or an address.
-        report : callable, optional
-            Told of each guess.
-        **options
-            Columns and the form of the file, as the reader takes them; `feature_names` and
-            `labels_needed` where a model asks.
+        `source`: a file, a folder, a glob or an address. `report`: told of each guess. `options`:
+        columns and the form of the file, as the reader takes them; `feature_names` and
+        `labels_needed` where a model asks.
         """
 
     @abstractmethod
@@ -170,12 +142,7 @@ class Setting(ABC, Generic[Data]):
     def hold_out(self, dataset: Data, share: float, seed: int) -> IntArray:
         """Return the groups to keep out of training, in rising order; none if none can be spared.
 
-        Parameters
-        ----------
-        share : float
-            How much of it, from 0 to 1.
-        seed : int
-            Decides which.
+        `share`: how much of it, from 0 to 1.
         """
 
     @abstractmethod
@@ -189,10 +156,7 @@ class Setting(ABC, Generic[Data]):
     def known_labels(self, dataset: Data) -> list[str | None] | None:
         """Return the true labels that `fit(truth=)` takes, None where nobody knows one.
 
-        Returns
-        -------
-        list of str or None, or None
-            None altogether where the data has no column of them.
+        None altogether where the data has no column of them.
         """
         return None
 
@@ -202,28 +166,16 @@ class Setting(ABC, Generic[Data]):
     ) -> Evaluation:
         """Measure a fitted model.
 
-        Parameters
-        ----------
-        fitted : estimator
-            Of this setting.
-        dataset : BagDataset, PartialLabelDataset or ClickDataset
-            The data, with the labels that the figures need.
-        rows : int64 ndarray, optional
-            The groups to score; all by default.
-        seed : int, default=0
-            Decides what is drawn, such as negatives.
+        `dataset`: the data, with the labels that the figures need. `rows`: the groups to score; all
+        by default. `seed`: decides what is drawn, such as negatives.
         """
 
     @abstractmethod
     def answer(self, fitted: Any, dataset: Data, *, top: int = 10) -> Answers:
         """Return what a fitted model says about the objects of the data.
 
-        Parameters
-        ----------
-        dataset : BagDataset, PartialLabelDataset or ClickDataset
-            The data; labels may be missing.
-        top : int, default=10
-            How many items to recommend, where items are recommended.
+        `dataset`: the data; labels may be missing. `top`: how many items to recommend, where items
+        are recommended.
         """
 
     @abstractmethod
@@ -246,12 +198,8 @@ class Setting(ABC, Generic[Data]):
     def dataset_of(self, groups: Any, targets: Any) -> Data:
         """Return a data set of what `select` of an estimator takes.
 
-        Parameters
-        ----------
-        groups : object
-            Bags, feature rows or histories.
-        targets : object
-            Bag labels or candidate labels; histories need none.
+        `groups`: bags, feature rows or histories. `targets`: bag labels or candidate labels;
+        histories need none.
         """
 
     @abstractmethod
@@ -269,10 +217,7 @@ class Setting(ABC, Generic[Data]):
     def group_fingerprints(self, dataset: Data, rows: IntArray) -> NDArray[np.uint64]:
         """Return a checksum of each of some groups, equal in whatever file a group comes.
 
-        Returns
-        -------
-        ndarray of uint64 of shape (n_rows,)
-            Equal for groups that are the same in features, labels or clicks.
+        Equal for groups that are the same in features, labels or clicks.
         """
         digests = (
             hashlib.blake2b(self.group_content(dataset, int(row)), digest_size=8).digest()
@@ -283,10 +228,7 @@ class Setting(ABC, Generic[Data]):
     def divide(self, dataset: Data, protocol: str) -> Any:
         """Return the data divided by a protocol of clicks, a `HistorySplit`.
 
-        Parameters
-        ----------
-        protocol : str
-            The name of a protocol.
+        `protocol`: the name of a protocol.
         """
         raise ParameterError(
             f"--protocol is for click logs (rs); {dataset.name} is {self.name} data."
@@ -306,14 +248,8 @@ class Setting(ABC, Generic[Data]):
     def fit(self, estimator: Any, dataset: Data, **named: Any) -> Any:
         """Fit an estimator and name its columns as the data does.
 
-        Parameters
-        ----------
-        estimator : estimator
-            Of this setting, ours or a baseline.
-        dataset : BagDataset, PartialLabelDataset or ClickDataset
-            What to train on.
-        **named
-            Passed to `fit`: `checkpoint`, `workers`, `truth`, `on_epoch`; what is None is left out.
+        `estimator`: of this setting, ours or a baseline. `dataset`: what to train on. `named`:
+        passed to `fit`: `checkpoint`, `workers`, `truth`, `on_epoch`; what is None is left out.
         """
         from groupnoise.core.feature_names import name_columns
 

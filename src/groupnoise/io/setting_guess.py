@@ -24,18 +24,9 @@ TELLING = {
 def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> list[str]:
     """Return the settings whose telling columns are all there.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Names of the columns of a table.
-    given : collection of str, default=()
-        Parts whose columns the user has named.
-
-    Returns
-    -------
-    list of str
-        Of "rs", "mil" and "pll"; where bags are named, labels are those of bags, unless `resolve`
-        gave each row its own.
+    Of "rs", "mil" and "pll"; where bags are named, labels are those of bags, unless `resolve` gave
+    each row its own. `columns`: names of the columns of a table. `given`: parts whose columns the
+    user has named.
 
     Examples
     --------
@@ -66,24 +57,9 @@ def guess_setting(
 ) -> tuple[str, str]:
     """Return what a file holds and a sentence that says so.
 
-    Parameters
-    ----------
-    path : str
-        A table, or a folder of tables.
-    given : collection of str, default=()
-        Parts whose columns the user has named.
-    format : str, optional
-        Its format, where the suffix does not say it.
-
-    Returns
-    -------
-    setting : {"rs", "mil", "pll"}
-    sentence : str
-
-    Raises
-    ------
-    DataError
-        If the names of the columns fit no setting, or several.
+    Returns `setting` and `sentence`. `path`: a table, or a folder of tables. `given`: parts whose
+    columns the user has named. `format`: its format, where the suffix does not say it. Raises
+    DataError if the names of the columns fit no setting, or several.
     """
     remedy = "say what it holds with --setting mil (bags), pll (candidate labels) or rs (clicks)"
     source = find_source(path, format=format)

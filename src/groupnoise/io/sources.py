@@ -60,14 +60,8 @@ class Guesses:
 class Source:
     """Files of one format that together make one table.
 
-    Attributes
-    ----------
-    paths : tuple of str
-        The files, in the order of their names.
-    format : str
-        One of `FORMATS`.
-    filesystem : pyarrow filesystem, optional
-        Where the files lie when that is not the local disk.
+    `paths`: the files, in the order of their names.
+    `filesystem`: where the files lie when that is not the local disk.
     """
 
     paths: tuple[str, ...]
@@ -162,15 +156,10 @@ def _explaining(path: str) -> Iterator[None]:
 def find_source(source: str | Path, *, format: str | None = None, filesystem: Any = None) -> Source:
     """Return the files that a path, folder, glob or address stands for.
 
-    Parameters
-    ----------
-    source : str or Path
-        A file, a folder of files of one format, a glob, or an address such as
-        `s3://bucket/clicks/`.
-    format : str, optional
-        One of `FORMATS`; by default the suffix decides, with or without `.gz`.
-    filesystem : pyarrow filesystem, optional
-        Where `source` lies; by default the local disk, or what an address names.
+    `source`: a file, a folder of files of one format, a glob, or an address such as
+    `s3://bucket/clicks/`. `format`: one of `FORMATS`; by default the suffix decides, with or
+    without `.gz`. `filesystem`: where `source` lies; by default the local disk, or what an address
+    names.
     """
     if format is not None:
         check_choice("format", format, FORMATS)

@@ -70,16 +70,11 @@ def as_polars(source: Any) -> pl.DataFrame:
 class Table:
     """Rows with named columns, and where each row came from.
 
-    Attributes
-    ----------
-    frame : polars.DataFrame
-        The rows. Cells of delimited text are all text: what a column means is decided by its use.
-    name : str
-        What to call the data.
-    origin : str
-        The file, or the first of several, for an error message.
-    locate : callable
-        Given a row number, says file and line (or row) for an error message.
+    `frame`: the rows. Cells of delimited text are all text: what a column means is decided by its
+        use.
+    `name`: what to call the data.
+    `origin`: the file, or the first of several, for an error message.
+    `locate`: given a row number, says file and line (or row) for an error message.
     """
 
     frame: pl.DataFrame

@@ -30,28 +30,17 @@ MAX_EARLIER = 400
 class TrainingRecord:
     """The data of a training, and what of it was held out.
 
-    Attributes
-    ----------
-    name : str
-        What the data is called.
-    setting : str
-        "mil", "pll" or "rs".
-    fingerprint : str
-        The checksum that `Setting.fingerprint` gives.
-    n_groups : int
-        How many groups there were, with those held out.
-    held_out : list of int
-        The groups that were held out; of click histories only their last click.
-    options : dict
-        Columns and the form of the file, as its reader takes them.
-    trained : str
-        Fingerprints of groups that were trained on, of 8 bytes each, in base 64.
-    protocol : str
-        The protocol that held clicks out; empty where only last clicks of some were.
-    earlier : list of str
-        Fingerprints of the data that earlier trainings of this model saw, the first of them first.
-    added : list of str
-        Fingerprints of the logs that were added to an earlier one, each as it was given.
+    `name`: what the data is called.
+    `setting`: "mil", "pll" or "rs".
+    `fingerprint`: the checksum that `Setting.fingerprint` gives.
+    `n_groups`: how many groups there were, with those held out.
+    `held_out`: the groups that were held out; of click histories only their last click.
+    `options`: columns and the form of the file, as its reader takes them.
+    `trained`: fingerprints of groups that were trained on, of 8 bytes each, in base 64.
+    `protocol`: the protocol that held clicks out; empty where only last clicks of some were.
+    `earlier`: fingerprints of the data that earlier trainings of this model saw, the first of them
+        first.
+    `added`: fingerprints of the logs that were added to an earlier one, each as it was given.
     """
 
     name: str
@@ -76,23 +65,9 @@ class TrainingRecord:
     ) -> TrainingRecord:
         """Return the record of a training on all of a data set but what was held out.
 
-        Parameters
-        ----------
-        setting : Setting
-            What the data set belongs to.
-        dataset : BagDataset, PartialLabelDataset or ClickDataset
-            The data, with what was held out.
-        held_out : int64 ndarray
-            The groups that were held out.
-        options : dict
-            How its file was read.
-        protocol : str, default=""
-            The protocol that held clicks out, if one did.
-
-        Returns
-        -------
-        TrainingRecord
-            With the fingerprints of up to `MAX_FINGERPRINTS` groups that were trained on.
+        With the fingerprints of up to `MAX_FINGERPRINTS` groups that were trained on. `setting`:
+        what the data set belongs to. `held_out`: the groups that were held out. `options`: how its
+        file was read. `protocol`: the protocol that held clicks out, if one did.
         """
         rows = np.delete(np.arange(setting.n_groups(dataset)), held_out)
         rows = rows[:: max(1, -(-len(rows) // MAX_FINGERPRINTS))]
@@ -111,15 +86,8 @@ class TrainingRecord:
     def after(self, before: TrainingRecord | None) -> TrainingRecord:
         """Return this record of a model that went on from another.
 
-        Parameters
-        ----------
-        before : TrainingRecord, optional
-            What the model remembered until then.
-
-        Returns
-        -------
-        TrainingRecord
-            That also remembers the groups and the data of before.
+        That also remembers the groups and the data of before. `before`: what the model remembered
+        until then.
         """
         if before is None:
             return self
@@ -136,31 +104,15 @@ class TrainingRecord:
     def has_learned(self, fingerprint: str) -> bool:
         """Return whether a training of this model saw just these data.
 
-        Parameters
-        ----------
-        fingerprint : str
-            The checksum that `Setting.fingerprint` gives.
-
-        Returns
-        -------
-        bool
+        `fingerprint`: the checksum that `Setting.fingerprint` gives.
         """
         return fingerprint in (self.fingerprint, *self.earlier, *self.added)
 
     def n_trained_among(self, setting: Setting[Any], dataset: Any) -> int:
         """Return how many groups of other data the model was trained on.
 
-        Parameters
-        ----------
-        setting : Setting
-            What the data set belongs to.
-        dataset : BagDataset, PartialLabelDataset or ClickDataset
-            Other data than that of the training.
-
-        Returns
-        -------
-        int
-            An estimate where the training had more groups than are remembered.
+        An estimate where the training had more groups than are remembered. `setting`: what the data
+        set belongs to.
         """
         trained = np.frombuffer(base64.b64decode(self.trained), dtype="<u8").astype(np.uint64)
         if not len(trained):
@@ -179,25 +131,14 @@ class TrainingRecord:
 def write_training_record(folder: Path | str, record: TrainingRecord) -> None:
     """Add a record to the manifest of a model that was just saved.
 
-    Parameters
-    ----------
-    folder : path
-        What `save` of an estimator wrote.
-    record : TrainingRecord
-        What it was trained on.
+    `folder`: what `save` of an estimator wrote. `record`: what it was trained on.
     """
     manifest = read_manifest(folder)
     write_json(Path(folder) / MANIFEST, {**manifest, KEY: asdict(record)})
 
 
 def read_training_record(folder: Path | str) -> TrainingRecord | None:
-    """Return what a model remembers of its training; None if nothing, as when saved from Python.
-
-    Parameters
-    ----------
-    folder : path
-        A model folder.
-    """
+    """Return what a model remembers of its training; None if nothing, as when saved from Python."""
     found = read_manifest(folder).get(KEY)
     if found is None:
         return None
@@ -213,15 +154,7 @@ def read_training_record(folder: Path | str) -> TrainingRecord | None:
 def training_summary(folder: Path | str) -> dict[str, Any]:
     """Return how a model came to be: data, parameters, seed, and what decided them.
 
-    Parameters
-    ----------
-    folder : path
-        A model folder.
-
-    Returns
-    -------
-    dict
-        Anything JSON can hold; parts that the model does not say are left out.
+    Anything JSON can hold; parts that the model does not say are left out.
     """
     manifest = read_manifest(folder)
     parameters = manifest.get("parameters")

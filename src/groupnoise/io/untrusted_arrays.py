@@ -28,16 +28,8 @@ def stored_array(
 ) -> NDArray[Any]:
     """Return the named array, refused where it is missing or not of the type and shape needed.
 
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        What a file held.
-    name : str
-        Which of them.
-    types : collection of str
-        Kinds and sizes allowed, such as "f4"; "S" is text of any width.
-    shape : tuple of int or None
-        None stands for any length.
+    `arrays`: what a file held. `types`: kinds and sizes allowed, such as "f4"; "S" is text of any
+    width. `shape`: None stands for any length.
     """
     if name not in arrays:
         raise ModelFileError(f"the stored {name} is missing.")

@@ -77,17 +77,10 @@ def curve_chart(
 ) -> CurveChart | None:
     """Lay out curves of several methods; None if there is none.
 
-    Parameters
-    ----------
-    values : mapping of str to sequences
-        For each method and each of its trials, the value after every epoch. Trials that stopped
-        early shorten the curve of their method.
-    positions : sequence of float, optional
-        Where the values stand on the x axis, each with a tick; the number of the epoch by default.
-    ticks : sequence of float, optional
-        Where the x axis is marked instead.
-    x_title : str
-        What the x axis shows.
+    `values`: for each method and each of its trials, the value after every epoch. Trials that
+    stopped early shorten the curve of their method. `positions`: where the values stand on the x
+    axis, each with a tick; the number of the epoch by default. `ticks`: where the x axis is marked
+    instead. `x_title`: what the x axis shows.
     """
     means, deviations = {}, {}
     for method, trials in values.items():
@@ -152,10 +145,7 @@ def round_values(low: float, high: float) -> list[float]:
 def grey_cells(image: FloatArray) -> list[tuple[float, str]]:
     """Return a small picture as one SVG path per grey level, darkness in (0, 1] first.
 
-    Parameters
-    ----------
-    image : ndarray of shape (height, width)
-        Darkness in [0, 1]; empty cells are left out.
+    `image` (height, width): darkness in [0, 1]; empty cells are left out.
     """
     levels = np.rint(np.asarray(image) * GREY_LEVELS).astype(int)
     cells = []

@@ -29,19 +29,7 @@ class Figures(Protocol):
 def evaluation_page(evaluation: Figures, *, title: str, about: str) -> str:
     """Return an evaluation as the text of an HTML page that loads nothing from elsewhere.
 
-    Parameters
-    ----------
-    evaluation : Figures
-        What `Setting.evaluate` returned.
-    title : str
-        What was measured.
-    about : str
-        On what: a sentence.
-
-    Returns
-    -------
-    str
-        The page.
+    `evaluation`: what `Setting.evaluate` returned. `about`: on what: a sentence.
     """
     charts = []
     for name, curve in evaluation.curves.items():

@@ -15,15 +15,7 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
     """Return pixels as a PNG file.
 
-    Parameters
-    ----------
-    pixels : uint8 ndarray of shape (height, width, 4)
-        Red, green, blue and opacity.
-
-    Returns
-    -------
-    bytes
-        A whole file.
+    `pixels` (height, width, 4): red, green, blue and opacity.
     """
     height, width, _ = pixels.shape
     rows = np.zeros((height, 1 + 4 * width), dtype=np.uint8)  # each row begins with its filter, 0
@@ -36,17 +28,7 @@ def encode_png(pixels: NDArray[np.uint8]) -> bytes:
 def data_address(content: bytes, kind: str = "image/png") -> str:
     """Return a file as an address that holds it.
 
-    Parameters
-    ----------
-    content : bytes
-        The file.
-    kind : str, default="image/png"
-        Its media type.
-
-    Returns
-    -------
-    str
-        For the `src` of an image.
+    For the `src` of an image. `kind`: its media type.
     """
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 

@@ -12,14 +12,9 @@ HERE = "groupnoise.pages"
 def render_page(template: str, *, package: str, **values: Any) -> str:
     """Return a template as the text of a page.
 
-    Parameters
-    ----------
-    template : str
-        File name of the template.
-    package : str
-        The package whose folder holds it; files that it does not have come from this folder.
-    **values
-        What the template speaks of; a name it does not get is an error.
+    `template`: file name of the template. `package`: the package whose folder holds it; files that
+    it does not have come from this folder. `values`: what the template speaks of; a name it does
+    not get is an error.
     """
     import jinja2
 

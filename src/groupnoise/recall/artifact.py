@@ -142,22 +142,10 @@ def write_neighbour_artifact(
 ) -> str:
     """Write item-to-item neighbours as an artifact folder; return its version.
 
-    Parameters
-    ----------
-    folder, ids, popularity, titles, categories, card
-        As in :func:`write_artifact`.
-    indptr : ndarray of shape (n_items + 1,)
-        Where the neighbours of each item begin.
-    indices, scores : ndarray of shape (n_pairs,)
-        The neighbours' positions, and how strongly the item leads to each; a history is answered
-        by the sum over its clicks.
-    scope : {"group", "last"}, default="group"
-        Whether all clicks of a history speak, or the last one alone.
-
-    Returns
-    -------
-    str
-        The version.
+    `indptr`: where the neighbours of each item begin. `indices`, `scores`: the neighbours'
+    positions, and how strongly the item leads to each; a history is answered by the sum over its
+    clicks. `scope` (one of "group", "last"): whether all clicks of a history speak, or the last one
+    alone.
     """
     check_choice("scope", scope, SCOPES)
     item_arrays, category_names = pack_items(
@@ -223,12 +211,7 @@ def open_artifact(
 def describe_training(folder: Path | str, training: Mapping[str, Any]) -> None:
     """Say in the manifest of an artifact how its model came to be.
 
-    Parameters
-    ----------
-    folder : path
-        The artifact.
-    training : mapping
-        Anything JSON can hold: data, parameters, seed, decisions, evaluation.
+    `training`: anything JSON can hold: data, parameters, seed, decisions, evaluation.
     """
     manifest = read_manifest(folder)
     write_json(Path(folder) / MANIFEST, {**manifest, "training": dict(training)})

@@ -38,15 +38,9 @@ _OPTIONAL = {
 def check_artifact(manifest: Mapping[str, Any], arrays: Arrays, *, every_value: bool) -> None:
     """Refuse an artifact whose parts are missing, of another type, or do not fit together.
 
-    Parameters
-    ----------
-    manifest : mapping
-        From the folder.
-    arrays : mapping of str to ndarray
-        The arrays it names.
-    every_value : bool
-        False passes over the values of vectors, neighbours and texts, which would have to be read
-        from a disk for that; what there is one number of per item is always looked at.
+    `arrays`: the arrays it names. `every_value`: False passes over the values of vectors,
+    neighbours and texts, which would have to be read from a disk for that; what there is one number
+    of per item is always looked at.
     """
     _check_manifest(manifest)
     n_items = _check_ids(arrays, every_value=every_value)

@@ -44,18 +44,11 @@ OnBlock = Callable[["BatchProgress"], None]
 class BatchProgress:
     """How far a batch recall has come.
 
-    Attributes
-    ----------
-    n_histories : int
-        Histories answered so far, those of an interrupted run included.
-    n_clicks, n_unknown : int
-        Items in those histories, and how many the model does not know.
-    n_by_popularity : int
-        Histories without a known item.
-    n_total : int
-        Histories in the file.
-    seconds : float
-        Time spent in this run.
+    `n_histories`: histories answered so far, those of an interrupted run included.
+    `n_clicks`, `n_unknown`: items in those histories, and how many the model does not know.
+    `n_by_popularity`: histories without a known item.
+    `n_total`: histories in the file.
+    `seconds`: time spent in this run.
     """
 
     n_histories: int = 0

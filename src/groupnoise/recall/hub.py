@@ -28,24 +28,9 @@ KEPT = ("manifest.json", "*.npy", CARD)
 def push(artifact: Path | str, repository: str, *, is_private: bool = True) -> str:
     """Send an artifact to a repository of a Hugging Face hub; return the address of the commit.
 
-    Parameters
-    ----------
-    artifact : path
-        An artifact, or a registry, whose promoted version is sent.
-    repository : str
-        Such as "shop/recall"; made if needed.
-    is_private : bool, default=True
-        Whether a repository that is made is private.
-
-    Returns
-    -------
-    str
-        Where the commit can be seen.
-
-    Raises
-    ------
-    ServiceError
-        If the hub refuses or cannot be reached.
+    Result: where the commit can be seen. `artifact`: an artifact, or a registry, whose promoted
+    version is sent. `repository`: such as "shop/recall"; made if needed. `is_private`: whether a
+    repository that is made is private. Raises ServiceError if the hub refuses or cannot be reached.
     """
     hub = require("huggingface_hub", extra="hub")
     folder = served_folder(artifact)
@@ -75,26 +60,10 @@ def pull(repository: str, folder: Path | str, *, revision: str | None = None) ->
     Every byte is checked against the manifest before the folder takes its place; nothing of a
     repository is ever executed or unpickled.
 
-    Parameters
-    ----------
-    repository : str
-        Such as "shop/recall".
-    folder : path
-        The artifact folder to write; an artifact already there is replaced.
-    revision : str, optional
-        A branch, a tag or a commit; by default the main branch.
-
-    Returns
-    -------
-    str
-        The version of the artifact.
-
-    Raises
-    ------
-    ModelFileError
-        If the repository holds no sound artifact.
-    ServiceError
-        If the hub refuses or cannot be reached.
+    `repository`: such as "shop/recall". `folder`: the artifact folder to write; an artifact already
+    there is replaced. `revision`: a branch, a tag or a commit; by default the main branch. Raises
+    ModelFileError if the repository holds no sound artifact. Raises ServiceError if the hub refuses
+    or cannot be reached.
     """
     hub = require("huggingface_hub", extra="hub")
     folder = Path(folder)
@@ -121,17 +90,7 @@ def pull(repository: str, folder: Path | str, *, revision: str | None = None) ->
 def model_card(model: RecallModel, repository: str) -> str:
     """Return the card of a model as a hub shows it: what it is, how it was judged, how to ask it.
 
-    Parameters
-    ----------
-    model : RecallModel
-        The model.
-    repository : str
-        Where it will lie.
-
-    Returns
-    -------
-    str
-        Markdown with a header of YAML.
+    Markdown with a header of YAML. `repository`: where it will lie.
     """
     card = model.card
     told = {name: value for name, value in card.items() if name not in ("name", "metrics")}

@@ -84,12 +84,8 @@ class FaissIndex:
 class ApproximateRanker:
     """Ranks what a faiss index finds; filtered requests go to exact search.
 
-    Parameters
-    ----------
-    exact : VectorRanker
-        Answers filtered requests, and explains.
-    index : FaissIndex
-        Finds likely items for each click.
+    `exact`: answers filtered requests, and explains.
+    `index`: finds likely items for each click.
     """
 
     def __init__(self, exact: VectorRanker, index: FaissIndex) -> None:
@@ -178,12 +174,8 @@ def build_index(
 ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
     """Build an index and find the least effort that reaches the recall asked for.
 
-    Returns
-    -------
-    index : uint8 ndarray
-        The serialised index.
-    description : dict
-        kind, effort, measured recall, where it was measured, and over how many queries.
+    Returns `index`: the serialised index; `description`: kind, effort, measured recall, where it
+    was measured, and over how many queries.
     """
     faiss = require("faiss", extra="recall")
     n_items, width = vectors.targets.shape
@@ -227,16 +219,8 @@ def load_index(
 ) -> FaissIndex:
     """Return a stored index, refused where its recorded recall lies below `least_recall`.
 
-    Parameters
-    ----------
-    data : uint8 ndarray
-        The serialised index.
-    description : mapping
-        What :func:`build_index` said of it.
-    least_recall : float
-        What it must have found of the exact top.
-    shape : pair of int
-        The shape of the vectors it must have been built on.
+    `description`: what :func:`build_index` said of it. `least_recall`: what it must have found of
+    the exact top. `shape`: the shape of the vectors it must have been built on.
     """
     faiss = require("faiss", extra="recall")
     kind, effort, recall = description["kind"], description["effort"], description["recall"]

@@ -37,22 +37,8 @@ def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
 
     They are gone as if the model had never known them: never answered, and unknown in histories.
 
-    Parameters
-    ----------
-    folder : path
-        An artifact, replaced atomically; a running service sees it at its next reload.
-    ids : sequence of int or str
-        Which items.
-
-    Returns
-    -------
-    str
-        The version.
-
-    Raises
-    ------
-    DataError
-        If the artifact does not know an item, or no item would be left.
+    `folder`: an artifact, replaced atomically; a running service sees it at its next reload. Raises
+    DataError if the artifact does not know an item, or no item would be left.
     """
     manifest, arrays, items = _opened(folder)
     positions = items.positions_of(ids)
@@ -88,28 +74,11 @@ def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
 def add_items(folder: Path | str, source: Any, *, report: Report | None = None, **form: Any) -> str:
     """Add items to an artifact by what a table says of them; return its new version.
 
-    Parameters
-    ----------
-    folder : path
-        An artifact of a model fitted with features of items; replaced atomically.
-    source : str, Path or frame
-        One row per new item, with the columns that the model was fitted with.
-    report : callable, optional
-        Told of each guess, one sentence at a time.
-    **form
-        `item`, `format`, `separator`, `header`, as :func:`groupnoise.clicks.item_table.read_items`
-        takes them.
-
-    Returns
-    -------
-    str
-        The version.
-
-    Raises
-    ------
-    DataError
-        If an item is there already or occurs twice, a column is missing, or the artifact has
-        learned nothing from features.
+    `folder`: an artifact of a model fitted with features of items; replaced atomically. `source`:
+    one row per new item, with the columns that the model was fitted with. `report`: told of each
+    guess, one sentence at a time. `form`: `item`, `format`, `separator`, `header`, as
+    :func:`groupnoise.clicks.item_table.read_items` takes them. Raises DataError if an item is there
+    already or occurs twice, a column is missing, or the artifact has learned nothing from features.
     """
     manifest, arrays, items = _opened(folder)
     features = None

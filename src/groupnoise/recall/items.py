@@ -31,12 +31,8 @@ MAX_WORDS = 8
 class TextColumn:
     """One text per row, stored as UTF-8 lines end to end.
 
-    Parameters
-    ----------
-    text : uint8 ndarray of shape (n_bytes,)
-        The lines, each ended by a newline.
-    offsets : int64 ndarray of shape (n_rows + 1,)
-        Where each line begins.
+    `text`: the lines, each ended by a newline.
+    `offsets`: where each line begins.
     """
 
     def __init__(self, text: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
@@ -105,12 +101,8 @@ class ItemTable:
     Nothing is built on construction, so a million items cost no time: ids are found by binary
     search in a stored order, titles are sliced out of one block of text.
 
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        The arrays :func:`pack_items` made.
-    category_names : sequence of str
-        Names of the category codes.
+    `arrays`: the arrays :func:`pack_items` made.
+    `category_names`: names of the category codes.
     """
 
     def __init__(
@@ -287,21 +279,9 @@ def pack_items(
 ) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Return the arrays an :class:`ItemTable` reads and the names of the categories.
 
-    Parameters
-    ----------
-    ids : sequence of int or str, length n_items
-        Distinct; whole numbers stay numbers, anything else becomes text.
-    popularity : array-like of shape (n_items,)
-        Clicks, or any other count by which an empty history is answered.
-    titles : sequence of str, optional
-        One per item.
-    categories : sequence of str or of sequences of str, optional
-        The category, or all categories, of each item.
-
-    Returns
-    -------
-    arrays : dict of str to ndarray
-    category_names : list of str
+    Returns `arrays` and `category_names`. `ids`: distinct; whole numbers stay numbers, anything
+    else becomes text. `popularity`: clicks, or any other count by which an empty history is
+    answered. `categories`: the category, or all categories, of each item.
     """
     packed_ids = _pack_ids(ids)
     counts = np.asarray(popularity, dtype=np.float32)

@@ -28,12 +28,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 class ItemList:
     """A list of item ids under a name; equal lists hold the same ids in the same order.
 
-    Attributes
-    ----------
-    name : str
-        What requests call it.
-    ids : ndarray of str
-        The ids; those a model does not know are passed over.
+    `name`: what requests call it.
+    `ids`: the ids; those a model does not know are passed over.
     """
 
     name: str
@@ -59,16 +55,7 @@ class ItemList:
 def item_list(name: str, ids: Sequence[Any]) -> ItemList:
     """Return a list of ids, checked.
 
-    Parameters
-    ----------
-    name : str
-        Letters, digits, - and _.
-    ids : sequence of int or str
-        Item ids.
-
-    Returns
-    -------
-    ItemList
+    `name`: letters, digits, - and _.
     """
     check_name(name)
     texts = [str(one) for one in ids]
@@ -89,16 +76,7 @@ def check_name(name: str) -> None:
 def read_item_list(path: Path | str, name: str | None = None) -> ItemList:
     """Return the list in a text file, one id per line; empty lines are passed over.
 
-    Parameters
-    ----------
-    path : path
-        UTF-8 text.
-    name : str, optional
-        The name of the list; by default that of the file.
-
-    Returns
-    -------
-    ItemList
+    `name`: the name of the list; by default that of the file.
     """
     path = Path(path)
     try:
@@ -117,10 +95,7 @@ class NamedLists:
     A file that was replaced is read again by the next request that names it; of a file that
     cannot be read the list before it stays.
 
-    Parameters
-    ----------
-    folder : path, optional
-        Holds `NAME.txt` for every list; without it lists last as long as the process.
+    `folder`: holds `NAME.txt` for every list; without it lists last as long as the process.
     """
 
     def __init__(self, folder: Path | None = None) -> None:

@@ -35,14 +35,10 @@ RowRanking = tuple[list[int], list[float]]
 class _Pairs(NamedTuple):
     """What each item of a small catalogue says of each other.
 
-    Attributes
-    ----------
-    likelihood : float32 ndarray of shape (n_items, n_items)
-        Of each item as a click for each as a target, against the most it says for any.
-    peaks : float32 ndarray of shape (n_items,)
-        The log of that most.
-    likeness : memoryview of n_items ** 2 floats, optional
-        S of each two, for weights of the sigmoid form.
+    `likelihood` (n_items, n_items): of each item as a click for each as a target, against the most
+        it says for any.
+    `peaks`: the log of that most.
+    `likeness`: s of each two, for weights of the sigmoid form.
     """
 
     likelihood: Float32Array
@@ -53,10 +49,7 @@ class _Pairs(NamedTuple):
 class OneHistorySearch:
     """The best items of a small catalogue for one history, under the rule's own scope.
 
-    Parameters
-    ----------
-    vectors : MatchingVectors
-        The model; at most `MAX_ITEMS` items.
+    `vectors`: the model; at most `MAX_ITEMS` items.
     """
 
     def __init__(self, vectors: MatchingVectors) -> None:
@@ -84,20 +77,9 @@ class OneHistorySearch:
     def search(self, clicks: list[int], n: int, excluded: list[int]) -> RowRanking | None:
         """Return the `n` best items but for those excluded.
 
-        Parameters
-        ----------
-        clicks : list of int
-            Positions of the clicks, oldest first; at least one.
-        n : int
-            How many items.
-        excluded : list of int
-            Positions that may not be returned.
-
-        Returns
-        -------
-        (positions, scores), or None
-            None where only the general search will do: where fewer than `n` items are left, or
-            are too unlikely to be told apart.
+        None where only the general search will do: where fewer than `n` items are left, or are too
+        unlikely to be told apart. `clicks`: positions of the clicks, oldest first; at least one.
+        `excluded`: positions that may not be returned.
         """
         rule = self._rule
         if n > len(self._rows):
@@ -222,10 +204,7 @@ def _log_agreements(likeness: memoryview, n_items: int, clicks: list[int]) -> li
     The context of a click is the mean of the others under a softmax, so that its likeness to the
     click is the mean of their likenesses. For a few clicks a loop is quicker than arrays are.
 
-    Raises
-    ------
-    ArithmeticError
-        Where likenesses are too large for their exponentials.
+    Raises ArithmeticError where likenesses are too large for their exponentials.
     """
     size = len(clicks)
     if size == 1:

@@ -144,19 +144,10 @@ class RecallOptions:
 class ItemFilter:
     """The options of one recall, resolved against the items of one artifact.
 
-    Parameters
-    ----------
-    options : RecallOptions
-        What is asked.
-    items : ItemTable
-        The items there are.
-
-    Attributes
-    ----------
-    candidates : int64 ndarray, optional
-        The only positions that may be recalled, ascending; None means all.
-    denied : int64 ndarray
-        Positions that may not be recalled; none of them is a candidate.
+    `options`: what is asked.
+    `items`: the items there are.
+    `candidates`: the only positions that may be recalled, ascending; None means all.
+    `denied`: positions that may not be recalled; none of them is a candidate.
     """
 
     def __init__(self, options: RecallOptions, items: ItemTable) -> None:
@@ -227,15 +218,8 @@ class ItemFilter:
 def checked_filter(given: Any) -> Filter:
     """Return a filter in its hashable form; what is none is refused.
 
-    Parameters
-    ----------
-    given : mapping
-        Names attributes with the value, or the values of which one is enough, that an item must
-        have; several names must all hold. `and` and `or` hold lists of filters, `not` holds one.
-
-    Returns
-    -------
-    tuple
+    `given`: names attributes with the value, or the values of which one is enough, that an item
+    must have; several names must all hold. `and` and `or` hold lists of filters, `not` holds one.
 
     Examples
     --------
@@ -289,16 +273,7 @@ def _short(value: Any) -> str:
 def items_passing(checked: Filter, items: ItemTable) -> BoolArray:
     """Return which items a filter leaves, shape (n_items,); unknown names are refused.
 
-    Parameters
-    ----------
-    checked : tuple
-        From :func:`checked_filter`.
-    items : ItemTable
-        The items there are.
-
-    Returns
-    -------
-    bool ndarray of shape (n_items,)
+    `items`: the items there are.
     """
     name, value = checked
     if name == "not":

@@ -19,12 +19,7 @@ from groupnoise.recall.options import RecallOptions
 def write_mlflow(artifact: Path | str, folder: Path | str) -> None:
     """Write an artifact as a folder that `mlflow.pyfunc.load_model` and `mlflow models serve` open.
 
-    Parameters
-    ----------
-    artifact : path
-        The artifact folder.
-    folder : path
-        Written whole or not at all.
+    `folder`: written whole or not at all.
     """
     pyfunc = require("mlflow.pyfunc", extra="mlflow")
     version = open_artifact(artifact, memory_map=False).version

@@ -27,14 +27,8 @@ MAX_BYTES = (1 << 31) - (1 << 24)
 def write_query_graph(path: Path, vectors: MatchingVectors, scope: str | None = None) -> None:
     """Write the graph of the queries of a model whose histories are one query each.
 
-    Parameters
-    ----------
-    path : path
-        The file to write.
-    vectors : MatchingVectors
-        The model.
-    scope : {"group", "last"}, optional
-        Which clicks speak; by default as the model was trained.
+    `path`: the file to write. `scope` (one of "group", "last"): which clicks speak; by default as
+    the model was trained.
     """
     onnx = require("onnx", extra="onnx")
     rule = vectors.rule.with_scope(scope)

@@ -28,14 +28,10 @@ MAX_INTEREST_CLICKS = 50
 class Explanation:
     """Why items were ranked as they were.
 
-    Attributes
-    ----------
-    shares : float ndarray of shape (n_clicks, n_items)
-        How much of each item's score came from each click; columns sum to one, or to zero where
-        no click speaks for the item.
-    weights : float ndarray of shape (n_clicks,), optional
-        P(click | history), the paper's group weight, NaN for clicks too old to be looked at; None
-        where the ranker has no such notion.
+    `shares` (n_clicks, n_items): how much of each item's score came from each click; columns sum to
+        one, or to zero where no click speaks for the item.
+    `weights`: p(click | history), the paper's group weight, NaN for clicks too old to be looked at;
+        None where the ranker has no such notion.
     """
 
     shares: FloatArray
@@ -73,10 +69,7 @@ class Ranker(Protocol):
 class VectorRanker:
     """Ranks by matching scores under the scoring rule of the model.
 
-    Parameters
-    ----------
-    vectors : MatchingVectors
-        The model.
+    `vectors`: the model.
     """
 
     def __init__(self, vectors: MatchingVectors) -> None:
@@ -155,18 +148,12 @@ class VectorRanker:
 class NeighbourRanker:
     """Ranks by summing the stored neighbours of the clicked items.
 
-    Parameters
-    ----------
-    indptr : int64 ndarray of shape (n_items + 1,)
-        Where the neighbours of each item begin.
-    indices : int32 ndarray of shape (n_pairs,)
-        The neighbours' positions.
-    scores : float32 ndarray of shape (n_pairs,)
-        How strongly the item leads to the neighbour.
-    popularity : ndarray of shape (n_items,)
-        Of equal sums the more popular item comes first.
-    scope : {"group", "last"}, default="group"
-        Whether all clicks of a history speak, or the last one alone, unless a request says.
+    `indptr`: where the neighbours of each item begin.
+    `indices`: the neighbours' positions.
+    `scores`: how strongly the item leads to the neighbour.
+    `popularity`: of equal sums the more popular item comes first.
+    `scope` (one of "group", "last"): whether all clicks of a history speak, or the last one alone,
+        unless a request says.
     """
 
     def __init__(
@@ -268,18 +255,11 @@ def neighbours_from_scores(
 ) -> tuple[IntArray, NDArray[np.int32], Float32Array]:
     """Return the best next items of every item as compressed rows (indptr, indices, scores).
 
-    Parameters
-    ----------
-    scores_of : callable
-        Maps item positions, shape (n,), to the score of every item after each, (n, n_items).
-    n_items : int
-        Size of the catalogue.
-    top : int
-        How many neighbours to keep per item. Scores of zero or less are neighbours in name only
-        and are dropped, unless that leaves an item without any.
-    as_probabilities : bool
-        Turn the scores of each item into a distribution (softmax) first, so that logits, which
-        may be negative, can be summed over a history.
+    `scores_of`: maps item positions, shape (n,), to the score of every item after each, (n,
+    n_items). `n_items`: size of the catalogue. `top`: how many neighbours to keep per item. Scores
+    of zero or less are neighbours in name only and are dropped, unless that leaves an item without
+    any. `as_probabilities`: turn the scores of each item into a distribution (softmax) first, so
+    that logits, which may be negative, can be summed over a history.
 
     Examples
     --------

@@ -94,16 +94,10 @@ class Recalled:
 class OneRecalled(NamedTuple):
     """The answer to one history, as plain lists.
 
-    Attributes
-    ----------
-    positions : list of int
-        Positions in the item table, best first.
-    scores : list of float
-        Matching scores; popularity where `from_popularity`.
-    unknown : list
-        The ids of the history that the model does not know.
-    from_popularity : bool
-        Whether it held no known item.
+    `positions`: positions in the item table, best first.
+    `scores`: matching scores; popularity where `from_popularity`.
+    `unknown`: the ids of the history that the model does not know.
+    `from_popularity`: whether it held no known item.
     """
 
     positions: list[int]
@@ -125,12 +119,8 @@ class Click:
 class Reasons:
     """Why a history got what it got.
 
-    Attributes
-    ----------
-    clicks : list of Click
-        The known clicks, in order, with their weight in the group.
-    shares : float ndarray of shape (n_clicks, n_items)
-        How much of each recalled item's score each click brought.
+    `clicks`: the known clicks, in order, with their weight in the group.
+    `shares` (n_clicks, n_items): how much of each recalled item's score each click brought.
     """
 
     clicks: list[Click]

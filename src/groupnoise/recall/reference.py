@@ -34,12 +34,8 @@ SCORE = "score"
 class Bins(NamedTuple):
     """A histogram over the items of a model.
 
-    Attributes
-    ----------
-    bin_of : int64 ndarray of shape (n_items,)
-        The bin of each item.
-    shares : float64 ndarray of shape (n_bins,)
-        The share of the clicks of the training in each bin, all above 0.
+    `bin_of`: the bin of each item.
+    `shares`: the share of the clicks of the training in each bin, all above 0.
     """
 
     bin_of: IntArray
@@ -52,17 +48,6 @@ def population_stability(shares: FloatArray, counts: FloatArray) -> float:
     The population stability index :math:`\sum_b (a_b - e_b) \ln (a_b / e_b)` of the shares
     :math:`a` of the counts and the expected shares :math:`e`; half a count is added to each bin,
     so that an empty one is not infinitely far. Below .1 is usual, above .25 is a shift.
-
-    Parameters
-    ----------
-    shares : float64 ndarray of shape (n_bins,)
-        What is expected; sums to 1.
-    counts : float64 ndarray of shape (n_bins,)
-        What came.
-
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -79,15 +64,8 @@ def population_stability(shares: FloatArray, counts: FloatArray) -> float:
 def item_bins(model: RecallModel) -> dict[str, Bins]:
     """Return histograms of the clicks of the training: by popularity, and by category if any.
 
-    Parameters
-    ----------
-    model : RecallModel
-        Its popularity counts the clicks of the training.
-
-    Returns
-    -------
-    dict of str to Bins
-        Empty where the model does not say how popular its items are.
+    Empty where the model does not say how popular its items are. `model`: its popularity counts the
+    clicks of the training.
     """
     items = model.items
     popularity = np.maximum(np.asarray(items.popularity, dtype=np.float64), 0)
@@ -122,21 +100,8 @@ def best_scores(recalled: Recalled) -> FloatArray:
 def add_reference(folder: Path | str, histories: Sequence[Sequence[Any]]) -> int:
     """Write the usual scores of an artifact in its manifest; return from how many histories.
 
-    Parameters
-    ----------
-    folder : path
-        An artifact.
-    histories : sequence of sequences of item ids
-        Such as the service will be asked; of many, `MAX_HISTORIES` spread evenly are taken.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    DataError
-        If fewer than `MIN_HISTORIES` hold an item of the model.
+    `histories`: such as the service will be asked; of many, `MAX_HISTORIES` spread evenly are
+    taken. Raises DataError if fewer than `MIN_HISTORIES` hold an item of the model.
     """
     step = max(1, -(-len(histories) // MAX_HISTORIES))
     scores = best_scores(open_artifact(folder).recall(histories[::step]))
@@ -157,14 +122,7 @@ def add_reference(folder: Path | str, histories: Sequence[Sequence[Any]]) -> int
 def score_reference(manifest: Mapping[str, Any]) -> tuple[FloatArray, FloatArray] | None:
     """Return the edges and shares of the usual scores; None where a manifest has none it can use.
 
-    Parameters
-    ----------
-    manifest : mapping
-        Of an artifact; it may come from anywhere.
-
-    Returns
-    -------
-    tuple of ndarray, or None
+    `manifest`: of an artifact; it may come from anywhere.
     """
     try:
         found = manifest[KEY]["scores"]
@@ -183,10 +141,7 @@ class Drift:
 
     To watch costs a request next to nothing: it is put on a list, and counted when someone asks.
 
-    Parameters
-    ----------
-    model : RecallModel
-        The version.
+    `model`: the version.
     """
 
     def __init__(self, model: RecallModel) -> None:
@@ -236,14 +191,7 @@ class Drift:
     def shifts(self, others: Sequence[Mapping[str, Sequence[float]]] = ()) -> dict[str, float]:
         """Return the population stability index of clicks and of scores, where enough came.
 
-        Parameters
-        ----------
-        others : sequence of mapping
-            What :meth:`counts` returned for the same version in other processes.
-
-        Returns
-        -------
-        dict of str to float
+        `others`: what :meth:`counts` returned for the same version in other processes.
         """
         found = {}
         for name, own in self.counts().items():

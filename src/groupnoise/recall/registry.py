@@ -42,18 +42,11 @@ MAX_PROMOTED = 100
 class Version:
     """One version of a registry.
 
-    Attributes
-    ----------
-    name : str
-        The digest that names its artifact.
-    folder : Path
-        The artifact.
-    is_current : bool
-        Whether it is the promoted one.
-    manifest : dict
-        What the artifact says about itself; empty where it cannot be read.
-    problem : str or None
-        Why it cannot be served, in a sentence; None where nothing is wrong.
+    `name`: the digest that names its artifact.
+    `folder`: the artifact.
+    `is_current`: whether it is the promoted one.
+    `manifest`: what the artifact says about itself; empty where it cannot be read.
+    `problem`: why it cannot be served, in a sentence; None where nothing is wrong.
     """
 
     name: str
@@ -315,33 +308,14 @@ class Registry:
 
 
 def is_registry(path: Path | str) -> bool:
-    """Return whether a folder is a registry.
-
-    Parameters
-    ----------
-    path : path
-        Any path.
-
-    Returns
-    -------
-    bool
-    """
+    """Return whether a folder is a registry."""
     return (Path(path) / POINTER).is_file()
 
 
 def served_folder(path: Path | str, version: str | None = None) -> Path:
     """Return the artifact that a path stands for: itself, or a version of a registry.
 
-    Parameters
-    ----------
-    path : path
-        An artifact or a registry.
-    version : str, optional
-        A version of the registry; by default the promoted one.
-
-    Returns
-    -------
-    Path
+    `version`: a version of the registry; by default the promoted one.
     """
     if not is_registry(path):
         if version is not None:

@@ -38,14 +38,9 @@ ScoreBlock = Callable[[slice, Float32Array, Float32Array], None]
 class Eligible:
     """Which items may be recalled: all or some, less those that a history leaves out.
 
-    Attributes
-    ----------
-    candidates : int64 ndarray, optional
-        The only positions that may be recalled, ascending; None means all.
-    denied : int64 ndarray
-        Positions that no history may be answered with; none of them is a candidate.
-    seen : sequence of int64 ndarray, optional
-        For each history the positions it leaves out.
+    `candidates`: the only positions that may be recalled, ascending; None means all.
+    `denied`: positions that no history may be answered with; none of them is a candidate.
+    `seen`: for each history the positions it leaves out.
     """
 
     candidates: IntArray | None = None
@@ -95,10 +90,7 @@ class Eligible:
 class ExactSearch:
     """The best items for each history, over all items or over some of them.
 
-    Parameters
-    ----------
-    vectors : MatchingVectors
-        The model.
+    `vectors`: the model.
     """
 
     def __init__(self, vectors: MatchingVectors) -> None:
@@ -114,22 +106,10 @@ class ExactSearch:
     def search(self, mixture: Mixture, n: int, eligible: Eligible | None = None) -> Ranking:
         """Return the `n` best items per history of a mixture.
 
-        Parameters
-        ----------
-        mixture : Mixture
-            Weighted queries of the histories.
-        n : int
-            How many items to return per history.
-        eligible : Eligible, optional
-            What may be returned; everything by default.
-
-        Returns
-        -------
-        positions : int64 ndarray of shape (n_histories, n)
-            Best first; of equal scores the lower position comes first. Where fewer than `n` items
-            are eligible a row ends in -1.
-        scores : float32 ndarray of shape (n_histories, n)
-            -inf where a position is -1.
+        Returns `positions` (n_histories, n): best first; of equal scores the lower position comes
+        first. Where fewer than `n` items are eligible a row ends in -1; `scores` (n_histories, n):
+        -inf where a position is -1. `mixture`: weighted queries of the histories. `n`: how many
+        items to return per history. `eligible`: what may be returned; everything by default.
         """
         eligible = eligible or Eligible()
         n_histories = len(mixture.offsets) - 1
@@ -275,19 +255,10 @@ def _several(rows: Float32Array, query_of: IntArray, offsets: Float32Array) -> S
 def tournament(scores: Float32Array, champions: Float32Array, n: int) -> Ranking:
     """Return the `n` best of scores cut into blocks, best first.
 
-    Parameters
-    ----------
-    scores : float32 ndarray of shape (n_blocks, n_rows, width)
-        Position p of row r is `scores[p // width, r, p % width]`; -inf marks no item.
-    champions : float32 ndarray of shape (n_rows, width)
-        The maximum over blocks.
-    n : int
-        How many to return; missing ones are -1 with score -inf.
-
-    Returns
-    -------
-    positions : int64 ndarray of shape (n_rows, n)
-    best : float32 ndarray of shape (n_rows, n)
+    Returns `positions` of shape (n_rows, n) and `best` of shape (n_rows, n). `scores` (n_blocks,
+    n_rows, width): position p of row r is `scores[p // width, r, p % width]`; -inf marks no item.
+    `champions` (n_rows, width): the maximum over blocks. `n`: how many to return; missing ones are
+    -1 with score -inf.
 
     Examples
     --------

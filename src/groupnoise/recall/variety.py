@@ -28,22 +28,9 @@ def varied(
     where relevance is the score, scaled to reach from 0 to 1 over the items, and likeness that to
     the most similar item taken already; an item whose cap is reached is passed over.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_items,)
-        Best first.
-    likeness : ndarray of shape (n_items, n_items) or None
-        Between items; only asked with diversity.
-    caps : sequence of (codes, most)
-        The codes of each item under one attribute, and how many items may share one.
-    diversity : float
-        From 0, the order of the scores, to 1, as unlike as can be.
-    n : int
-        How many to take.
-
-    Returns
-    -------
-    list of int
+    `scores`: best first. `likeness` (n_items, n_items): between items; only asked with diversity.
+    `caps`: the codes of each item under one attribute, and how many items may share one.
+    `diversity`: from 0, the order of the scores, to 1, as unlike as can be. `n`: how many to take.
 
     Examples
     --------
@@ -85,20 +72,9 @@ def interests_of(
     A click stands for those like it: by weight, then by how late it came, clicks are taken that
     are unlike all taken before.
 
-    Parameters
-    ----------
-    clicks : int64 ndarray of shape (n_clicks,)
-        Positions of distinct items, oldest first.
-    weights : ndarray of shape (n_clicks,) or None
-        P(click | history); NaN, and None, where the model has none.
-    likeness : ndarray of shape (n_clicks, n_clicks) or None
-        Between the clicks; None where the model has no vectors.
-    n : int
-        How many interests at most.
-
-    Returns
-    -------
-    int64 ndarray of shape (n_interests,)
+    `clicks`: positions of distinct items, oldest first. `weights`: p(click | history); NaN, and
+    None, where the model has none. `likeness` (n_clicks, n_clicks): between the clicks; None where
+    the model has no vectors. `n`: how many interests at most.
     """
     strength = np.zeros(len(clicks)) if weights is None else np.nan_to_num(weights, nan=-1.0)
     order = np.lexsort((-np.arange(len(clicks)), -strength))
@@ -114,16 +90,8 @@ def interests_of(
 def strongest_interest(found: IntArray, scores: Float32Array) -> BoolArray:
     """Return where each item belongs to the interest that scores it highest.
 
-    Parameters
-    ----------
-    found : int64 ndarray of shape (n_interests, n)
-        Positions found for each interest, -1 where none is.
-    scores : float32 ndarray of shape (n_interests, n)
-        Their scores; of equal ones the first interest counts.
-
-    Returns
-    -------
-    bool ndarray of shape (n_interests, n)
+    Of shape (n_interests, n). `found` (n_interests, n): positions found for each interest, -1 where
+    none is. `scores` (n_interests, n): their scores; of equal ones the first interest counts.
 
     Examples
     --------

@@ -19,16 +19,13 @@ _BLOCK_ITEMS = 4096
 class MatchingVectors:
     """Item vectors and the rule that scores with them.
 
-    Attributes
-    ----------
-    targets : float32 ndarray of shape (n_items, dimension + 1)
-        g of every item; the last column is its bias, so that one product gives the score.
-    queries : float32 ndarray of shape (n_items, dimension or dimension + 1)
-        f of every item; may be `targets` itself, whose bias column is then passed over.
-    log_normalizer : float32 ndarray of shape (n_items,)
-        log of the sum of exponentiated scores over the whole catalogue, per clicked item.
-    rule : ScoringRule
-        How the clicks of a history become queries.
+    `targets` (n_items, dimension + 1): g of every item; the last column is its bias, so that one
+        product gives the score.
+    `queries` (n_items, dimension or dimension + 1): f of every item; may be `targets` itself, whose
+        bias column is then passed over.
+    `log_normalizer`: log of the sum of exponentiated scores over the whole catalogue, per clicked
+        item.
+    `rule`: how the clicks of a history become queries.
     """
 
     targets: Float32Array
@@ -102,16 +99,8 @@ class MatchingVectors:
 def log_normalizers(queries: Float32Array, targets: Float32Array) -> Float32Array:
     """Return the log-sum-exp of each query's scores over all targets, block by block.
 
-    Parameters
-    ----------
-    queries : float32 ndarray of shape (n_queries, dimension + 1)
-        Rows that end in a one.
-    targets : float32 ndarray of shape (n_items, dimension + 1)
-        Rows that end in the bias.
-
-    Returns
-    -------
-    float32 ndarray of shape (n_queries,)
+    `queries` (n_queries, dimension + 1): rows that end in a one. `targets` (n_items, dimension +
+    1): rows that end in the bias.
     """
     result = np.empty(len(queries), dtype=np.float32)
     for begin in range(0, len(queries), 256):

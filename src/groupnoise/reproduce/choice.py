@@ -30,14 +30,9 @@ ERRORS = 1.0
 class Choice:
     """The method that was taken, why, and the comparison behind it.
 
-    Attributes
-    ----------
-    method : MethodEntry
-        What is to be fitted.
-    sentence : str
-        Who was taken and what was measured.
-    comparison : ComparisonOfMethods
-        All methods that were run.
+    `method`: what is to be fitted.
+    `sentence`: who was taken and what was measured.
+    `comparison`: all methods that were run.
     """
 
     method: MethodEntry
@@ -55,23 +50,11 @@ def choose_method(
 ) -> Choice:
     """Compare ours with the baselines of a setting and take the one that held-out groups prefer.
 
-    Parameters
-    ----------
-    setting : Setting
-        What the data is.
-    training : BagDataset, PartialLabelDataset or ClickDataset
-        What the method taken will be trained on.
-    budget : float or None, default=600.0
-        Seconds after which no further fit begins. None sets none.
-    seed : int, default=0
-        Decides splits and fits.
-    on_fit : callable, optional
-        Called with the method, the number of the split, and the main figure, None after a failure.
-
-    Returns
-    -------
-    Choice
-        A baseline only where it is ahead of ours by more than a standard error over the splits.
+    Result: a baseline only where it is ahead of ours by more than a standard error over the splits.
+    `setting`: what the data is. `training`: what the method taken will be trained on. `budget`:
+    seconds after which no further fit begins. None sets none. `seed`: decides splits and fits.
+    `on_fit`: called with the method, the number of the split, and the main figure, None after a
+    failure.
     """
     n_groups = setting.n_groups(training)
     names = [name for name in BASELINES[setting.name] if n_groups <= MAX_ROWS.get(name, n_groups)]

@@ -25,13 +25,9 @@ VALIDATION_WINDOWS = 3000
 class ClickTrial:
     """Windows of a click log cut in three; chosen by NDCG@10 on validation windows.
 
-    Parameters
-    ----------
-    full : bool
-        Whether test figures over the whole catalogue are reported beside the sampled ones.
-    refits : bool
-        Whether what was chosen is fitted anew on training and validation windows: all that comes
-        before the test, as in the authors' code, which has no validation part.
+    `full`: whether test figures over the whole catalogue are reported beside the sampled ones.
+    `refits`: whether what was chosen is fitted anew on training and validation windows: all that
+        comes before the test, as in the authors' code, which has no validation part.
     """
 
     dataset: str
@@ -140,14 +136,7 @@ class ClickTrial:
     def is_related(self, windows: Windows) -> BoolArray:
         """Return for each click of each window whether its target goes back to it.
 
-        Parameters
-        ----------
-        windows : Windows
-            A part of the split.
-
-        Returns
-        -------
-        bool ndarray of shape (n_objects,)
+        `windows`: a part of the split.
         """
         follows = self.clicks.notes.get("follows")
         if follows is None:

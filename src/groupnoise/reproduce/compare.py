@@ -42,16 +42,10 @@ LEFT_OUT = {
 class ComparedMethod:
     """What one method is worth on a data set.
 
-    Attributes
-    ----------
-    name : str
-        As `groupnoise methods` lists it.
-    splits : tuple of mapping
-        The figures of merit on each split, in the order of the splits.
-    seconds : float
-        Mean seconds of a fit.
-    failed : str, optional
-        Why it has no figures, in a sentence.
+    `name`: as `groupnoise methods` lists it.
+    `splits`: the figures of merit on each split, in the order of the splits.
+    `seconds`: mean seconds of a fit.
+    `failed`: why it has no figures, in a sentence.
     """
 
     name: str
@@ -77,22 +71,13 @@ class Interval:
 class ComparisonOfMethods:
     """Methods on one data set, best first, with what a reader needs to trust the order.
 
-    Attributes
-    ----------
-    dataset, setting : str
-        What was compared on.
-    metric : str
-        What methods are ranked by.
-    needs_truth : bool
-        Whether that figure rests on true labels of the file.
-    n_splits : int
-        How many splits every ranked method was run on.
-    share : float
-        Share of the groups that each split holds out.
-    methods : tuple of ComparedMethod
-        Best first; those without figures last.
-    notes : tuple of str
-        What was cut short, and why.
+    `dataset`, `setting`: what was compared on.
+    `metric`: what methods are ranked by.
+    `needs_truth`: whether that figure rests on true labels of the file.
+    `n_splits`: how many splits every ranked method was run on.
+    `share`: share of the groups that each split holds out.
+    `methods`: best first; those without figures last.
+    `notes`: what was cut short, and why.
     """
 
     dataset: str
@@ -170,17 +155,8 @@ def corrected_interval(values: Any, share: float) -> Interval:
     Paper: Nadeau and Bengio's correction: the variance of the mean over n splits is
     (1/n + test/train) times that of a split, because splits share most of what they train on.
 
-    Parameters
-    ----------
-    values : array-like of shape (n_splits,)
-        A figure on each split.
-    share : float
-        Share of the groups that a split holds out.
-
-    Returns
-    -------
-    Interval
-        Its ends are NaN for a single split.
+    Its ends are NaN for a single split. `values`: a figure on each split. `share`: share of the
+    groups that a split holds out.
 
     Examples
     --------
@@ -220,29 +196,14 @@ def compare_methods(
     All methods are run on a split before the next one begins, ours first, so that a budget that
     runs out leaves complete splits behind.
 
-    Parameters
-    ----------
-    setting : Setting
-        What the data is.
-    dataset : BagDataset, PartialLabelDataset or ClickDataset
-        The data.
-    methods : sequence of MethodEntry
-        What to compare.
-    n_splits : int, default=5
-        How many splits at most.
-    share : float, default=0.2
-        Share of the groups that each split holds out.
-    budget : float or None, default=600.0
-        Seconds after which no further fit begins, except ours on the first split. None sets none.
-    seed : int, default=0
-        Decides splits and fits.
-    on_fit : callable, optional
-        Called with the method, the number of the split, and the main figure, None after a failure.
-
-    Returns
-    -------
-    ComparisonOfMethods
-        Best first.
+    `setting`: what the data is.
+    `n_splits`: how many splits at most.
+    `share`: share of the groups that each split holds out.
+    `budget`: seconds after which no further fit begins, except ours on the first split. None sets
+        none.
+    `seed`: decides splits and fits.
+    `on_fit`: called with the method, the number of the split, and the main figure, None after a
+        failure.
     """
     check_count("splits", n_splits)
     check_fraction("share", share)

@@ -32,14 +32,9 @@ COLUMN = "NDCG@10"
 class ProtocolComparison(ComparisonOfMethods):
     """Methods on the same targets, with intervals over users.
 
-    Attributes
-    ----------
-    protocol : str
-        How the log was divided.
-    users : ndarray of shape (n_targets,)
-        Whose each target is.
-    rows : mapping of str to ndarray
-        The figure of each target for each method, a mean over the seeds.
+    `protocol`: how the log was divided.
+    `users`: whose each target is.
+    `rows`: the figure of each target for each method, a mean over the seeds.
     """
 
     protocol: str = ""
@@ -83,29 +78,10 @@ def compare_under_protocol(
 ) -> ProtocolComparison:
     """Fit all methods on what a protocol leaves and measure them on what it asks for.
 
-    Parameters
-    ----------
-    setting : Setting
-        That of click logs; others have no protocols.
-    dataset : ClickDataset
-        The log.
-    methods : sequence of MethodEntry
-        What to compare.
-    protocol : str
-        How the log is divided.
-    n_splits : int, default=1
-        How many seeds each method is fitted under.
-    budget : float or None, default=600.0
-        Seconds after which no further fit begins, except the first. None sets none.
-    seed : int, default=0
-        The first seed.
-    on_fit : callable, optional
-        Called with the method, the number of the seed, and the main figure, None after a failure.
-
-    Returns
-    -------
-    ProtocolComparison
-        Best first.
+    Result: best first. `setting`: that of click logs; others have no protocols. `protocol`: how the
+    log is divided. `n_splits`: how many seeds each method is fitted under. `budget`: seconds after
+    which no further fit begins, except the first. None sets none. `on_fit`: called with the method,
+    the number of the seed, and the main figure, None after a failure.
     """
     split = setting.divide(dataset, protocol)
     started = time.perf_counter()
@@ -178,22 +154,7 @@ def fit_and_judge(
 ) -> Evaluation:
     """Fit a method at its defaults on the training part and measure it on the test part.
 
-    Parameters
-    ----------
-    setting : Setting
-        That of click logs.
-    dataset : ClickDataset
-        The log.
-    split : HistorySplit
-        How it is divided.
-    entry : MethodEntry
-        What to fit.
-    seed : int
-        Decides the fit.
-
-    Returns
-    -------
-    Evaluation
+    `setting`: that of click logs. `split`: how it is divided.
     """
     from groupnoise.clicks.evaluation import evaluate_queries
 

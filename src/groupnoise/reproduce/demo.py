@@ -75,20 +75,12 @@ QUICK = DemoSize(
 class DemoTask:
     """One setting of the demonstration.
 
-    Parameters
-    ----------
-    setting : {"mil", "pll", "rs"}
-        Which estimator it shows.
-    make_trial : callable
-        Draws the data for a seed.
-    make_estimator : callable
-        Builds an estimator from settings.
-    soft_selection : str
-        The soft selection of Max-Matching that suits this setting.
-    draw : callable
-        Makes pictures from a trial and a fitted estimator.
-    learning_rates : tuple of float
-        What every method chooses among.
+    `setting` (one of "mil", "pll", "rs"): which estimator it shows.
+    `make_trial`: draws the data for a seed.
+    `make_estimator`: builds an estimator from settings.
+    `soft_selection`: the soft selection of Max-Matching that suits this setting.
+    `draw`: makes pictures from a trial and a fitted estimator.
+    `learning_rates`: what every method chooses among.
     """
 
     setting: str
@@ -142,12 +134,8 @@ class Demo:
 def demo_tasks(settings: Sequence[str] = SETTINGS, *, quick: bool = False) -> list[DemoTask]:
     """Return the tasks of the demonstration.
 
-    Parameters
-    ----------
-    settings : sequence of {"mil", "pll", "rs"}
-        Which settings, in this order.
-    quick : bool, default False
-        Whether to take little data and few epochs: the figures then say little.
+    `settings` (one of "mil", "pll", "rs"): which settings, in this order. `quick`: whether to take
+    little data and few epochs: the figures then say little.
     """
     for setting in settings:
         check_choice("settings", setting, SETTINGS)
@@ -211,16 +199,9 @@ def run_demo(
 ) -> Demo:
     """Train every method of every task under every seed.
 
-    Parameters
-    ----------
-    tasks : sequence of DemoTask
-        What :func:`demo_tasks` returned.
-    seeds : sequence of int
-        A seed decides data, initial weights and order of batches.
-    n_jobs : int, optional
-        How many processes; see :func:`run_jobs`.
-    on_result : callable, optional
-        Called after each method of each trial.
+    `tasks`: what :func:`demo_tasks` returned. `seeds`: a seed decides data, initial weights and
+    order of batches. `n_jobs`: how many processes; see :func:`run_jobs`. `on_result`: called after
+    each method of each trial.
     """
 
     def tell(outcome: DemoOutcome) -> None:

@@ -36,24 +36,11 @@ def recall_examples(
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Return what a recommender answers to single clicked items.
 
-    Parameters
-    ----------
-    trial : ClickTrial
-        Its data must have titles.
-    estimator : Recommender
-        Fitted on the trial.
-    n_items : int
-        How many clicked items to show; the same for every method under one seed.
-    top : int
-        How many answers to each.
-
-    Returns
-    -------
-    metrics : dict
-        The share of answers that have a category in common with the clicked item, where the
-        data has categories.
-    examples : list of dict
-        For each clicked item its title and its answers, each a title and whether it is related.
+    Returns `metrics`: the share of answers that have a category in common with the clicked item,
+    where the data has categories; `examples`: for each clicked item its title and its answers, each
+    a title and whether it is related. `trial`: its data must have titles. `estimator`: fitted on
+    the trial. `n_items`: how many clicked items to show; the same for every method under one seed.
+    `top`: how many answers to each.
     """
     clicks = trial.clicks
     if clicks.titles is None:
@@ -157,18 +144,8 @@ def make_trial(
 ) -> Trial:
     """Cut a data set by the protocol of a recipe.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Whose protocol to follow.
-    name : str
-        What to call the data in tables.
-    data : BagDataset, PartialLabelDataset or ClickDataset
-        What to cut.
-    seed : int
-        Decides the parts.
-    quick : bool
-        Take a small piece of large data.
+    `recipe`: whose protocol to follow. `name`: what to call the data in tables. `seed`: decides the
+    parts. `quick`: take a small piece of large data.
     """
     return _MAKERS[recipe.setting](recipe, name, data, seed, quick)
 

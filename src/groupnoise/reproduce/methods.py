@@ -28,18 +28,11 @@ COMPARED_SCALING = "standard"
 class MethodEntry:
     """A method by name.
 
-    Attributes
-    ----------
-    name : str
-        What `--method` takes.
-    setting : str
-        "mil", "pll" or "rs".
-    home : str
-        The module and the class that does it.
-    source : str
-        Where it comes from.
-    fixed : mapping of str to value
-        The parameters that make it what it is.
+    `name`: what `--method` takes.
+    `setting`: "mil", "pll" or "rs".
+    `home`: the module and the class that does it.
+    `source`: where it comes from.
+    `fixed`: the parameters that make it what it is.
     """
 
     name: str

@@ -20,12 +20,9 @@ PREPARATION = ("ordinal_smoothing", "n_members")
 class SmoothedClassifier:
     """A classifier whose answers are averaged over labels in an order, such as ages.
 
-    Parameters
-    ----------
-    classifier : Any
-        What is fitted.
-    ordinal_smoothing : float
-        Over how many neighbours answers are averaged, as ours does; 0 leaves them as they are.
+    `classifier`: what is fitted.
+    `ordinal_smoothing`: over how many neighbours answers are averaged, as ours does; 0 leaves them
+        as they are.
     """
 
     classifier: Any

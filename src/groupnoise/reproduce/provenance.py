@@ -29,20 +29,12 @@ PROTOCOL = ("click_trial.py", "jobs.py", "prepared.py", "run.py", "trials.py", "
 class RunFacts:
     """How figures came about.
 
-    Parameters
-    ----------
-    command : str
-        What was typed.
-    seeds : tuple of int
-        The seeds of the trials.
-    seconds : float
-        How long it took, on the clock.
-    day : str
-        When, as year-month-day.
-    versions : dict
-        Version of Python and of each package that can change a figure.
-    machine : str
-        Kind of machine and number of cores.
+    `command`: what was typed.
+    `seeds`: the seeds of the trials.
+    `seconds`: how long it took, on the clock.
+    `day`: when, as year-month-day.
+    `versions`: version of Python and of each package that can change a figure.
+    `machine`: kind of machine and number of cores.
     """
 
     command: str
@@ -80,15 +72,7 @@ def code_fingerprint(setting: str) -> str:
 
     Readers, pages and commands do not count: they make no figure.
 
-    Parameters
-    ----------
-    setting : {"mil", "pll", "rs"}
-        Whose methods.
-
-    Returns
-    -------
-    fingerprint : str
-        Twelve hexadecimal digits.
+    Twelve hexadecimal digits.
     """
     package = Path(groupnoise.__path__[0])
     rooms = [package / name for name in (*SHARED, ROOMS[setting])]
@@ -104,16 +88,8 @@ def code_fingerprint(setting: str) -> str:
 def provenance(setting: str) -> dict[str, Any]:
     """Return what is taken down with every trial, at the moment it ends.
 
-    Parameters
-    ----------
-    setting : {"mil", "pll", "rs"}
-        Of the trial.
-
-    Returns
-    -------
-    facts : dict
-        Commit and whether files differ from it (None outside a checkout), code fingerprint,
-        versions, processor, cores, threads, load of the last minute and time.
+    Commit and whether files differ from it (None outside a checkout), code fingerprint, versions,
+    processor, cores, threads, load of the last minute and time.
     """
     import torch
 

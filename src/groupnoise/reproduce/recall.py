@@ -38,22 +38,12 @@ MAIN = ("full HIT@10", "full NDCG@10")
 class PublishedRow:
     """What somebody else reports on a log.
 
-    Attributes
-    ----------
-    method : str
-        Whose figure it is.
-    hit, ndcg : float
-        HIT@10 and NDCG@10.
-    protocol : str
-        Under which protocol.
-    source : str
-        Where it stands.
-    chosen : {"validation", "test", "unknown"}
-        What the settings behind it were chosen by.
-    among : str
-        What the target was ranked among.
-    note : str
-        What else a reader must know.
+    `method`: whose figure it is.
+    `protocol`: under which protocol.
+    `source`: where it stands.
+    `chosen` (one of "validation", "test", "unknown"): what the settings behind it were chosen by.
+    `among`: what the target was ranked among.
+    `note`: what else a reader must know.
     """
 
     method: str
@@ -70,14 +60,9 @@ class PublishedRow:
 class RecallSet:
     """A log of the measure.
 
-    Attributes
-    ----------
-    name : str
-        What tables call it.
-    source : str
-        A name of the registry, or "shop-without-order".
-    published : tuple of PublishedRow
-        What others report on it.
+    `name`: what tables call it.
+    `source`: a name of the registry, or "shop-without-order".
+    `published`: what others report on it.
     """
 
     name: str
@@ -102,22 +87,13 @@ class RecallSet:
 class RecallResult:
     """What one method did on one log under one protocol and seed.
 
-    Attributes
-    ----------
-    dataset, protocol, method : str
-        What was run on what.
-    seed : int
-        Decided the fit.
-    metrics, validation : dict of str to float
-        Figures on what was asked for, and on what choices may be made by.
-    intervals : dict of str to list
-        Ends of the intervals over users.
-    counts : dict of str to int
-        Users, targets and what was odd.
-    fit_seconds, rank_seconds : float
-        Processor time of the fit, and of ranking the targets.
-    failed : str, optional
-        Why there are no figures.
+    `dataset`, `protocol`, `method`: what was run on what.
+    `seed`: decided the fit.
+    `metrics`, `validation`: figures on what was asked for, and on what choices may be made by.
+    `intervals`: ends of the intervals over users.
+    `counts`: users, targets and what was odd.
+    `fit_seconds`, `rank_seconds`: processor time of the fit, and of ranking the targets.
+    `failed`: why there are no figures.
     """
 
     dataset: str
@@ -136,14 +112,7 @@ class RecallResult:
 def read_recall_sets(path: Path | None = None) -> list[RecallSet]:
     """Return the logs of a file, by default those of the package.
 
-    Parameters
-    ----------
-    path : Path, default=None
-        A TOML file of `[[set]]` tables with `[[set.published]]` rows.
-
-    Returns
-    -------
-    list of RecallSet
+    `path`: a TOML file of `[[set]]` tables with `[[set.published]]` rows.
     """
     if path is None:
         text = resources.files("groupnoise.reproduce").joinpath("recall.toml").read_text("utf-8")
@@ -215,32 +184,16 @@ def run_recall(
 ) -> tuple[list[RecallResult], dict[str, str]]:
     """Run methods on logs under protocols; what a log file holds already is not run again.
 
-    Parameters
-    ----------
-    sets : sequence of RecallSet
-        The logs.
-    seeds : sequence of int
-        One fit each; methods that draw nothing, on logs that are not simulated, take the first.
-    protocols : sequence of str, default=("leave_one_out",)
-        How logs are divided; a log without times is left out of time splits.
-    methods : sequence of str, default=()
-        Names; all by default.
-    data_dir : Path, default=None
-        Searched first for files.
-    quick : bool, default=False
-        Small simulated logs.
-    n_jobs : int, default=None
-        Processes; one per core by default.
-    log : Path, default=None
-        JSON lines of finished trials, read before and appended to.
-    on_result : callable, default=None
-        Called with every new result.
-
-    Returns
-    -------
-    results : list of RecallResult
-    missing : dict of str to str
-        Logs, or logs under a protocol, that were left out, and why.
+    Returns `results`; `missing`: logs, or logs under a protocol, that were left out, and why.
+    `seeds`: one fit each; methods that draw nothing, on logs that are not simulated, take the
+        first.
+    `protocols`: how logs are divided; a log without times is left out of time splits.
+    `methods`: names; all by default.
+    `data_dir`: searched first for files.
+    `quick`: small simulated logs.
+    `n_jobs`: processes; one per core by default.
+    `log`: JSON lines of finished trials, read before and appended to.
+    `on_result`: called with every new result.
     """
     missing: dict[str, str] = {}
     trials: dict[Hashable, Callable[[], RecallResult]] = {}
@@ -276,17 +229,7 @@ def _key(result: RecallResult) -> Hashable:
 def recall_markdown(results: Iterable[RecallResult], sets: Sequence[RecallSet]) -> str:
     """Return a table for every log and protocol, published rows below ours.
 
-    Parameters
-    ----------
-    results : iterable of RecallResult
-        What was run.
-    sets : sequence of RecallSet
-        The logs with their published rows.
-
-    Returns
-    -------
-    str
-        Markdown; rows that are maxima over test scores say so.
+    Markdown; rows that are maxima over test scores say so.
     """
     found = list(results)
     published = {each.name: each.published for each in sets}

@@ -33,18 +33,11 @@ QUICK_VIEWS = 2
 class Row:
     """One row of a table.
 
-    Parameters
-    ----------
-    method : str
-        Which estimator; a name of `groupnoise.reproduce.methods.METHODS`.
-    settings : mapping
-        Its parameters; a list is a grid.
-    like : str, optional
-        A row whose settings are taken first, those for one data set included.
-    supervised : bool
-        Whether it is shown the truth: an upper bound.
-    decides : bool
-        Whether it is a plain fit, which decides all parameters itself.
+    `method`: which estimator; a name of `groupnoise.reproduce.methods.METHODS`.
+    `settings`: its parameters; a list is a grid.
+    `like`: a row whose settings are taken first, those for one data set included.
+    `supervised`: whether it is shown the truth: an upper bound.
+    `decides`: whether it is a plain fit, which decides all parameters itself.
     """
 
     method: str
@@ -58,14 +51,9 @@ class Row:
 class Reading:
     """A row made from the fits of another.
 
-    Parameters
-    ----------
-    of : str
-        Whose fits.
-    parameters : dict
-        Set on the fitted estimator to ask it otherwise.
-    datasets : tuple of str
-        Where the row is made; on every data set if empty.
+    `of`: whose fits.
+    `parameters`: set on the fitted estimator to ask it otherwise.
+    `datasets`: where the row is made; on every data set if empty.
     """
 
     of: str
@@ -81,36 +69,20 @@ class Reading:
 class Recipe:
     """One experiment, read from a file.
 
-    Attributes
-    ----------
-    name : str
-        The name of the file.
-    setting : {"mil", "pll", "rs"}
-        What kind of data it is about.
-    datasets : tuple of str
-        Names from `groupnoise data list`.
-    protocol : dict
-        How data is cut and judged, and how many trials there are.
-    rows : dict of str to Row
-        The methods, as they are fitted.
-    readings : dict of str to Reading
-        Further rows from the same fits.
-    stand_ins : dict
-        For a data set that may be missing, those that are taken in its place.
-    by_dataset : dict
-        Settings of a row that differ on one data set.
-    published : dict
-        Figures to print beside ours: dataset, then row, then metric.
-    noise : dict, optional
-        Levels of candidate noise to draw; see `noise_views`.
-    pair_step : int, optional
-        Take pairs of adjacent classes, beginning at every so many-th class.
-    examples : dict, optional
-        How many clicked items to show and how many answers to each.
-    notes : tuple of str
-        What a reader of the report must know.
-    text : str
-        The file itself, to be kept with results.
+    `name`: the name of the file.
+    `setting` (one of "mil", "pll", "rs"): what kind of data it is about.
+    `datasets`: names from `groupnoise data list`.
+    `protocol`: how data is cut and judged, and how many trials there are.
+    `rows`: the methods, as they are fitted.
+    `readings`: further rows from the same fits.
+    `stand_ins`: for a data set that may be missing, those that are taken in its place.
+    `by_dataset`: settings of a row that differ on one data set.
+    `published`: figures to print beside ours: dataset, then row, then metric.
+    `noise`: levels of candidate noise to draw; see `noise_views`.
+    `pair_step`: take pairs of adjacent classes, beginning at every so many-th class.
+    `examples`: how many clicked items to show and how many answers to each.
+    `notes`: what a reader of the report must know.
+    `text`: the file itself, to be kept with results.
     """
 
     name: str
@@ -163,14 +135,8 @@ class Recipe:
     def method(self, name: str, dataset: str, *, quick: bool = False) -> Method:
         """Return a row's method with its grid for one data set.
 
-        Parameters
-        ----------
-        name : str
-            A key of `rows`.
-        dataset : str
-            The data set it will be run on.
-        quick : bool
-            Take the first value of every list and few epochs: does it run?
+        `name`: a key of `rows`. `dataset`: the data set it will be run on. `quick`: take the first
+        value of every list and few epochs: does it run?
         """
         row = self.rows[name]
         entry = find_method(row.method, self.setting)
@@ -208,11 +174,8 @@ class Recipe:
     def with_protocol(self, word: str) -> Recipe:
         """Return the recipe under another protocol.
 
-        Parameters
-        ----------
-        word : str
-            For click logs one of "authors", "paper" and "leave_one_out"; otherwise the parts of
-            a split, such as "8:1:1"; for candidate labels also a criterion.
+        `word`: for click logs one of "authors", "paper" and "leave_one_out"; otherwise the parts of
+        a split, such as "8:1:1"; for candidate labels also a criterion.
         """
         if self.setting == "rs" and word in CLICK_PROTOCOLS:
             change: dict[str, Any] = {"name": word}

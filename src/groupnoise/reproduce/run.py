@@ -23,24 +23,15 @@ Settings = dict[str, Any]
 class Method:
     """A named way to learn, and the settings to choose among.
 
-    Parameters
-    ----------
-    name : str
-        What to call it in tables.
-    make : callable
-        Builds an estimator from settings and `random_state`.
-    grid : mapping of str to sequence
-        Values to try for each setting; every combination is fitted.
-    supervised : bool
-        Whether it is shown the truth: an upper bound, not a baseline.
-    readings : mapping of str to settings
-        Further rows from the same fits: their names, and the parameters that are set on a
+    `name`: what to call it in tables.
+    `make`: builds an estimator from settings and `random_state`.
+    `grid`: values to try for each setting; every combination is fitted.
+    `supervised`: whether it is shown the truth: an upper bound, not a baseline.
+    `readings`: further rows from the same fits: their names, and the parameters that are set on a
         fitted estimator to be answered otherwise.
-    is_committee : bool
-        Whether `n_members` of the settings is not a parameter of the estimator but how many of
-        them are fitted, from different seeds, to answer together.
-    decides : bool
-        Whether it is a plain fit: it decides its parameters on the training part, and the
+    `is_committee`: whether `n_members` of the settings is not a parameter of the estimator but how
+        many of them are fitted, from different seeds, to answer together.
+    `decides`: whether it is a plain fit: it decides its parameters on the training part, and the
         validation part chooses nothing.
     """
 
@@ -112,12 +103,8 @@ class _Fit:
 def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
     """Run a method on a trial.
 
-    Returns
-    -------
-    results : list of TrialResult
-        One per criterion of the trial and reading of the method, the main one first.
-    estimator : Any
-        The one chosen by the main criterion.
+    Returns `results`: one per criterion of the trial and reading of the method, the main one first;
+    `estimator`: the one chosen by the main criterion.
     """
     started, processor_started = time.perf_counter(), time.process_time()
     readings = {method.name: {}, **method.readings}

@@ -30,10 +30,7 @@ RecordedTimes = dict[str, dict[str, float]]
 class TimeTable:
     """Seconds per fit as recorded on an earlier run.
 
-    Parameters
-    ----------
-    recorded : dict
-        For each experiment and data set, the seconds of one fit of each row.
+    `recorded`: for each experiment and data set, the seconds of one fit of each row.
     """
 
     recorded: dict[str, RecordedTimes] = field(default_factory=dict)
@@ -118,14 +115,9 @@ def run_jobs(
     Each process uses one thread: the models are small, so processes pay and threads do not, and
     one thread adds numbers in one order, which makes the results the same on every run.
 
-    Parameters
-    ----------
-    jobs : sequence of callables
-        Without arguments; must be picklable, as must be what they return.
-    n_jobs : int, optional
-        How many processes; as many as there are cores if not given. 1 stays in this process.
-    on_result : callable, optional
-        Called here with each result, in the order in which jobs finish.
+    `jobs`: without arguments; must be picklable, as must be what they return. `n_jobs`: how many
+    processes; as many as there are cores if not given. 1 stays in this process. `on_result`: called
+    here with each result, in the order in which jobs finish.
 
     Examples
     --------
@@ -160,20 +152,12 @@ def _on_one_thread(position: int, job: Callable[[], Result]) -> tuple[int, Resul
 class Plan:
     """What a run of a recipe will do.
 
-    Attributes
-    ----------
-    recipe : Recipe
-        What is compared.
-    seeds : tuple of int
-        One trial each.
-    rows : tuple of str
-        The rows that were asked for.
-    views : tuple of DatasetView
-        What data is looked at, and how.
-    missing : dict
-        Why a data set is left out, and what is taken in its place.
-    jobs : tuple of Job
-        The work.
+    `recipe`: what is compared.
+    `seeds`: one trial each.
+    `rows`: the rows that were asked for.
+    `views`: what data is looked at, and how.
+    `missing`: why a data set is left out, and what is taken in its place.
+    `jobs`: the work.
     """
 
     recipe: Recipe
@@ -203,18 +187,9 @@ def plan_reproduction(
 ) -> Plan:
     """Say what a run of a recipe will do, and what is missing for it.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        What to compare.
-    seeds : sequence of int
-        One trial each.
-    methods, datasets : sequence of str, optional
-        A part of the recipe's. A data set that is named is taken as it is: nothing stands in.
-    quick : bool
-        One setting per method, few epochs, small data: does everything run?
-    data_dir : Path, optional
-        Searched first for data.
+    `methods`, `datasets`: a part of the recipe's. A data set that is named is taken as it is:
+    nothing stands in. `quick`: one setting per method, few epochs, small data: does everything run?
+    `data_dir`: searched first for data.
     """
     _check_setting(methods, recipe.row_names, f"{recipe.name} has no method")
     _check_setting(datasets, recipe.all_datasets, f"{recipe.name} has no data set")
@@ -262,19 +237,10 @@ def reproduce(
 ) -> Reproduction:
     """Run a plan.
 
-    Parameters
-    ----------
-    plan : Plan
-        What :func:`plan_reproduction` returned.
-    n_jobs : int, optional
-        Processes; one per core by default.
-    log : Path, optional
-        A file that gets one line per finished job.
-    resume : bool
-        Whether jobs in that file are taken instead of run again.
-    on_job : callable, optional
-        Called with the key of each job, its results, and whether they were resumed; resumed
-        ones come first.
+    `plan`: what :func:`plan_reproduction` returned. `n_jobs`: processes; one per core by default.
+    `log`: a file that gets one line per finished job. `resume`: whether jobs in that file are taken
+    instead of run again. `on_job`: called with the key of each job, its results, and whether they
+    were resumed; resumed ones come first.
     """
     done = read_results(log) if log is not None and resume else {}
     if log is not None:
@@ -320,24 +286,9 @@ def run_trials(
 ) -> list[Trial]:
     """Return the results of all trials, those of the log file first.
 
-    Parameters
-    ----------
-    trials : mapping of key to callable
-        What makes each result.
-    read : callable
-        Makes a result, a dataclass, of the fields that a line of the log holds.
-    key_of : callable
-        The key of a result.
-    log : Path, default=None
-        JSON lines of finished trials, read before and appended to.
-    n_jobs : int, default=None
-        Processes; one per core by default.
-    on_result : callable, default=None
-        Called with every new result.
-
-    Returns
-    -------
-    list
+    `trials`: what makes each result. `read`: makes a result, a dataclass, of the fields that a line
+    of the log holds. `log`: JSON lines of finished trials, read before and appended to. `n_jobs`:
+    processes; one per core by default. `on_result`: called with every new result.
     """
     finished = {} if log is None or not log.exists() else _read(log, read, key_of)
 

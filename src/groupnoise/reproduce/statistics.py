@@ -16,16 +16,10 @@ MIN_SETS = 5
 class PairedDifference:
     """The mean difference of two methods over trials, and how sure it is.
 
-    Attributes
-    ----------
-    mean : float
-        Mean of the differences; positive where the first method is ahead.
-    low, high : float
-        Confidence interval of the mean.
-    p_value : float
-        Of the two-sided test that there is no difference.
-    n_trials : int
-        Number of trials.
+    `mean`: mean of the differences; positive where the first method is ahead.
+    `low`, `high`: confidence interval of the mean.
+    `p_value`: of the two-sided test that there is no difference.
+    `n_trials`: number of trials.
     """
 
     mean: float
@@ -44,19 +38,9 @@ def corrected_t_test(
     than they are. The variance of the mean is :math:`(1/n + n_{test}/n_{train}) s^2` instead of
     :math:`s^2/n`.
 
-    Parameters
-    ----------
-    differences : array-like of shape (n_trials,)
-        Differences of the two methods, one per split.
-    test_to_train : float
-        Size of the test part over the size of the training part; 0 gives the plain t-test.
-    confidence : float, default=0.95
-        Level of the interval.
-
-    Returns
-    -------
-    difference : PairedDifference
-        With equal differences everywhere the interval is the mean alone.
+    Result: with equal differences everywhere the interval is the mean alone. `differences`:
+    differences of the two methods, one per split. `test_to_train`: size of the test part over the
+    size of the training part; 0 gives the plain t-test. `confidence`: level of the interval.
 
     Examples
     --------
@@ -82,15 +66,7 @@ def corrected_t_test(
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """Adjust p-values of several comparisons so that the chance of any false one is kept.
 
-    Parameters
-    ----------
-    p_values : mapping of str to float
-        One for each comparison.
-
-    Returns
-    -------
-    adjusted : dict of str to float
-        Holm's step-down adjustment, in the given order.
+    Result: holm's step-down adjustment, in the given order.
 
     Examples
     --------
@@ -108,17 +84,8 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def signed_rank_tests(means: Mapping[str, Sequence[float]], method: str) -> dict[str, float]:
     """Compare one method with each other over data sets (Wilcoxon, adjusted by Holm).
 
-    Parameters
-    ----------
-    means : mapping of str to sequence of float
-        For each method its mean figure on every data set, in the same order.
-    method : str
-        The one that is compared.
-
-    Returns
-    -------
-    p_values : dict of str to float
-        Adjusted; empty with fewer than `MIN_SETS` data sets.
+    Result: adjusted; empty with fewer than `MIN_SETS` data sets. `means`: for each method its mean
+    figure on every data set, in the same order. `method`: the one that is compared.
     """
     from scipy.stats import wilcoxon
 
@@ -137,14 +104,9 @@ def signed_rank_tests(means: Mapping[str, Sequence[float]], method: str) -> dict
 class CriticalDifference:
     """Mean ranks of methods over data sets, and which of them cannot be told apart.
 
-    Attributes
-    ----------
-    ranks : dict of str to float
-        Mean rank of each method, best first.
-    distance : float
-        Ranks that two methods must lie apart to differ (Nemenyi's test at .05).
-    cliques : list of tuple of str
-        Neighbours that lie closer together than that, the largest sets only.
+    `ranks`: mean rank of each method, best first.
+    `distance`: ranks that two methods must lie apart to differ (Nemenyi's test at .05).
+    `cliques`: neighbours that lie closer together than that, the largest sets only.
     """
 
     ranks: dict[str, float]
@@ -155,15 +117,8 @@ class CriticalDifference:
 def critical_difference(ranks: Mapping[str, Sequence[float]]) -> CriticalDifference | None:
     """Return what a critical-difference picture shows (Demsar, 2006).
 
-    Parameters
-    ----------
-    ranks : mapping of str to sequence of float
-        For each method its rank on every data set.
-
-    Returns
-    -------
-    picture : CriticalDifference or None
-        None with fewer than three methods or `MIN_SETS` data sets, where the test is empty.
+    None with fewer than three methods or `MIN_SETS` data sets, where the test is empty. `ranks`:
+    for each method its rank on every data set.
     """
     from scipy.stats import studentized_range
 

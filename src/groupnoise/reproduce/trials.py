@@ -42,15 +42,10 @@ class Judge(Protocol):
 class Watched:
     """What came of a fit.
 
-    Attributes
-    ----------
-    kept : dict of str to estimator
-        For each criterion the estimator at the epoch that was best by it; the same one for all
+    `kept`: for each criterion the estimator at the epoch that was best by it; the same one for all
         where an estimator keeps its last epoch or has none.
-    followed : list of float
-        What was taken down after every epoch; it chose nothing.
-    n_epochs : int
-        How many passes over the training part were made, by all members together.
+    `followed`: what was taken down after every epoch; it chose nothing.
+    `n_epochs`: how many passes over the training part were made, by all members together.
     """
 
     kept: dict[str, Any] = field(default_factory=dict)
@@ -72,18 +67,9 @@ def fit_watched(
     The estimator itself keeps the best epoch by the main criterion; copies are made at the best
     epochs by the others, so that one fit serves all of them.
 
-    Parameters
-    ----------
-    judge : Judge
-        Scores the estimator after every epoch.
-    estimator : Any
-        What is fitted, in place.
-    inputs, targets : Any
-        Handed to its `fit`.
-    follow : callable, optional
-        Called with the estimator after every epoch, its value taken down.
-    **more
-        Handed to `fit` as far as it knows them.
+    `judge`: scores the estimator after every epoch. `estimator`: what is fitted, in place.
+    `inputs`, `targets`: handed to its `fit`. `follow`: called with the estimator after every epoch,
+    its value taken down. `more`: handed to `fit` as far as it knows them.
     """
     watched = Watched()
     main, *others = judge.criteria
@@ -170,10 +156,7 @@ class BagTrial:
 
     Only instances that belong to a class are scored: background has no label to be right about.
 
-    Parameters
-    ----------
-    follow_test : bool
-        Whether the test accuracy after every epoch is taken down, for a figure.
+    `follow_test`: whether the test accuracy after every epoch is taken down, for a figure.
     """
 
     dataset: str
@@ -233,13 +216,10 @@ def _known_instances(part: BagDataset) -> tuple[Any, IntArray]:
 class CandidateTrial:
     """Rows with candidate labels cut in three.
 
-    Parameters
-    ----------
-    criteria : tuple of {"oracle", "covering_rate", "approximated_accuracy"}
-        What settings are chosen by, each in its own row: true validation labels, or quantities
-        that need none.
-    ordered : bool
-        Whether classes are numbers in order, such as ages: errors within a tolerance count too.
+    `criteria` (one of "oracle", "covering_rate", "approximated_accuracy"): what settings are chosen
+        by, each in its own row: true validation labels, or quantities that need none.
+    `ordered`: whether classes are numbers in order, such as ages: errors within a tolerance count
+        too.
     """
 
     dataset: str

@@ -31,18 +31,11 @@ QUICK_GROUPS = 120
 class UnseenResult:
     """What one method did on one set under one seed.
 
-    Attributes
-    ----------
-    dataset, part, setting, method : str
-        What was run on what.
-    seed : int
-        Decided data, split and fit.
-    metrics : dict of str to float
-        Figures on what was held out; empty after a failure.
-    seconds, processor_seconds : float
-        What fit and evaluation took.
-    failed : str, optional
-        Why there are no figures.
+    `dataset`, `part`, `setting`, `method`: what was run on what.
+    `seed`: decided data, split and fit.
+    `metrics`: figures on what was held out; empty after a failure.
+    `seconds`, `processor_seconds`: what fit and evaluation took.
+    `failed`: why there are no figures.
     """
 
     dataset: str
@@ -110,19 +103,9 @@ def run_unseen(
 ) -> tuple[list[UnseenResult], dict[str, str]]:
     """Run all methods on all sets; what a log holds already is not run again.
 
-    Parameters
-    ----------
-    sets : sequence of UnseenSet
-        The data.
-    seeds, methods, data_dir, quick, n_jobs, log, on_result
-        As in :func:`groupnoise.reproduce.recall.run_recall`.
-
-    Returns
-    -------
-    results : list of UnseenResult
-        In no particular order.
-    missing : dict of str to str
-        Sets whose files are not here, and what to do about it.
+    Returns `results`: in no particular order; `missing`: sets whose files are not here, and what to
+    do about it. `seeds`, `methods`, `data_dir`, `quick`, `n_jobs`, `log`, `on_result`: as in
+    :func:`groupnoise.reproduce.recall.run_recall`.
     """
     missing: dict[str, str] = {}
     trials: dict[Hashable, Callable[[], UnseenResult]] = {}
@@ -152,21 +135,13 @@ def _key(result: UnseenResult) -> Hashable:
 class UnseenSummary:
     """Who is ahead in one setting and part.
 
-    Attributes
-    ----------
-    setting, part : str
-        Which sets.
-    means : dict of str to dict
-        For each set its main figure and the mean of each method.
-    metrics : dict of str to str
-        The main figure of each set.
-    ranks : dict of str to float
-        Mean rank of the methods that were run on all sets; 1 is best, ties share.
-    wins : dict of str to int
-        Sets on which a method is best.
-    regret : dict of str to float
-        For each set by how much ours is behind the best method, 0 where it is best; relative to
-        the best on click logs.
+    `setting`, `part`: which sets.
+    `means`: for each set its main figure and the mean of each method.
+    `metrics`: the main figure of each set.
+    `ranks`: mean rank of the methods that were run on all sets; 1 is best, ties share.
+    `wins`: sets on which a method is best.
+    `regret`: for each set by how much ours is behind the best method, 0 where it is best; relative
+        to the best on click logs.
     """
 
     setting: str

@@ -32,16 +32,10 @@ BAG_SIZES = (20, 41)
 class UnseenSet:
     """One data set of the measure.
 
-    Attributes
-    ----------
-    name : str
-        What tables call it.
-    part : {"design", "check"}
-        Whether it may be looked at while methods are made.
-    source : str
-        A name of the registry, or "digit-witnesses", "table" or "shop-without-order".
-    draw : mapping
-        How it is drawn; there is no place for parameters of a method.
+    `name`: what tables call it.
+    `part` (one of "design", "check"): whether it may be looked at while methods are made.
+    `source`: a name of the registry, or "digit-witnesses", "table" or "shop-without-order".
+    `draw`: how it is drawn; there is no place for parameters of a method.
     """
 
     name: str
@@ -75,15 +69,7 @@ class UnseenSet:
 def read_unseen_sets(path: Path | None = None) -> list[UnseenSet]:
     """Return the sets of a file, by default those of the package.
 
-    Parameters
-    ----------
-    path : Path, default=None
-        A TOML file of `[[set]]` tables.
-
-    Returns
-    -------
-    list of UnseenSet
-        In the order of the file.
+    In the order of the file. `path`: a TOML file of `[[set]]` tables.
     """
     if path is None:
         text = resources.files("groupnoise.reproduce").joinpath("unseen.toml").read_text("utf-8")

@@ -21,16 +21,10 @@ TOLERANCE = 0.005
 class Repeated:
     """One figure of a kept trial beside the same of its repetition.
 
-    Attributes
-    ----------
-    dataset, method, criterion, metric : str
-        What the figure is of.
-    seed : int
-        Of the trial.
-    kept, again : float
-        The figure that was kept, and that of now.
-    same_code : bool
-        Whether the code that makes figures is that of the kept trial.
+    `dataset`, `method`, `criterion`, `metric`: what the figure is of.
+    `seed`: of the trial.
+    `kept`, `again`: the figure that was kept, and that of now.
+    `same_code`: whether the code that makes figures is that of the kept trial.
     """
 
     dataset: str
@@ -67,25 +61,10 @@ def check_trials(
 ) -> list[Repeated]:
     """Run some of the kept trials of a plan again.
 
-    Parameters
-    ----------
-    plan : Plan
-        What was run.
-    kept : sequence of TrialResult
-        What came of it, by whatever code; of several of one trial the last counts.
-    n_trials : int
-        How many to draw.
-    random_state : int, optional
-        Decides which are drawn; other ones every time if not given.
-    n_jobs : int, optional
-        Processes; one per core by default.
-    on_trial : callable, optional
-        Called with the figures of each trial as it ends.
-
-    Returns
-    -------
-    figures : list of Repeated
-        Every figure of the trials drawn.
+    Result: every figure of the trials drawn. `kept`: what came of it, by whatever code; of several
+    of one trial the last counts. `n_trials`: how many to draw. `random_state`: decides which are
+    drawn; other ones every time if not given. `n_jobs`: processes; one per core by default.
+    `on_trial`: called with the figures of each trial as it ends.
     """
     newest = {_place(each): each for each in kept}
     places = {place[:3] for place in newest}

@@ -21,14 +21,9 @@ MIN_BAGS = 15
 class DatasetView:
     """A data set, and what is done to it before it is split.
 
-    Parameters
-    ----------
-    dataset : str
-        Name of the registry.
-    noise : (float, int), optional
-        Epsilon and tau: candidate labels are drawn anew by the seed of the trial.
-    pair : int, optional
-        The number of a class: only bags with exactly one of it and its successor are kept.
+    `dataset`: name of the registry.
+    `noise`: epsilon and tau: candidate labels are drawn anew by the seed of the trial.
+    `pair`: the number of a class: only bags with exactly one of it and its successor are kept.
     """
 
     dataset: str

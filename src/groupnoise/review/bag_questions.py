@@ -30,12 +30,8 @@ SEARCH_BUDGET = "5s"
 class Carried:
     """How likely each object of a bag carries one of its labels.
 
-    Attributes
-    ----------
-    bags, labels : int64 ndarray of shape (n_questions,)
-        The bag and the column of the label of each question.
-    responsibility : list of ndarray
-        Per question, one probability per object of the bag; sums to one.
+    `bags`, `labels`: the bag and the column of the label of each question.
+    `responsibility`: per question, one probability per object of the bag; sums to one.
     """
 
     bags: IntArray
@@ -46,14 +42,9 @@ class Carried:
 class BagQuestions:
     """Asks which object of each bag carries its label.
 
-    Parameters
-    ----------
-    dataset : BagDataset
-        The bags.
-    carried : Carried
-        Probabilities from models that did not see the bag.
-    views : BagViews
-        What is shown of objects.
+    `dataset`: the bags.
+    `carried`: probabilities from models that did not see the bag.
+    `views`: what is shown of objects.
     """
 
     def __init__(self, dataset: BagDataset, carried: Carried, views: BagViews) -> None:
@@ -80,17 +71,7 @@ class BagQuestions:
     def allows(self, number: int, answer: str) -> bool:
         """Tell whether the answer is an object of the bag, or that there is none.
 
-        Parameters
-        ----------
-        number : int
-            The question.
-        answer : str
-            Such as `object 3`.
-
-        Returns
-        -------
-        allowed : bool
-            Whether it can be kept.
+        Whether it can be kept. `answer`: such as `object 3`.
         """
         return answer == NONE or position_of(answer, self._size(number)) is not None
 
@@ -100,15 +81,7 @@ class BagQuestions:
     def describe(self, number: int) -> dict[str, Any]:
         """Return the bag, its label, and its objects to choose from.
 
-        Parameters
-        ----------
-        number : int
-            The question.
-
-        Returns
-        -------
-        shown : dict
-            What JSON can hold.
+        What JSON can hold.
         """
         bag = int(self.carried.bags[number])
         label = self.dataset.class_names[self.carried.labels[number]]
@@ -138,31 +111,16 @@ class BagQuestions:
     def picture(self, number: int, position: int) -> Picture:
         """Return the picture file of an object.
 
-        Parameters
-        ----------
-        number, position : int
-            The question, and the object of its bag.
-
-        Returns
-        -------
-        picture : Picture
-            No file but those that the table names is ever read.
+        No file but those that the table names is ever read. `number`, `position`: the question, and
+        the object of its bag.
         """
         return self.views.object_picture(int(self.carried.bags[number]), position)
 
     def export(self, given: Answers) -> dict[str, list[Any]]:
         """Return one line per question, with the answers of people in place of those proposed.
 
-        Parameters
-        ----------
-        given : mapping of int to mapping
-            What people answered.
-
-        Returns
-        -------
-        columns : dict of str to list
-            Bag, label, the object from 1 (empty where none carries the label), its row in the
-            source from 0 where there is one, probability, `look`, `answered_by` and `note`.
+        Bag, label, the object from 1 (empty where none carries the label), its row in the source
+        from 0 where there is one, probability, `look`, `answered_by` and `note`.
         """
         n_questions = len(self.carried.bags)
         said = {number: str(e["label"]) for number, e in given.items() if e["label"] is not None}
@@ -214,28 +172,13 @@ def who_carries(
 ) -> Carried:
     """Say of each bag and label which object carries it, by models that did not see the bag.
 
-    Parameters
-    ----------
-    dataset : BagDataset
-        Labelled bags.
-    known : mapping of int to str, optional
-        Answers by question. A bag of one label then teaches by the object that was chosen; one
-        of several labels teaches which object has which. A label that no object carries is
-        dropped, and a bag without any teaches nothing.
-    estimator : estimator, optional
-        A Max-Matching classifier of bags; by default one that decides its parameters itself.
-    budget : float or str, default="5s"
-        Time that each of the five folds may search for parameters.
-    seed : int, default=0
-        Decides folds and initial weights.
-    report : callable, optional
-        Told which label is taken as negative, of which nothing is asked, and what the models warn
-        of.
-
-    Returns
-    -------
-    carried : Carried
-        One question per bag and positive label.
+    Result: one question per bag and positive label. `known`: answers by question. A bag of one
+    label then teaches by the object that was chosen; one of several labels teaches which object has
+    which. A label that no object carries is dropped, and a bag without any teaches nothing.
+    `estimator`: a Max-Matching classifier of bags; by default one that decides its parameters
+    itself. `budget`: time that each of the five folds may search for parameters. `seed`: decides
+    folds and initial weights. `report`: told which label is taken as negative, of which nothing is
+    asked, and what the models warn of.
     """
     from groupnoise.audit.evidence import class_columns, posterior
     from groupnoise.bags.audit import BagSource

@@ -22,16 +22,11 @@ MAX_CELLS = 12
 class BagViews:
     """What people see of bags and their objects.
 
-    Parameters
-    ----------
-    dataset : BagDataset
-        The bags.
-    sources : Sources, optional
-        The pictures, texts or recordings that objects were cut from.
-    table : Table, optional
-        The table that the bags were read from: one row per object.
-    pictures : str, optional
-        Columns of the table that hold picture paths; by default those whose cells end like one.
+    `dataset`: the bags.
+    `sources`: the pictures, texts or recordings that objects were cut from.
+    `table`: the table that the bags were read from: one row per object.
+    `pictures`: columns of the table that hold picture paths; by default those whose cells end like
+        one.
     """
 
     def __init__(

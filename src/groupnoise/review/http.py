@@ -131,15 +131,7 @@ def _fixed(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Res
 def bind(host: str, port: int) -> socket.socket:
     """Take a port before anything long begins; nobody is answered yet.
 
-    Parameters
-    ----------
-    host, port : str, int
-        Where to listen; port 0 takes a free one.
-
-    Returns
-    -------
-    bound : socket.socket
-        For `serve`.
+    `host`, `port`: where to listen; port 0 takes a free one.
     """
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -158,17 +150,7 @@ def bind(host: str, port: int) -> socket.socket:
 def check_access(host: str, port: int, token: str | None) -> ServiceSettings:
     """Return who may ask for what; listening beyond this machine needs a token.
 
-    Parameters
-    ----------
-    host, port : str, int
-        Where to listen.
-    token : str or None
-        What callers must know.
-
-    Returns
-    -------
-    settings : ServiceSettings
-        For `serve`.
+    `token`: what callers must know.
     """
     return ServiceSettings(
         artifact=Path(), host=host, port=port, token=token, limits=Limits(body_bytes=MAX_BODY)

@@ -35,15 +35,7 @@ class Picture(NamedTuple):
 def read_picture(path: Path) -> Picture:
     """Read a picture file, and refuse what is none.
 
-    Parameters
-    ----------
-    path : Path
-        A file that the data name.
-
-    Returns
-    -------
-    picture : Picture
-        Its media type is that of its first bytes.
+    Result: its media type is that of its first bytes. `path`: a file that the data name.
     """
     try:
         with path.open("rb") as stream:
@@ -66,19 +58,8 @@ def read_picture(path: Path) -> Picture:
 def picture_columns(table: Table, named: str | None, taken: Collection[str] = ()) -> list[str]:
     """Return the columns of picture paths: those named, or where every cell ends like one.
 
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    named : str, optional
-        Names or patterns, joined by commas.
-    taken : collection of str, default=()
-        Columns that play another part.
-
-    Returns
-    -------
-    names : list of str
-        Empty where there are none.
+    Empty where there are none. `named`: names or patterns, joined by commas. `taken`: columns that
+    play another part.
     """
     if named is not None:
         return match_columns("images", named.split(","), table.frame.columns, table.origin)

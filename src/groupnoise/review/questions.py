@@ -64,12 +64,8 @@ class Questions(Protocol):
 class RowQuestions:
     """Asks which label is right for each row of a table.
 
-    Parameters
-    ----------
-    found : Resolution
-        Rows, labels and probabilities.
-    pictures : sequence of lists of Path, optional
-        The picture files of each row.
+    `found`: rows, labels and probabilities.
+    `pictures`: the picture files of each row.
     """
 
     def __init__(self, found: Resolution, pictures: Sequence[Sequence[Path]] | None = None) -> None:
@@ -89,32 +85,14 @@ class RowQuestions:
     def allows(self, number: int, answer: str) -> bool:
         """Tell whether the answer is one of the labels.
 
-        Parameters
-        ----------
-        number : int
-            The row.
-        answer : str
-            A label.
-
-        Returns
-        -------
-        allowed : bool
-            Whether somebody may say so, also where nobody named it.
+        Whether somebody may say so, also where nobody named it.
         """
         return answer in self.found.votes.class_names
 
     def describe(self, number: int) -> dict[str, Any]:
         """Return the cells of a row, why it got its label, and the labels to choose from.
 
-        Parameters
-        ----------
-        number : int
-            The row.
-
-        Returns
-        -------
-        shown : dict
-            What JSON can hold.
+        What JSON can hold.
         """
         found, names = self.found, self.found.votes.class_names
         weights = np.nan_to_num(found.probabilities[number], nan=0.0)
@@ -141,15 +119,7 @@ class RowQuestions:
     def picture(self, number: int, position: int) -> Picture:
         """Return a picture that the table names for a row.
 
-        Parameters
-        ----------
-        number, position : int
-            The row, and which of its pictures.
-
-        Returns
-        -------
-        picture : Picture
-            No other file is ever read.
+        No other file is ever read. `number`, `position`: the row, and which of its pictures.
         """
         files = self.pictures[number] if self.pictures is not None else []
         if not 0 <= position < len(files):
@@ -159,18 +129,10 @@ class RowQuestions:
     def export(self, given: Answers) -> dict[str, list[Any]]:
         """Return every column, with the answers of people in place of what was resolved.
 
-        Parameters
-        ----------
-        given : mapping of int to mapping
-            What people answered.
-
-        Returns
-        -------
-        columns : dict of str to list
-            As `Resolution.to_columns`, and `answer`, `answered_by` and `note`. `answer` is what a
-            person said, empty elsewhere: a column for `groupnoise fit --learn-truth`. Of an
-            answered row `label` is certain, `second` the likeliest other label, `agreement` the
-            share of the votes for the answer, and `look` comes after all that is left.
+        As `Resolution.to_columns`, and `answer`, `answered_by` and `note`. `answer` is what a
+        person said, empty elsewhere: a column for `groupnoise fit --learn-truth`. Of an answered
+        row `label` is certain, `second` the likeliest other label, `agreement` the share of the
+        votes for the answer, and `look` comes after all that is left.
         """
         found, names = self.found, self.found.votes.class_names
         answers = {name: list(cells) for name, cells in found.columns.items()}

@@ -93,19 +93,9 @@ def fit_temperature(
 ) -> float:
     """Return the temperature under which held-out groups are most likely.
 
-    Parameters
-    ----------
-    members : list of Tensor of shape (n_objects, n_targets)
-        Log probabilities of each member of an ensemble at temperature one.
-    likelihood : callable
-        The log likelihood of each group from the log probabilities of the ensemble.
-    weights : list of float, optional
-        How much each member counts, summing to one; alike by default.
-
-    Returns
-    -------
-    float
-        Between 0.05 and 20.
+    `members` (n_objects, n_targets): log probabilities of each member of an ensemble at temperature
+    one. `likelihood`: the log likelihood of each group from the log probabilities of the ensemble.
+    `weights`: how much each member counts, summing to one; alike by default.
     """
     from scipy.optimize import minimize_scalar
 
@@ -127,10 +117,7 @@ def fit_temperature(
 def candidate_likelihood(candidates: BoolArray) -> Likelihood:
     """Return the likelihood of candidate sets: the right label is one of the candidates.
 
-    Parameters
-    ----------
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        The candidate labels of each row.
+    `candidates`: of shape (n_rows, n_classes).
     """
     allowed = torch.from_numpy(candidates)
     chance = allowed.double().mean(-1)  # of an even guess

@@ -293,10 +293,7 @@ def write_part(
 def read_part(saved: Path, rank: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return what one worker saved, after verifying its checksum.
 
-    Raises
-    ------
-    ModelFileError
-        If anything is missing or damaged.
+    Raises ModelFileError if anything is missing or damaged.
     """
     part = saved / f"worker-{rank}"
     if not part.is_dir():

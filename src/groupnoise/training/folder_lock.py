@@ -32,15 +32,8 @@ NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 class FolderLock:
     """Keeps all others out of a folder, in this process too, from `acquire` to `release`.
 
-    Parameters
-    ----------
-    folder : Path
-        Created by `acquire` if needed; `release` then removes it if nothing was put into it.
-
-    Attributes
-    ----------
-    keeps_folder : bool
-        Whether `release` leaves the folder in place even if it is empty.
+    `folder`: created by `acquire` if needed; `release` then removes it if nothing was put into it.
+    `keeps_folder`: whether `release` leaves the folder in place even if it is empty.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,10 +45,7 @@ class FolderLock:
     def acquire(self) -> None:
         """Take the lock, waiting a moment for it.
 
-        Raises
-        ------
-        CheckpointError
-            If another holds it, or nothing can be written there.
+        Raises CheckpointError if another holds it, or nothing can be written there.
         """
         deadline = time.monotonic() + WAIT_SECONDS
         while not self._try():

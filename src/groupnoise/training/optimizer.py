@@ -37,20 +37,12 @@ class LightOptimizer(Optimizer):
 class Adam(LightOptimizer):
     """Adam in torch's fused kernel, one call for all parameters.
 
-    Parameters
-    ----------
-    params : iterable of Tensor, or of dict
-        What is learned, or torch's parameter groups.
-    learning_rate : float
-        Step size.
-    weight_decay : float, default=0.0
-        Weight decay.
-    decoupled : bool, default=True
-        Whether weights shrink apart from the gradient (AdamW), or it is added to the gradient.
-    betas : pair of float, default=(0.9, 0.999)
-        Decay of the first and second moments.
-    eps : float, default=1e-8
-        Added to the root of the second moment.
+    `params`: what is learned, or torch's parameter groups.
+    `learning_rate`: step size.
+    `decoupled`: whether weights shrink apart from the gradient (AdamW), or it is added to the
+        gradient.
+    `betas`: decay of the first and second moments.
+    `eps`: added to the root of the second moment.
     """
 
     def __init__(
@@ -111,18 +103,11 @@ class RowAdam(LightOptimizer):
     that were not looked up keep their moments as they are (`lazy` Adam); the weight decay they
     missed is made up for when they are next touched, or by `apply_deferred_decay`.
 
-    Parameters
-    ----------
-    params : iterable of nn.Parameter
-        Tables of shape (rows, dim).
-    learning_rate : float
-        Step size.
-    weight_decay : float
-        Decoupled weight decay.
-    betas : pair of float
-        Decay of the first and second moments.
-    eps : float
-        Added to the root of the second moment.
+    `params`: tables of shape (rows, dim).
+    `learning_rate`: step size.
+    `weight_decay`: decoupled weight decay.
+    `betas`: decay of the first and second moments.
+    `eps`: added to the root of the second moment.
     """
 
     def __init__(

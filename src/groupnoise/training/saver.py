@@ -39,16 +39,9 @@ def identity_of(
 ) -> dict[str, Any]:
     """Return all that must be the same for a training to resume, as JSON holds it.
 
-    Parameters
-    ----------
-    state : TrainingState
-        Gives the shapes of the weights.
-    plan : TrainingPlan
-        Every number of it counts.
-    parts : mapping of str to object
-        Parameters, objective and the like; see :func:`described`.
-    data : iterable of arrays
-        Arrays trained on; memory-mapped ones are read block by block.
+    `state`: gives the shapes of the weights. `plan`: every number of it counts. `parts`:
+    parameters, objective and the like; see :func:`described`. `data`: arrays trained on;
+    memory-mapped ones are read block by block.
     """
     identity = {name: described(value) for name, value in parts.items()}
     identity.update(described(asdict(plan)))
@@ -124,17 +117,9 @@ def training_alone(
 ) -> AbstractContextManager[Any]:
     """Return a block in which no other training saves itself in the folder of this one.
 
-    Parameters
-    ----------
-    checkpoints : Checkpoints or None
-        Whose folder it is; without one there is nothing to keep others out of.
-    workers : Workers
-        The first, who decides what becomes of the folder, holds it for all.
-
-    Raises
-    ------
-    CheckpointError
-        On entering the block, if another training holds the folder.
+    `checkpoints`: whose folder it is; without one there is nothing to keep others out of.
+    `workers`: the first, who decides what becomes of the folder, holds it for all. Raises
+    CheckpointError on entering the block, if another training holds the folder.
     """
     if checkpoints is None or workers.rank > 0:
         return nullcontext()
@@ -144,14 +129,9 @@ def training_alone(
 class Saver:
     """What the training loop does about checkpoints; the clock decides when, never what.
 
-    Parameters
-    ----------
-    checkpoints : Checkpoints
-        Where and how often.
-    identity : mapping
-        What a save must agree with to be resumed.
-    workers : Workers
-        Each saves its own part; the first one decides when.
+    `checkpoints`: where and how often.
+    `identity`: what a save must agree with to be resumed.
+    `workers`: each saves its own part; the first one decides when.
     """
 
     def __init__(

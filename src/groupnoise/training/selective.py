@@ -118,23 +118,13 @@ def calibrated_by(
 ) -> SetCalibration:
     """Return held-out rows with what is believed of their candidates.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        What a model said that had not seen them.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Their candidate labels.
-    truth : int64 ndarray of shape (n_rows,), optional
-        The column of the true label, -1 where it is not known.
-
-    Returns
-    -------
-    SetCalibration
-        The belief is at the temperature under which the candidates are likeliest, so that a
-        model that sounds too sure is not believed, and expects as many wrong answers among the
-        candidates as those outside of them let suppose (`hidden_errors`). Where features foretell
-        several candidates of a row, none is preferred (`belief_if_foretold`). With enough true
-        labels only rows that have one are kept, and nothing is assumed of the candidates.
+    The belief is at the temperature under which the candidates are likeliest, so that a model that
+    sounds too sure is not believed, and expects as many wrong answers among the candidates as those
+    outside of them let suppose (`hidden_errors`). Where features foretell several candidates of a
+    row, none is preferred (`belief_if_foretold`). With enough true labels only rows that have one
+    are kept, and nothing is assumed of the candidates. `probabilities` (n_rows, n_classes): what a
+    model said that had not seen them. `candidates` (n_rows, n_classes): their candidate labels.
+    `truth`: the column of the true label, -1 where it is not known.
     """
     known = np.zeros(len(probabilities), dtype=bool) if truth is None else truth >= 0
     if known.sum() >= MIN_KNOWN and truth is not None:
@@ -158,17 +148,8 @@ def calibrated_by(
 def why_not_to_trust_sets(probabilities: FloatArray, candidates: BoolArray) -> str | None:
     """Say why held-out candidates cannot tell how often sets hold the truth; None if they can.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        What a model said that had not seen them.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Their candidate labels.
-
-    Returns
-    -------
-    str or None
-        One sentence with a remedy.
+    Result: one sentence with a remedy. `probabilities` (n_rows, n_classes): what a model said that
+    had not seen them. `candidates` (n_rows, n_classes): their candidate labels.
     """
     if probabilities.shape[1] < 2:
         return None
@@ -202,26 +183,12 @@ def choose_questions(
 ) -> IntArray:
     """Return the rows to ask about, the first first.
 
-    Parameters
-    ----------
-    belief : ndarray of shape (n_rows, n_classes)
-        How likely each label is the true one; rows of which one label is sure are left out.
-    rows : ndarray of shape (n_rows, n_features)
-        Their features, which tell what rows are alike.
-    n : int, default=10
-        How many.
-    strategy : {"change", "margin", "random"}, default="change"
-        "change": an answer is expected to change the belief by sum p (1 - p), and that of other
-        rows in proportion as they are alike in features and in the labels in question; what an
-        answer has settled is not counted again. "margin": the least difference between the two
-        likeliest labels. "random": whichever.
-    random_state : int, generator or None, default=0
-        Draws the rows of "random".
-
-    Returns
-    -------
-    int64 ndarray of shape (at most n,)
-        Positions of rows.
+    `belief` (n_rows, n_classes): how likely each label is the true one; rows of which one label is
+    sure are left out. `rows` (n_rows, n_features): their features, which tell what rows are alike.
+    `strategy`: "change": an answer is expected to change the belief by sum p (1 - p), and that of
+    other rows in proportion as they are alike in features and in the labels in question; what an
+    answer has settled is not counted again. "margin": the least difference between the two
+    likeliest labels. "random": whichever. `random_state`: draws the rows of "random".
     """
     check_count("n", n)
     check_choice("strategy", strategy, STRATEGIES)

@@ -64,33 +64,20 @@ def load_tensors(model: MatchingModel, tensors: Mapping[str, Tensor]) -> None:
 class TrainingState:
     """A training between two steps.
 
-    Attributes
-    ----------
-    model : MatchingModel
-        What is trained.
-    optimizers : list of Optimizer
-        Their moments belong to the state.
-    order : numpy Generator
-        Decides the order of the groups.
-    draw : torch.Generator
-        Decides every sampled candidate.
-    history : History
-        Records of the finished epochs.
-    best : BestWeights
-        Weights of the best of them.
-    epoch : int
-        How many epochs are finished.
-    step : int
-        How many steps of the epoch under way are finished.
-    loss_sum : float
-        Their losses, summed over groups.
-    seconds : float
-        The time they took.
-    order_at_epoch : dict
-        State of `order` when the epoch under way began: with `step` it is the position in the data.
-    global_draw : Tensor
-        State of torch's global generator when the training began; only an encoder of the user's
-        own draws from it.
+    `model`: what is trained.
+    `optimizers`: their moments belong to the state.
+    `order`: decides the order of the groups.
+    `draw`: decides every sampled candidate.
+    `history`: records of the finished epochs.
+    `best`: weights of the best of them.
+    `epoch`: how many epochs are finished.
+    `step`: how many steps of the epoch under way are finished.
+    `loss_sum`: their losses, summed over groups.
+    `seconds`: the time they took.
+    `order_at_epoch`: state of `order` when the epoch under way began: with `step` it is the
+        position in the data.
+    `global_draw`: state of torch's global generator when the training began; only an encoder of the
+        user's own draws from it.
     """
 
     model: MatchingModel
@@ -189,10 +176,8 @@ def unpack_state(
 ) -> None:
     """Set a freshly begun state to what :func:`pack_state` returned.
 
-    Raises
-    ------
-    KeyError, TypeError, ValueError, RuntimeError
-        If something is missing or of another shape.
+    Raises KeyError, TypeError, ValueError, RuntimeError if something is missing or of another
+    shape.
     """
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     load_tensors(state.model, _below(WEIGHTS, tensors))

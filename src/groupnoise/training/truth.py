@@ -18,21 +18,9 @@ UNKNOWN = -1
 def truth_columns(truth: Any, classes: NDArray[Any], n_objects: int, *, of: str) -> IntArray:
     """Return the column of each true label, -1 where it is not known.
 
-    Parameters
-    ----------
-    truth : array-like of shape (n_objects,)
-        True labels; None, NaN or empty text says that one is not known.
-    classes : ndarray of shape (n_classes,)
-        The labels that partial labels name.
-    n_objects : int
-        How many there must be.
-    of : str
-        What has labels, for errors: "rows" or "instances".
-
-    Returns
-    -------
-    int64 ndarray of shape (n_objects,)
-        Columns of `classes`.
+    `truth`: True labels; None, NaN or empty text says that one is not known. `classes`: the labels
+    that partial labels name. `n_objects`: how many there must be. `of`: what has labels, for
+    errors: "rows" or "instances".
     """
     labels: Sequence[Any] = truth.tolist() if hasattr(truth, "tolist") else list(truth)
     if len(labels) != n_objects:
@@ -63,21 +51,10 @@ def known_candidates(
 ) -> tuple[BoolArray, ArrayLike | None]:
     """Return candidates and their weights with the true label alone where it is known.
 
-    Parameters
-    ----------
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        The candidate labels; a true label need not be among those of its row.
-    weights : array-like of shape (n_rows, n_classes), optional
-        Trust in each candidate.
-    truth : int64 ndarray of shape (n_rows,)
-        The column of the true label, -1 where it is not known.
-
-    Returns
-    -------
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        A copy.
-    weights : ndarray of shape (n_rows, n_classes), optional
-        A copy.
+    Returns `candidates` (n_rows, n_classes): a copy; `weights` (n_rows, n_classes): a copy.
+    `candidates` (n_rows, n_classes): the candidate labels; a true label need not be among those of
+    its row. `weights` (n_rows, n_classes): trust in each candidate. `truth`: the column of the true
+    label, -1 where it is not known.
     """
     known = truth >= 0
     own = truth[known, None] == np.arange(candidates.shape[1])

@@ -18,12 +18,9 @@ from groupnoise.core.model import MatchingModel, item_model
 class Workers(Protocol):
     """The processes of one training, as seen from one of them.
 
-    Attributes
-    ----------
-    rank : int
-        Which of the workers this one is; the first, 0, calls `on_epoch` and decides when to save.
-    count : int
-        How many there are.
+    `rank`: which of the workers this one is; the first, 0, calls `on_epoch` and decides when to
+        save.
+    `count`: how many there are.
     """
 
     @property
@@ -43,12 +40,8 @@ class Workers(Protocol):
     def loss(self, per_group: Tensor, batch_rows: IntArray) -> Tensor:
         """Return this worker's part of the batch's mean loss, a scalar with a gradient.
 
-        Parameters
-        ----------
-        per_group : Tensor of shape (own groups,)
-            The losses of the groups that :meth:`rows` returned.
-        batch_rows : int64 ndarray of shape (groups,)
-            The rows of the whole batch.
+        `per_group`: the losses of the groups that :meth:`rows` returned. `batch_rows`: the rows of
+        the whole batch.
         """
         ...
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
-from groupnoise.core.candidate_belief import belief_with_errors, hidden_errors
+from groupnoise.core.selective import belief_with_errors, hidden_errors
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.classifiers import Fit, KeptAnswers, out_of_fold, trainings
 from groupnoise.votes.dawid_skene import (
@@ -24,7 +24,7 @@ from groupnoise.votes.dawid_skene import (
     vote_likelihoods,
     with_truth,
 )
-from groupnoise.votes.neighbours import (
+from groupnoise.votes.features import (
     N_NEIGHBOURS,
     heed_neighbours,
     nearest_voted,
@@ -40,20 +40,16 @@ MIN_ROWS = 20
 class Belief:
     """What is believed of the true labels.
 
-    Attributes
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-        P(label | votes, features), calibrated on votes that were held out.
-    predicted : ndarray of shape (n_rows, n_classes), optional
-        P(label | features) from models that did not see the row; None without features.
-    model : DawidSkene, optional
-        The annotators; None where candidates are taken to hold the truth.
-    feature_share : float
-        How far features are trusted besides the frequency of the labels, chosen by the votes.
-    temperature : float
-        What log probabilities were divided by.
-    neighbours : int64 ndarray of shape (n_rows, n_neighbours), optional
-        The rows with votes that are most like each row, nearest first; None without features.
+    `probabilities` (n_rows, n_classes): p(label | votes, features), calibrated on votes that were
+        held out.
+    `predicted` (n_rows, n_classes): p(label | features) from models that did not see the row; None
+        without features.
+    `model`: the annotators; None where candidates are taken to hold the truth.
+    `feature_share`: how far features are trusted besides the frequency of the labels, chosen by the
+        votes.
+    `temperature`: what log probabilities were divided by.
+    `neighbours` (n_rows, n_neighbours): the rows with votes that are most like each row, nearest
+        first; None without features.
     """
 
     probabilities: FloatArray
@@ -79,34 +75,17 @@ def believe(
 ) -> Belief:
     """Weigh votes and features against each other.
 
-    Parameters
-    ----------
-    votes : Votes
-        Who said what.
-    features : ndarray of shape (n_rows, n_features), optional
-        The rows; without them votes stand alone.
-    is_candidates : bool, default=False
-        Whether each row's votes are a set that is taken to hold the truth.
-    truth : int64 ndarray of shape (n_rows,), optional
-        True labels of some rows as positions in `votes.class_names`, -1 where unknown.
-    n_folds : int, default=5
-        Parts of the rows; each is answered by a model trained on the others.
-    n_rounds : int, default=2
-        How often annotators and classifier are learned from each other.
-    fit : callable or sequence of callables, optional
-        Trains the classifier; of several, the one under which held-out votes are likeliest is
+    Result: probabilities of every row, those without votes included where there are features.
+    `features` (n_rows, n_features): the rows; without them votes stand alone.
+    `is_candidates`: whether each row's votes are a set that is taken to hold the truth.
+    `truth`: True labels of some rows as positions in `votes.class_names`, -1 where unknown.
+    `n_folds`: parts of the rows; each is answered by a model trained on the others.
+    `n_rounds`: how often annotators and classifier are learned from each other.
+    `fit`: trains the classifier; of several, the one under which held-out votes are likeliest is
         taken, or all of them averaged. By default Max-Matching, as `trainings` says.
-    seed : int, default=0
-        Decides folds and initial weights.
-    kept : KeptAnswers, optional
-        Where finished trainings are kept, and found after an interruption.
-    on_progress : callable, optional
-        Told after each training how many of them are `done`, of `total`.
-
-    Returns
-    -------
-    belief : Belief
-        Probabilities of every row, those without votes included where there are features.
+    `seed`: decides folds and initial weights.
+    `kept`: where finished trainings are kept, and found after an interruption.
+    `on_progress`: told after each training how many of them are `done`, of `total`.
     """
     model = None if is_candidates else DawidSkene().fit(votes, truth=truth)
     belief = with_truth(votes.shares(), truth) if model is None else model.probabilities_
@@ -178,19 +157,10 @@ def doubted(belief: FloatArray, predicted: FloatArray, named: BoolArray) -> Floa
     A model that learned from candidates is wrong towards candidates, and no second vote tells;
     what it answers outside of them is wrong for sure, and can be counted.
 
-    Parameters
-    ----------
-    belief : ndarray of shape (n_rows, n_classes)
-        P(label | candidates, features).
-    predicted : ndarray of shape (n_rows, n_classes)
-        P(label | features) from models that did not see the row.
-    named : bool ndarray of shape (n_rows, n_classes)
-        The candidates; the true label alone where it is known.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_classes)
-        Less sure where that takes it; which candidate is the likeliest stays.
+    Of shape (n_rows, n_classes): less sure where that takes it; which candidate is the likeliest
+    stays. `belief` (n_rows, n_classes): p(label | candidates, features). `predicted` (n_rows,
+    n_classes): p(label | features) from models that did not see the row. `named` (n_rows,
+    n_classes): the candidates; the true label alone where it is known.
     """
     return belief_with_errors(belief, predicted, named, hidden_errors(predicted, belief, named))
 
@@ -203,19 +173,8 @@ def likeliest(
 ) -> tuple[FloatArray, float]:
     """Return the tempered predictions of that classifier, or of all, which votes are likeliest by.
 
-    Parameters
-    ----------
-    predicted : sequence of ndarray of shape (n_rows, n_classes)
-        P(label | row) out of fold, by each classifier.
-    log_likelihood, frequency, is_voted
-        As in `tempered`.
-
-    Returns
-    -------
-    tempered : ndarray of shape (n_rows, n_classes)
-        The probabilities.
-    share : float
-        How much of them comes from the features.
+    Returns `tempered` (n_rows, n_classes): the probabilities; `share`: how much of them comes from
+    the features. `predicted` (n_rows, n_classes): p(label | row) out of fold, by each classifier.
     """
     offered = [*predicted, np.mean(predicted, axis=0)] if len(predicted) > 1 else predicted
     scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
@@ -246,23 +205,9 @@ def tempered(
     No true label is needed: votes on a row were not seen by the model that predicts it, so their
     likelihood under the prediction judges it.
 
-    Parameters
-    ----------
-    predicted : ndarray of shape (n_rows, n_classes)
-        P(label | row) out of fold.
-    log_likelihood : ndarray of shape (n_rows, n_classes)
-        log P(votes of the row | label).
-    frequency : ndarray of shape (n_classes,)
-        How frequent each label is.
-    is_voted : bool ndarray of shape (n_rows,)
-        Which rows have votes.
-
-    Returns
-    -------
-    tempered : ndarray of shape (n_rows, n_classes)
-        The probabilities.
-    share : float
-        How much of them comes from the features.
+    Returns `tempered` (n_rows, n_classes): the probabilities; `share`: how much of them comes from
+    the features. `predicted` (n_rows, n_classes): p(label | row) out of fold. `log_likelihood`
+    (n_rows, n_classes): log P(votes of the row | label). `frequency`: how frequent each label is.
     """
     logs = np.log(np.maximum(predicted, MIN_PROBABILITY))
     scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))[is_voted]
@@ -284,19 +229,8 @@ def held_out_temperature(votes: Votes, likelihoods: FloatArray, log_prior: Float
     Annotators err together on hard rows, which their model does not know; so the product of their
     votes is too sure of itself. Rows with one vote are foretold by their features.
 
-    Parameters
-    ----------
-    votes : Votes
-        Who said what.
-    likelihoods : ndarray of shape (n_votes, n_classes)
-        P(vote | true label).
-    log_prior : ndarray of shape (n_classes,) or (n_rows, n_classes)
-        log P(label) before the votes.
-
-    Returns
-    -------
-    temperature : float
-        One or more.
+    `likelihoods` (n_votes, n_classes): p(vote | true label). `log_prior`: log P(label) before the
+    votes.
     """
     is_paired = votes.counts[votes.rows] > 1
     if not is_paired.any():

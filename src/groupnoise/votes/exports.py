@@ -24,18 +24,10 @@ Export = tuple[pl.DataFrame, list[Entry], str]
 def read_export(source: Any, question: str | None) -> Export | pl.DataFrame | None:
     """Return rows and votes of an export, and the tool's name; None if `source` is none.
 
-    Parameters
-    ----------
-    source : str, Path or list of dict
-        A `.json` file, or its content.
-    question : str, optional
-        The question whose answers are the votes; needed where several were asked.
-
-    Returns
-    -------
-    export : tuple, DataFrame or None
-        The rows as a frame, (row, annotator, said, confidence) of each vote, and the tool; a list
-        of plain records, such as the short form of Label Studio, is a table as any other.
+    The rows as a frame, (row, annotator, said, confidence) of each vote, and the tool; a list of
+    plain records, such as the short form of Label Studio, is a table as any other. `source`: a
+    `.json` file, or its content. `question`: the question whose answers are the votes; needed where
+    several were asked.
     """
     records = source if isinstance(source, list) else None
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".json":

@@ -41,27 +41,14 @@ def row_features(
 ) -> FloatArray | None:
     """Return one vector per row, or None where the table has nothing to learn from.
 
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    features : str or list of str, optional
-        Numeric columns.
-    text : str, optional
-        A column of text, or several joined by commas; read by TF-IDF.
-    embedding : str, Path or array-like, optional
-        One vector per row: a `.npy` file or an array.
-    embed : str, optional
-        A sentence-transformers model on this disk, which reads the text in place of TF-IDF.
-    taken : collection of str
-        Columns that hold votes.
-    report : callable
-        Told of each guess.
-
-    Returns
-    -------
-    matrix : ndarray of shape (n_rows, n_features), or None
-        All that was named side by side; by default the numeric columns, else a column of text.
+    Of shape (n_rows, n_features): all that was named side by side; by default the numeric columns,
+    else a column of text.
+    `features`: numeric columns.
+    `text`: a column of text, or several joined by commas; read by TF-IDF.
+    `embedding`: one vector per row: a `.npy` file or an array.
+    `embed`: a sentence-transformers model on this disk, which reads the text in place of TF-IDF.
+    `taken`: columns that hold votes.
+    `report`: told of each guess.
     """
     parts = []
     if embedding is not None:
@@ -149,17 +136,8 @@ def text_vectors(texts: Sequence[str], *, seed: int) -> FloatArray:
 def embedded(texts: Sequence[str], name: str) -> FloatArray:
     """Return one vector per text by a sentence-transformers model; nothing is downloaded.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        The texts.
-    name : str
-        The folder of a model, or the name of one that was downloaded before.
-
-    Returns
-    -------
-    vectors : ndarray of shape (n_texts, dim)
-        Of unit length.
+    Of shape (n_texts, dim): of unit length. `name`: the folder of a model, or the name of one that
+    was downloaded before.
     """
     sentences = require("sentence_transformers", extra="text")
     try:

@@ -203,17 +203,8 @@ def _from_candidates(
 def who_is_left_out(voted: VotedRows, taken: Collection[str]) -> str | None:
     """Point out columns that hold the labels of the annotators found, under other names.
 
-    Parameters
-    ----------
-    voted : VotedRows
-        Rows whose annotators were guessed.
-    taken : collection of str
-        Columns that play another part.
-
-    Returns
-    -------
-    sentence : str or None
-        What to say to count them in; None where there are none.
+    Result: what to say to count them in; None where there are none. `voted`: rows whose annotators
+    were guessed. `taken`: columns that play another part.
     """
     alike = _columns_of_one_label_set(voted.table)
     written = {*written_columns(voted.table), *taken}

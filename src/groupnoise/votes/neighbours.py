@@ -18,19 +18,9 @@ EXPONENTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
 def nearest_voted(features: FloatArray, has_votes: BoolArray, n_neighbours: int) -> IntArray:
     """Return the rows with votes at the least angle to each row, itself left out.
 
-    Parameters
-    ----------
-    features : ndarray of shape (n_rows, n_features)
-        The rows; those of one length, such as words and embeddings, are compared as they are.
-    has_votes : bool ndarray of shape (n_rows,)
-        Which rows may be named; at least two.
-    n_neighbours : int
-        How many at most.
-
-    Returns
-    -------
-    nearest : int64 ndarray of shape (n_rows, n_found)
-        Nearest first.
+    Of shape (n_rows, n_found): nearest first. `features` (n_rows, n_features): the rows; those of
+    one length, such as words and embeddings, are compared as they are. `has_votes`: which rows may
+    be named; at least two. `n_neighbours`: how many at most.
     """
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import normalize
@@ -51,15 +41,8 @@ def nearest_voted(features: FloatArray, has_votes: BoolArray, n_neighbours: int)
 def has_unit_rows(features: FloatArray) -> bool:
     """Tell whether all rows have length one, as words and embeddings do.
 
-    Parameters
-    ----------
-    features : ndarray of shape (n_rows, n_features)
-        The rows; those without any word are left out of account.
-
-    Returns
-    -------
-    bool
-        Then columns are comparable as they are, and scaling each would magnify noise.
+    Then columns are comparable as they are, and scaling each would magnify noise. `features`
+    (n_rows, n_features): the rows; those without any word are left out of account.
     """
     lengths = np.linalg.norm(features, axis=1)
     return bool(np.allclose(lengths[lengths > 0], 1.0, atol=1e-3))
@@ -70,21 +53,10 @@ def heed_neighbours(
 ) -> FloatArray:
     """Return predictions times what neighbours are believed to be, as far as the votes bear out.
 
-    Parameters
-    ----------
-    predicted : ndarray of shape (n_rows, n_classes)
-        P(label | row) from models that did not see the row.
-    log_likelihood : ndarray of shape (n_rows, n_classes)
-        log P(votes of the row | label).
-    nearest : int64 ndarray of shape (n_rows, n_neighbours)
-        Other rows with votes; what a row's own votes say plays no part in what they say of it.
-    is_voted : bool ndarray of shape (n_rows,)
-        Which rows have votes.
-
-    Returns
-    -------
-    heeded : ndarray of shape (n_rows, n_classes)
-        The probabilities.
+    Of shape (n_rows, n_classes). `predicted` (n_rows, n_classes): p(label | row) from models that
+    did not see the row. `log_likelihood` (n_rows, n_classes): log P(votes of the row | label).
+    `nearest` (n_rows, n_neighbours): other rows with votes; what a row's own votes say plays no
+    part in what they say of it.
     """
     scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
     believed = predicted * scaled

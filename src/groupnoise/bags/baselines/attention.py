@@ -104,18 +104,11 @@ class AttentionMILClassifier(NeuralBagClassifier):
 class AttentionNetwork(nn.Module):
     """Logits and attention scores of instances.
 
-    Parameters
-    ----------
-    trunk : Module
-        From features to hidden features.
-    width : int
-        How many hidden features there are.
-    n_problems : int
-        Columns of logits and scores.
-    attention_size : int
-        Rows of V and U.
-    gated : bool
-        Whether there is a U.
+    `trunk`: from features to hidden features.
+    `width`: how many hidden features there are.
+    `n_problems`: columns of logits and scores.
+    `attention_size`: rows of V and U.
+    `gated`: whether there is a U.
     """
 
     def __init__(
@@ -147,14 +140,9 @@ def attention_loss(logits: Tensor, scores: Tensor, bag_of: Tensor, answers: Tens
     The classifier is linear and the attention sums to one, so classifying the weighted mean of
     the features is the same as averaging the instances' logits with these weights.
 
-    Parameters
-    ----------
-    logits, scores : Tensor of shape (n_instances, n_problems)
-        Of the instances; scores are what the softmax turns into attention.
-    bag_of : int64 Tensor of shape (n_instances,)
-        The bag of each instance.
-    answers : Tensor of shape (n_bags, n_problems)
-        1 for yes, 0 for no.
+    `logits`, `scores` (n_instances, n_problems): of the instances; scores are what the softmax
+    turns into attention. `bag_of`: the bag of each instance. `answers` (n_bags, n_problems): 1 for
+    yes, 0 for no.
     """
     attention = bag_softmax(scores, bag_of, len(answers))
     pooled = bag_sum(attention * logits, bag_of, len(answers))

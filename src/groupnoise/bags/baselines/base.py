@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 
 class BagIndex:
-    """Finds the instances of a batch of bags.
-
-    Parameters
-    ----------
-    bags : Groups
-        All bags.
-    """
+    """Finds the instances of a batch of bags."""
 
     def __init__(self, bags: Groups) -> None:
         self._starts = torch.from_numpy(bags.offsets[:-1].copy())

@@ -124,14 +124,8 @@ def soft_maximum(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the softmax-weighted mean of each bag, and the weight of each instance in it.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_instances, ...)
-        Of the instances, bag after bag.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    strength : float
-        The factor alpha.
+    `probabilities` (n_instances, ...): of the instances, bag after bag. `offsets`: where each bag
+    begins. `strength`: the factor alpha.
     """
     sizes = np.diff(offsets)
     shifted = probabilities
@@ -148,16 +142,8 @@ def milr_loss(
 ) -> tuple[float, FloatArray]:
     """Return half the mean squared error of the bags and its slope in the instance logits.
 
-    Parameters
-    ----------
-    logits : ndarray of shape (n_instances,)
-        Of the instances, bag after bag.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    answer : ndarray of shape (n_bags,)
-        1 for positive bags, 0 for negative ones.
-    strength : float
-        The factor alpha.
+    `logits`: of the instances, bag after bag. `offsets`: where each bag begins. `answer`: 1 for
+    positive bags, 0 for negative ones. `strength`: the factor alpha.
     """
     probabilities = np.asarray(expit(logits))
     pooled, weight = soft_maximum(probabilities, offsets, strength)

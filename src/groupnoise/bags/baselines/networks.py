@@ -59,14 +59,9 @@ class NeuralBagClassifier(NetworkClassifier, BagClassifier):
     def _batch_loss(self, rows: Tensor, bag_of: Tensor, answers: Tensor) -> Tensor:
         """Return the loss of a batch, a scalar.
 
-        Parameters
-        ----------
-        rows : Tensor of shape (n_instances, n_features)
-            The instances of the bags of the batch.
-        bag_of : int64 Tensor of shape (n_instances,)
-            The bag of each instance, counted in the batch.
-        answers : Tensor of shape (n_bags, n_problems)
-            1 where the answer of the bag is yes, else 0.
+        `rows` (n_instances, n_features): the instances of the bags of the batch. `bag_of`: the bag
+        of each instance, counted in the batch. `answers` (n_bags, n_problems): 1 where the answer
+        of the bag is yes, else 0.
         """
 
     def fit(
@@ -174,16 +169,9 @@ def pool(probabilities: Tensor, bag_of: Tensor, n_bags: int, pooling: str) -> Te
 def minet_loss(logits: Tensor, bag_of: Tensor, answers: Tensor, pooling: str) -> Tensor:
     """Return the mean binary cross-entropy of the bags, summed over the problems.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (n_instances, n_problems)
-        Of the instances.
-    bag_of : int64 Tensor of shape (n_instances,)
-        The bag of each instance.
-    answers : Tensor of shape (n_bags, n_problems)
-        1 for yes, 0 for no.
-    pooling : {"max", "mean", "log_mean_exp"}
-        How instance probabilities become the bag's.
+    `logits`: of shape (n_instances, n_problems). `bag_of`: the bag of each instance. `answers`
+    (n_bags, n_problems): 1 for yes, 0 for no. `pooling` (one of "max", "mean", "log_mean_exp"): how
+    instance probabilities become the bag's.
     """
     n_bags = len(answers)
     if pooling == "max":  # the sigmoid is monotone: pooling logits is the same, and never saturates
@@ -256,18 +244,9 @@ def gicf_cost(
 ) -> Tensor:
     """Return the cost of a batch, summed over the problems.
 
-    Parameters
-    ----------
-    probabilities : Tensor of shape (n_instances, n_problems)
-        Of the instances.
-    kernel : Tensor of shape (n_instances, n_instances)
-        How alike two instances are; symmetric.
-    bag_of : int64 Tensor of shape (n_instances,)
-        The bag of each instance.
-    answers : Tensor of shape (n_bags, n_problems)
-        1 for yes, 0 for no.
-    bag_weight : float
-        The factor lambda.
+    `probabilities`: of shape (n_instances, n_problems). `kernel` (n_instances, n_instances): how
+    alike two instances are; symmetric. `bag_of`: the bag of each instance. `answers` (n_bags,
+    n_problems): 1 for yes, 0 for no. `bag_weight`: the factor lambda.
     """
     # sum_ij K_ij (y_i - y_j)^2, without the (n, n, n_problems) array of differences
     own = (kernel.sum(dim=1)[:, None] * probabilities.square()).sum()
@@ -342,12 +321,8 @@ class IMILClassifier(NeuralBagClassifier):
 def instance_prior(sizes: IntArray, n_negative: int) -> float:
     """Return the share pi of positive instances that explains the number of negative bags.
 
-    Parameters
-    ----------
-    sizes : ndarray of shape (n_bags,)
-        The size of each bag.
-    n_negative : int
-        How many bags are negative. With none, half a bag is assumed, so that pi stays below one.
+    `sizes`: the size of each bag. `n_negative`: how many bags are negative. With none, half a bag
+    is assumed, so that pi stays below one.
     """
     expected = min(max(float(n_negative), 0.5), len(sizes) - 1e-9)
     log_absent = brentq(
@@ -359,12 +334,8 @@ def instance_prior(sizes: IntArray, n_negative: int) -> float:
 def imil_risk(logits: Tensor, weight: Tensor) -> Tensor:
     """Return the non-negative risk of the instances, summed over the problems.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (n_instances, n_problems)
-        Of the instances.
-    weight : Tensor of shape (n_instances, n_problems)
-        The weight w for instances of negative bags, 0 for those of positive bags.
+    `logits`: of shape (n_instances, n_problems). `weight` (n_instances, n_problems): the weight w
+    for instances of negative bags, 0 for those of positive bags.
     """
     loss_if_positive, loss_if_negative = F.softplus(-logits), F.softplus(logits)
     positives = (loss_if_positive * (1 - weight)).mean(dim=0)

@@ -29,16 +29,11 @@ FORMS = ("npz", "h5")
 class EmbeddedFolder:
     """What was made of a folder of raw files.
 
-    Attributes
-    ----------
-    kind : str
-        "pictures", "texts" or "recordings".
-    cut : Cut
-        How the files were cut.
-    n_bags, n_objects, n_dropped : int
-        Files, their objects, and objects left out because they show nothing.
-    source : str
-        The folder of the raw files, seen from that of the features.
+    `kind`: "pictures", "texts" or "recordings".
+    `cut`: how the files were cut.
+    `n_bags`, `n_objects`, `n_dropped`: files, their objects, and objects left out because they show
+        nothing.
+    `source`: the folder of the raw files, seen from that of the features.
     """
 
     kind: str
@@ -146,19 +141,8 @@ def embed_folder(
 def find_raw_files(folder: Path, kind: str | None = None) -> tuple[str, list[Path]]:
     """Return what a folder holds and its files, in the order of their names.
 
-    Parameters
-    ----------
-    folder : Path
-        Raw files of one kind.
-    kind : str, optional
-        The files to take where there are several kinds.
-
-    Returns
-    -------
-    kind : str
-        "pictures", "texts" or "recordings".
-    files : list of Path
-        At least one, no two of the same stem.
+    Returns `kind`: "pictures", "texts" or "recordings"; `files`: at least one, no two of the same
+    stem. `folder`: raw files of one kind. `kind`: the files to take where there are several kinds.
     """
     if not folder.is_dir():
         raise MissingDataError(f"there is no folder {folder}; check the path.")
@@ -192,15 +176,7 @@ def find_raw_files(folder: Path, kind: str | None = None) -> tuple[str, list[Pat
 def read_record(folder: Path) -> EmbeddedFolder:
     """Return how a folder of features was made.
 
-    Parameters
-    ----------
-    folder : Path
-        What `embed_folder` wrote.
-
-    Returns
-    -------
-    EmbeddedFolder
-        Refused where the record is missing or damaged.
+    Refused where the record is missing or damaged. `folder`: what `embed_folder` wrote.
     """
     path = folder / RECORD
     if not path.is_file():

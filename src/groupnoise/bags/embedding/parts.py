@@ -14,14 +14,9 @@ from groupnoise.exceptions import ParameterError
 class Embedded:
     """The objects of one file.
 
-    Attributes
-    ----------
-    features : float32 ndarray of shape (n_objects, n_features)
-        What each object looks, reads or sounds like.
-    coordinates : float64 ndarray of shape (n_objects, 2)
-        Where it lies in the file.
-    n_dropped : int
-        Objects left out because they show nothing.
+    `features` (n_objects, n_features): what each object looks, reads or sounds like.
+    `coordinates` (n_objects, 2): where it lies in the file.
+    `n_dropped`: objects left out because they show nothing.
     """
 
     features: FloatArray
@@ -33,17 +28,11 @@ class Embedded:
 class Cut:
     """How files are cut into objects.
 
-    Attributes
-    ----------
-    size : float
-        Pixels of a tile, seconds of a segment; texts are cut into sentences.
-    stride : float
-        From one object to the next.
-    background : float
-        Objects that vary less than this are left out: the standard deviation of the brightness of
-        a tile, or the loudness of a segment, each from 0 to 1.
-    state : dict
-        What was learned from all files, such as the words of texts.
+    `size`: pixels of a tile, seconds of a segment; texts are cut into sentences.
+    `stride`: from one object to the next.
+    `background`: objects that vary less than this are left out: the standard deviation of the
+        brightness of a tile, or the loudness of a segment, each from 0 to 1.
+    `state`: what was learned from all files, such as the words of texts.
     """
 
     size: float

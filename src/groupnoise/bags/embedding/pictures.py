@@ -61,15 +61,7 @@ def check_cut(cut: Cut) -> None:
 def open_picture(path: Path) -> NDArray[np.uint8]:
     """Return the pixels of a picture, shape (height, width, 3), upright and on white.
 
-    Parameters
-    ----------
-    path : Path
-        A file that Pillow reads.
-
-    Returns
-    -------
-    uint8 ndarray of shape (height, width, 3)
-        Red, green and blue.
+    Red, green and blue. `path`: a file that Pillow reads.
     """
     image_module = require("PIL.Image", extra="images")
     operations = require("PIL.ImageOps", extra="images")
@@ -106,20 +98,10 @@ def embed_picture(path: Path, cut: Cut, encoder: Encoder | None = None) -> Embed
     Tiles lie on a grid from the upper left corner. One that reaches over the edge is filled with
     the pixels of the edge, and taken if at least half of its side is in the picture.
 
-    Parameters
-    ----------
-    path : Path
-        The picture.
-    cut : Cut
-        Size and stride of the tiles in pixels, and how much they must vary.
-    encoder : callable, optional
-        Given tiles as float32 of shape (n, 3, size, size) from 0 to 1, returns features; a torch
-        module is given tensors. By default `describe_tiles`.
-
-    Returns
-    -------
-    Embedded
-        Tiles by rows; coordinates are their upper left corners.
+    Result: tiles by rows; coordinates are their upper left corners. `cut`: size and stride of the
+    tiles in pixels, and how much they must vary. `encoder`: given tiles as float32 of shape (n, 3,
+    size, size) from 0 to 1, returns features; a torch module is given tensors. By default
+    `describe_tiles`.
     """
     pixels = open_picture(path)
     size, stride = int(cut.size), int(cut.stride)
@@ -179,15 +161,8 @@ def _by(encoder: Encoder) -> Callable[[FloatArray], FloatArray]:
 def describe_tiles(tiles: FloatArray) -> FloatArray:
     """Describe tiles by colour, brightness, gradients and texture.
 
-    Parameters
-    ----------
-    tiles : float ndarray of shape (n, size, size, 3)
-        Red, green and blue from 0 to 1.
-
-    Returns
-    -------
-    float32 ndarray of shape (n, n_features)
-        In the order of `feature_names`.
+    Of shape (n, n_features): in the order of `feature_names`. `tiles` (n, size, size, 3): red,
+    green and blue from 0 to 1.
     """
     n = len(tiles)
     grey = tiles @ GREY

@@ -30,15 +30,7 @@ def feature_names() -> tuple[str, ...]:
 def open_recording(path: Path) -> FloatArray:
     """Return a recording as samples from -1 to 1, one channel, at the common rate.
 
-    Parameters
-    ----------
-    path : Path
-        A .wav file of integers or floats.
-
-    Returns
-    -------
-    float64 ndarray of shape (n_samples,)
-        At `RATE` samples per second.
+    At `RATE` samples per second. `path`: a .wav file of integers or floats.
     """
     from scipy.io import wavfile
     from scipy.signal import resample_poly
@@ -73,17 +65,8 @@ def open_recording(path: Path) -> FloatArray:
 def embed_recording(path: Path, cut: Cut) -> Embedded:
     """Cut a recording into segments and describe them.
 
-    Parameters
-    ----------
-    path : Path
-        The recording.
-    cut : Cut
-        Size and stride in seconds, and the loudness below which a segment is left out.
-
-    Returns
-    -------
-    Embedded
-        Coordinates are the seconds where a segment begins and ends.
+    Result: coordinates are the seconds where a segment begins and ends. `cut`: size and stride in
+    seconds, and the loudness below which a segment is left out.
     """
     samples = open_recording(path)
     size, stride = max(WINDOW, round(cut.size * RATE)), max(1, round(cut.stride * RATE))

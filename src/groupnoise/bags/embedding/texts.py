@@ -23,15 +23,7 @@ _SENTENCE = re.compile(r"\S(?:.*?)(?:[.!?。！？]+[\"'”’)\]]*(?=\s|$)|(?=\
 def read_text(path: Path) -> str:
     """Return the text of a file, which must be UTF-8.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    str
-        Without a byte order mark.
+    Without a byte order mark.
     """
     try:
         return path.read_bytes().decode("utf-8-sig")
@@ -44,15 +36,7 @@ def read_text(path: Path) -> str:
 def sentences_of(text: str) -> list[tuple[int, int]]:
     """Return where each sentence begins and ends; a blank line ends one too.
 
-    Parameters
-    ----------
-    text : str
-        Any text.
-
-    Returns
-    -------
-    list of (int, int)
-        Positions of characters.
+    Positions of characters.
 
     Examples
     --------
@@ -66,15 +50,8 @@ def sentences_of(text: str) -> list[tuple[int, int]]:
 def learn_words(paths: Sequence[Path]) -> dict[str, Any]:
     """Return the words that describe sentences, and how rare each is.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        All texts; no label is looked at.
-
-    Returns
-    -------
-    dict
-        `words`, and the logarithm of their inverse document frequency as `idf`.
+    `words`, and the logarithm of their inverse document frequency as `idf`. `paths`: all texts; no
+    label is looked at.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -104,18 +81,9 @@ def feature_names(cut: Cut) -> tuple[str, ...]:
 def embed_text(path: Path, cut: Cut) -> Embedded:
     """Cut a text into sentences and weigh the words of each.
 
-    Parameters
-    ----------
-    path : Path
-        The text.
-    cut : Cut
-        Whose state `learn_words` returned.
-
-    Returns
-    -------
-    Embedded
-        Rows of unit length (zero for sentences of unknown words alone); coordinates are the
-        positions of the characters where a sentence begins and ends.
+    Result: rows of unit length (zero for sentences of unknown words alone); coordinates are the
+    positions of the characters where a sentence begins and ends. `cut`: whose state `learn_words`
+    returned.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 

@@ -23,14 +23,9 @@ N_BINS = 600
 class Grid:
     """Where the objects of a bag lie on a grid.
 
-    Attributes
-    ----------
-    rows, columns : int64 ndarray of shape (n_objects,)
-        The cell of each object.
-    shape : (int, int)
-        Cells down and across.
-    box : (float, float, float, float)
-        Left, top, width and height of the grid in the units of the coordinates.
+    `rows`, `columns`: the cell of each object.
+    `shape`: cells down and across.
+    `box`: left, top, width and height of the grid in the units of the coordinates.
     """
 
     rows: IntArray
@@ -41,15 +36,7 @@ class Grid:
     def paint(self, values: FloatArray) -> NDArray[np.uint8]:
         """Return values from 0 to 1 as pixels; cells without an object are clear.
 
-        Parameters
-        ----------
-        values : float ndarray of shape (n_objects,)
-            One per object.
-
-        Returns
-        -------
-        uint8 ndarray of shape (down, across, 4)
-            The stronger a value, the less can be seen through.
+        Of shape (down, across, 4): the stronger a value, the less can be seen through.
         """
         cells = np.full(self.shape, -1.0)
         np.maximum.at(cells, (self.rows, self.columns), np.clip(values, 0, 1))
@@ -69,17 +56,8 @@ def colour_cells(cells: FloatArray) -> NDArray[np.uint8]:
 def lay_on_grid(coordinates: FloatArray, *, size: float | None = None) -> Grid:
     """Return the cells of objects in a plane.
 
-    Parameters
-    ----------
-    coordinates : float ndarray of shape (n_objects, 2)
-        Upper left corners.
-    size : float, optional
-        How wide objects are; where they overlap, the cell is the middle of each.
-
-    Returns
-    -------
-    Grid
-        As fine as the objects are apart.
+    As fine as the objects are apart. `coordinates` (n_objects, 2): upper left corners. `size`: how
+    wide objects are; where they overlap, the cell is the middle of each.
     """
     across, down = spacing_of(coordinates)
     if size is not None and len(np.unique(coordinates, axis=0)) == 1:
@@ -103,19 +81,9 @@ def paint_timeline(
 ) -> NDArray[np.uint8]:
     """Return values along a line, one pixel high.
 
-    Parameters
-    ----------
-    stretches : float ndarray of shape (n_objects, 2), optional
-        Where each begins and ends; by default one cell each, in their order.
-    values : float ndarray of shape (n_objects,)
-        From 0 to 1.
-    length : float
-        Where the line ends.
-
-    Returns
-    -------
-    uint8 ndarray of shape (1, n_cells, 4)
-        Where objects overlap, the highest value counts.
+    Of shape (1, n_cells, 4): where objects overlap, the highest value counts. `stretches`
+    (n_objects, 2): where each begins and ends; by default one cell each, in their order. `length`:
+    where the line ends.
     """
     clipped = np.clip(values, 0, 1)
     if stretches is None:

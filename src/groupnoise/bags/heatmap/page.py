@@ -46,30 +46,17 @@ class Span:
 class BagCard:
     """What is shown of a bag.
 
-    Attributes
-    ----------
-    name, given, predicted : str
-        Its id, its labels ("" if unknown), and what it is taken for.
-    is_wrong : bool
-        Whether the labels differ.
-    n_objects : int
-        How many objects it has.
-    scores : list of float
-        The highest probability of each class among its objects.
-    form : str
-        "plane", "line" or "text".
-    picture : str
-        Address of what lies below, "" for nothing.
-    aspect : float
-        Width by height.
-    box : list of float
-        Left, top, width and height of the layers in per cent.
-    layers : list of Layer
-        The values.
-    spans : list of Span
-        The pieces of a text.
-    begin, end : str
-        What is written below a line.
+    `name`, `given`, `predicted`: its id, its labels ("" if unknown), and what it is taken for.
+    `is_wrong`: whether the labels differ.
+    `n_objects`: how many objects it has.
+    `scores`: the highest probability of each class among its objects.
+    `form`: "plane", "line" or "text".
+    `picture`: address of what lies below, "" for nothing.
+    `aspect`: width by height.
+    `box`: left, top, width and height of the layers in per cent.
+    `layers`: the values.
+    `spans`: the pieces of a text.
+    `begin`, `end`: what is written below a line.
     """
 
     name: str
@@ -102,21 +89,8 @@ class Shown:
 def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: Sources) -> BagCard:
     """Return what is shown of a bag.
 
-    Parameters
-    ----------
-    bag : int
-        Its number.
-    answers : ObjectAnswers
-        What the model said.
-    dataset : BagDataset
-        The bags, with labels or without.
-    sources : Sources
-        What they were cut from.
-
-    Returns
-    -------
-    BagCard
-        For the template.
+    `answers`: what the model said. `dataset`: the bags, with labels or without. `sources`: what
+    they were cut from.
     """
     part = answers.part(bag)
     name, predicted = answers.bag_ids[bag], answers.predicted[bag]
@@ -212,23 +186,9 @@ def make_gallery(
 ) -> tuple[list[Shown], list[Shown]]:
     """Return the objects that look most like a class, and those of its bags that do so least.
 
-    Parameters
-    ----------
-    label : int
-        The class of the model.
-    n_shown : int
-        How many of each.
-    answers : ObjectAnswers
-        What the model said.
-    dataset : BagDataset
-        The bags; where labels are known, the last objects come from bags of the class.
-    sources : Sources
-        What they were cut from.
-
-    Returns
-    -------
-    top, bottom : list of Shown
-        Most and least probable first.
+    Most and least probable first. `label`: the class of the model. `n_shown`: how many of each.
+    `answers`: what the model said. `dataset`: the bags; where labels are known, the last objects
+    come from bags of the class. `sources`: what they were cut from.
     """
     values = answers.probability[:, label]
     bag_of_object = np.repeat(np.arange(len(answers)), np.diff(answers.offsets))
@@ -275,25 +235,12 @@ def heatmap_page(
 ) -> str:
     """Return heat maps of bags as the text of a page.
 
-    Parameters
-    ----------
-    answers : ObjectAnswers
-        What the model said.
-    dataset : BagDataset
-        The bags, with labels or without.
-    sources : Sources
-        What they were cut from.
-    max_bags : int, default=200
-        How many bags are shown; mistakes come first.
-    n_gallery : int, default=10
-        How many objects of each class the gallery shows at either end.
-    command : str, default=""
-        What was typed, for those who want to repeat it.
-
-    Returns
-    -------
-    str
-        HTML.
+    `answers`: what the model said.
+    `dataset`: the bags, with labels or without.
+    `sources`: what they were cut from.
+    `max_bags`: how many bags are shown; mistakes come first.
+    `n_gallery`: how many objects of each class the gallery shows at either end.
+    `command`: what was typed, for those who want to repeat it.
     """
     shown = range(len(answers))
     if len(answers) > max_bags:

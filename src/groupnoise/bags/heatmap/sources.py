@@ -28,16 +28,10 @@ TILE_SIDE = 72
 class Sources:
     """Raw files by the name of their bag.
 
-    Attributes
-    ----------
-    kind : str
-        "pictures", "texts" or "recordings"; "" where there are no raw files.
-    files : dict of str to Path
-        The raw file of each bag that has one.
-    size : float, optional
-        How wide objects are, in the units of their coordinates.
-    downsample : float
-        Units of the coordinates per pixel of the pictures.
+    `kind`: "pictures", "texts" or "recordings"; "" where there are no raw files.
+    `files`: the raw file of each bag that has one.
+    `size`: how wide objects are, in the units of their coordinates.
+    `downsample`: units of the coordinates per pixel of the pictures.
     """
 
     kind: str = ""
@@ -48,15 +42,7 @@ class Sources:
     def picture(self, bag: str) -> NDArray[np.uint8] | None:
         """Return the picture of a bag, None if there is none.
 
-        Parameters
-        ----------
-        bag : str
-            Its id.
-
-        Returns
-        -------
-        uint8 ndarray of shape (height, width, 3)
-            All its pixels.
+        Of shape (height, width, 3).
         """
         if self.kind != "pictures" or bag not in self.files:
             return None
@@ -71,17 +57,7 @@ class Sources:
     def tile(self, bag: str, x: float, y: float) -> str:
         """Return a tile of the picture of a bag as an address, "" if there is none.
 
-        Parameters
-        ----------
-        bag : str
-            Its id.
-        x, y : float
-            The upper left corner.
-
-        Returns
-        -------
-        str
-            Of a small PNG.
+        Of a small PNG. `x`, `y`: the upper left corner.
         """
         pixels = self.picture(bag)
         if pixels is None or self.size is None:
@@ -94,19 +70,9 @@ class Sources:
 def find_sources(data: str, folder: Path | None, downsample: float = 1.0) -> Sources:
     """Return the raw files that belong to a folder of features.
 
-    Parameters
-    ----------
-    data : str
-        What the user gave as data; a folder that `groupnoise embed` wrote says where they are.
-    folder : Path, optional
-        Where they are, or where smaller copies are.
-    downsample : float, default=1.0
-        Units of the coordinates per pixel of the pictures there.
-
-    Returns
-    -------
-    Sources
-        Empty where nothing is known.
+    Empty where nothing is known. `data`: what the user gave as data; a folder that `groupnoise
+    embed` wrote says where they are. `folder`: where they are, or where smaller copies are.
+    `downsample`: units of the coordinates per pixel of the pictures there.
     """
     check_positive("--downsample", downsample)
     record = read_record(Path(data)) if (Path(data) / RECORD).is_file() else None
@@ -124,15 +90,7 @@ def find_sources(data: str, folder: Path | None, downsample: float = 1.0) -> Sou
 def thumbnail(pixels: NDArray[np.uint8]) -> str:
     """Return a picture as the address of a smaller one.
 
-    Parameters
-    ----------
-    pixels : uint8 ndarray of shape (height, width, 3)
-        The picture.
-
-    Returns
-    -------
-    str
-        Of a JPEG.
+    `pixels`: of shape (height, width, 3).
     """
     return _as_address(pixels, MAX_SIDE, "JPEG")
 

@@ -117,12 +117,8 @@ def plsvm_loss(scores: FloatArray, candidates: BoolArray) -> tuple[FloatArray, F
 
     A row of which every label is a candidate has no margin to keep: its loss is zero.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_classes)
-        The class scores.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Candidate labels, at least one per row.
+    `scores` (n_rows, n_classes): the class scores. `candidates` (n_rows, n_classes): candidate
+    labels, at least one per row.
     """
     every = np.arange(len(scores))
     best_inside = np.where(candidates, scores, -np.inf).argmax(axis=1)
@@ -212,14 +208,9 @@ def clpl_loss(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the loss of each row, shape (n_rows,), and its slope in the scores.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_classes)
-        The class scores g.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Candidate labels, at least one per row.
-    surrogate : {"squared_hinge", "logistic"}
-        The function psi.
+    `scores` (n_rows, n_classes): the class scores g. `candidates` (n_rows, n_classes): candidate
+    labels, at least one per row. `surrogate` (one of "squared_hinge", "logistic"): the function
+    psi.
     """
     share = candidates / candidates.sum(axis=1, keepdims=True)  # (n_rows, n_classes)
     inside, inside_slope = _surrogate((scores * share).sum(axis=1), surrogate)

@@ -25,16 +25,11 @@ class KernelMachines:
     Sharing the rows means one kernel matrix for all fits, and predictions of all machines as one
     matrix product.
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        The training rows of all machines.
-    weights : ndarray of shape (n_rows, n_machines)
-        Signed dual weights; zero where a row is no support vector of a machine.
-    intercepts : ndarray of shape (n_machines,)
-        Their constants.
-    gamma : ndarray of shape ()
-        Kernel width.
+    `rows` (n_rows, n_features): the training rows of all machines.
+    `weights` (n_rows, n_machines): signed dual weights; zero where a row is no support vector of a
+        machine.
+    `intercepts`: their constants.
+    `gamma`: kernel width.
     """
 
     rows: FloatArray
@@ -55,12 +50,8 @@ class KernelMachines:
 
         A problem with one side only gets a constant answer, one without rows the answer 0.
 
-        Returns
-        -------
-        machines : KernelMachines
-            The fitted machines.
-        outputs : ndarray of shape (n_rows, n_machines)
-            Their decision values on the training rows, which the kernel at hand gives for free.
+        Returns `machines`: the fitted machines; `outputs` (n_rows, n_machines): their decision
+        values on the training rows, which the kernel at hand gives for free.
         """
         width = _default_gamma(rows) if gamma is None else gamma
         kernel = rbf_kernel(rows, gamma=width)  # (n_rows, n_rows)
@@ -182,16 +173,9 @@ class PALOCClassifier(PartialLabelClassifier):
 def count_votes(outputs: FloatArray, n_classes: int) -> FloatArray:
     """Return the votes each class gets from the pair machines.
 
-    Parameters
-    ----------
-    outputs : ndarray of shape (n_rows, n_classes * (n_classes - 1) / 2)
-        Decision values of the pairs (0, 1), (0, 2), ..., positive for the first of a pair.
-    n_classes : int
-        How many classes there are.
-
-    Returns
-    -------
-    votes : ndarray of shape (n_rows, n_classes)
+    Of shape (n_rows, n_classes). `outputs` (n_rows, n_classes * (n_classes - 1) / 2): decision
+    values of the pairs (0, 1), (0, 2), ..., positive for the first of a pair. `n_classes`: how many
+    classes there are.
     """
     pairs = list(combinations(range(n_classes), 2))
     first, second = np.zeros((2, len(pairs), n_classes))

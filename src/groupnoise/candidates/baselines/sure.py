@@ -96,14 +96,8 @@ def sharpened(outputs: FloatArray, candidates: BoolArray, sharpness: float) -> F
     The minimiser keeps the order of q, so its largest entry stands at the best candidate; the
     reward is then linear there, and the problem a projection onto the simplex.
 
-    Parameters
-    ----------
-    outputs : ndarray of shape (n_rows, n_classes)
-        The rows q.
-    candidates : bool ndarray of shape (n_rows, n_classes)
-        Where p may differ from zero.
-    sharpness : float
-        The factor lambda.
+    `outputs`: of shape (n_rows, n_classes). `candidates` (n_rows, n_classes): where p may differ
+    from zero.
     """
     raised = np.where(candidates, outputs, -np.inf)
     raised[np.arange(len(raised)), raised.argmax(axis=1)] += sharpness / 2

@@ -130,13 +130,8 @@ def column_products(
 ) -> sparse.csr_array:
     """Return the inner products of some columns of a table with all; no item goes with itself.
 
-    Parameters
-    ----------
-    columns : sparse array of shape (n_columns, n_rows)
-        Consecutive columns of the table, laid out as rows.
-    table : sparse array of shape (n_rows, n_items)
-    first : int
-        Which column of the table the first of `columns` is.
+    `columns` (n_columns, n_rows): consecutive columns of the table, laid out as rows. `table`: of
+    shape (n_rows, n_items). `first`: which column of the table the first of `columns` is.
     """
     products = columns @ table
     items = np.arange(first, first + products.shape[0], dtype=products.indices.dtype)

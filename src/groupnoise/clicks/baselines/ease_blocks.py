@@ -146,17 +146,8 @@ class BlockEASERecommender(ItemToItemBaseline):
 def item_blocks(gram: sparse.csr_array, size: int) -> list[IntArray]:
     """Put items in blocks with those clicked together with them.
 
-    Parameters
-    ----------
-    gram : csr_array of shape (n_items, n_items)
-        Users who clicked both of two items.
-    size : int
-        Items of a block; the last may have fewer.
-
-    Returns
-    -------
-    list of int64 ndarray
-        Ascending indices; every item stands in one block.
+    Result: ascending indices; every item stands in one block. `gram` (n_items, n_items): users who
+    clicked both of two items. `size`: items of a block; the last may have fewer.
     """
     order = sparse.csgraph.reverse_cuthill_mckee(sparse.csr_matrix(gram), symmetric_mode=True)
     order = np.asarray(order, dtype=np.int64)
@@ -166,18 +157,8 @@ def item_blocks(gram: sparse.csr_array, size: int) -> list[IntArray]:
 def block_inputs(gram: sparse.csr_array, block: IntArray, n_neighbors: int) -> IntArray:
     """Return the items of a block and those clicked with them most, ascending.
 
-    Parameters
-    ----------
-    gram : csr_array of shape (n_items, n_items)
-        Users who clicked both of two items.
-    block : int64 ndarray
-        Item indices.
-    n_neighbors : int
-        The most further items.
-
-    Returns
-    -------
-    int64 ndarray
+    `gram` (n_items, n_items): users who clicked both of two items. `n_neighbors`: the most further
+    items.
     """
     counts = np.asarray(gram[block].sum(axis=0)).ravel()
     counts[block] = -1.0

@@ -15,14 +15,9 @@ from groupnoise.core.groups import Groups
 def binary_loss(positive: Tensor, negatives: Tensor, is_negative: Tensor) -> Tensor:
     r"""Return :math:`-\log\sigma(s_y) - \sum_j \log\sigma(-s_j)`, shape (...).
 
-    Parameters
-    ----------
-    positive : Tensor of shape (...)
-        Logit of each target.
-    negatives : Tensor of shape (..., n_negatives)
-        Logits of the items drawn against it.
-    is_negative : bool Tensor of shape (..., n_negatives)
-        False where the draw hit the target itself, which then does not count.
+    `positive`: logit of each target. `negatives` (..., n_negatives): logits of the items drawn
+    against it. `is_negative` (..., n_negatives): False where the draw hit the target itself, which
+    then does not count.
     """
     against = F.softplus(negatives).masked_fill(~is_negative, 0.0)
     return F.softplus(-positive) + against.sum(-1)
@@ -44,14 +39,8 @@ def sampled_softmax_loss(
     A drawn item stands for :math:`|Y| / m` items of the catalogue, so the logarithm of that is
     added to its logit; the sum over draws then estimates the full normalizer without bias.
 
-    Parameters
-    ----------
-    queries : Tensor of shape (n, dim)
-    table : Tensor of shape (n_items, dim)
-        Item vectors; a logit is an inner product.
-    targets : int64 Tensor of shape (n,)
-    negatives : int64 Tensor of shape (n_negatives,)
-        Items drawn once for the whole batch; a draw that equals the target is left out.
+    `queries`: of shape (n, dim). `table` (n_items, dim): item vectors; a logit is an inner product.
+    `negatives`: items drawn once for the whole batch; a draw that equals the target is left out.
     """
     positive = (queries * table[targets]).sum(-1, keepdim=True)  # (n, 1)
     weight = torch.log(torch.tensor(len(table) / len(negatives), dtype=queries.dtype))

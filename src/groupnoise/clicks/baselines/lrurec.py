@@ -163,17 +163,8 @@ class _Block(nn.Module):
 def complex_recurrence(real: Tensor, imaginary: Tensor, added: Tensor) -> Tensor:
     """Return h_t = (real + i imaginary) * h_{t-1} + added_t for each step t, from h = 0.
 
-    Parameters
-    ----------
-    real, imaginary : Tensor of shape (n_states,)
-        Parts of the decay.
-    added : Tensor of shape (n_steps, n, 2, n_states)
-        Real, then imaginary parts.
-
-    Returns
-    -------
-    Tensor of shape (n_steps, n, 2, n_states)
-        Differentiable once.
+    Of shape (n_steps, n, 2, n_states): differentiable once. `real`, `imaginary`: parts of the
+    decay. `added` (n_steps, n, 2, n_states): real, then imaginary parts.
     """
     result: Tensor = _ComplexRecurrence.apply(real, imaginary, added)  # type: ignore[no-untyped-call]
     return result

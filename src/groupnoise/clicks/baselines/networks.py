@@ -237,14 +237,9 @@ class WindowRecommender(NeuralRecommender):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Draw items against each target.
 
-        Returns
-        -------
-        candidates : int64 Tensor of shape (n, n_targets, 1 + n_negatives)
-            Each target, then what was drawn against it.
-        is_negative : bool Tensor of shape (n, n_targets, n_negatives)
-            False where the draw hit the target.
-        is_real : bool Tensor of shape (n, n_targets)
-            False where the target is padding, for which item 0 stands in.
+        Returns `candidates` (n, n_targets, 1 + n_negatives): each target, then what was drawn
+        against it; `is_negative` (n, n_targets, n_negatives): False where the draw hit the target;
+        `is_real` (n, n_targets): False where the target is padding, for which item 0 stands in.
         """
         is_real = targets != self.n_items_
         targets = targets.masked_fill(~is_real, 0)

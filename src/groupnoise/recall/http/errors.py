@@ -16,16 +16,10 @@ from groupnoise.exceptions import GroupNoiseError, UnknownTargetError
 class Refusal(Exception):
     """A request that will not be answered.
 
-    Parameters
-    ----------
-    status : int
-        The HTTP status.
-    code : str
-        A stable word for programs.
-    message : str
-        One sentence that says what to change.
-    limit : float, optional
-        The limit that was exceeded.
+    `status`: the HTTP status.
+    `code`: a stable word for programs.
+    `message`: one sentence that says what to change.
+    `limit`: the limit that was exceeded.
     """
 
     def __init__(self, status: int, code: str, message: str, *, limit: float | None = None) -> None:

@@ -117,16 +117,10 @@ class FeedbackLog:
 
     Each process writes files of its own, so that none waits for another.
 
-    Parameters
-    ----------
-    folder : path
-        Created if needed.
-    max_bytes : int
-        A file that would grow beyond this is followed by another.
-    max_files : int
-        Of more files the oldest are deleted.
-    rows_per_second : int
-        What more is told is refused.
+    `folder`: created if needed.
+    `max_bytes`: a file that would grow beyond this is followed by another.
+    `max_files`: of more files the oldest are deleted.
+    `rows_per_second`: what more is told is refused.
     """
 
     def __init__(

@@ -72,17 +72,11 @@ version that gave it."""
 class Guard:
     """ASGI middleware that admits, bounds, labels and records requests.
 
-    Parameters
-    ----------
-    app : ASGI application
-        What answers admitted requests.
-    settings : ServiceSettings
-        Token and limits.
-    metrics : ServiceMetrics
-        Where requests are counted.
-    direct : mapping of (method, path) to callable, optional
-        What is answered here and now: for a small answer the layers of the framework cost more
-        than the answer does.
+    `app`: what answers admitted requests.
+    `settings`: token and limits.
+    `metrics`: where requests are counted.
+    `direct`: what is answered here and now: for a small answer the layers of the framework cost
+        more than the answer does.
     """
 
     def __init__(
@@ -266,10 +260,7 @@ class _Deadlines:
 
     All have the same time, so those that began first end first, and one timer does for all.
 
-    Parameters
-    ----------
-    seconds : float
-        How long a task may take.
+    `seconds`: how long a task may take.
     """
 
     def __init__(self, seconds: float) -> None:

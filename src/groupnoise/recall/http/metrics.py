@@ -48,14 +48,9 @@ Record = dict[str, Any]
 class Tally:
     """Counts that only grow.
 
-    Attributes
-    ----------
-    requests : dict of (route, status, version) to list
-        Requests in each latency bucket, then the sum of seconds.
-    recalled : dict of version to list
-        Items of histories, unknown ones, and answers by popularity.
-    counts : dict of (name, label, ...) to number
-        Everything rarer.
+    `requests`: requests in each latency bucket, then the sum of seconds.
+    `recalled`: items of histories, unknown ones, and answers by popularity.
+    `counts`: everything rarer.
     """
 
     def __init__(self) -> None:
@@ -94,10 +89,7 @@ class ServiceMetrics:
     To count costs a request a few additions: the families of the Prometheus client are made when
     someone reads them.
 
-    Parameters
-    ----------
-    n_in_flight : callable
-        Returns how many requests are being answered.
+    `n_in_flight`: returns how many requests are being answered.
     """
 
     def __init__(self, n_in_flight: Callable[[], int] = lambda: 0) -> None:
@@ -147,16 +139,8 @@ class ServiceMetrics:
     ) -> bytes:
         """Return all metrics in the Prometheus text format.
 
-        Parameters
-        ----------
-        drift : mapping of (version, of) to float
-            How far each version is from what it was trained on.
-        others : iterable of dict
-            What :meth:`as_record` returned in other processes, to be added.
-
-        Returns
-        -------
-        bytes
+        `drift`: how far each version is from what it was trained on. `others`: what
+        :meth:`as_record` returned in other processes, to be added.
         """
         tally, n_in_flight = Tally(), 0
         for record in (self.as_record(), *others):

@@ -24,10 +24,7 @@ TELL_SECONDS = 1.0
 class Line:
     """One end of a connection between two processes.
 
-    Parameters
-    ----------
-    reader, writer : asyncio streams
-        The connection.
+    `reader`, `writer`: the connection.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -60,12 +57,9 @@ class Line:
 class Peers:
     """The other processes of a service, as one of them sees them.
 
-    Parameters
-    ----------
-    connection : socket
-        To the process that started this one.
-    on_stop : callable
-        Called when the whole service is to end, or the process that started this one is gone.
+    `connection`: to the process that started this one.
+    `on_stop`: called when the whole service is to end, or the process that started this one is
+        gone.
     """
 
     def __init__(self, connection: socket.socket, on_stop: Callable[[], None]) -> None:

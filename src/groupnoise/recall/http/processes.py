@@ -41,21 +41,9 @@ def supervise(
 ) -> None:
     """Serve with several processes until SIGTERM or SIGINT; SIGHUP reloads all of them.
 
-    Parameters
-    ----------
-    settings : ServiceSettings
-        What to serve.
-    listening : socket
-        Bound; what waits to be accepted there is lost with no process.
-    address : str
-        Where it listens.
-    on_ready : callable, optional
-        Called with the address once every process answers.
-
-    Raises
-    ------
-    GroupNoiseError
-        If the processes cannot start, in the words of one of them.
+    `listening`: bound; what waits to be accepted there is lost with no process. `on_ready`: called
+    with the address once every process answers. Raises GroupNoiseError if the processes cannot
+    start, in the words of one of them.
     """
     with tempfile.TemporaryDirectory(prefix="groupnoise-serve-") as folder:
         own = _share_of_one(settings, Path(folder))

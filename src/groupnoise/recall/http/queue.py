@@ -39,10 +39,7 @@ class _Waiting:
 class RecallQueue:
     """Runs recalls, equal ones together: small ones at once, the others on one worker thread.
 
-    Parameters
-    ----------
-    max_direct_scores : int, default=0
-        Clicks times items up to which recalls are answered on the event loop.
+    `max_direct_scores`: clicks times items up to which recalls are answered on the event loop.
     """
 
     def __init__(self, max_direct_scores: int = 0) -> None:

@@ -231,12 +231,7 @@ class ErrorAnswer(BaseModel):
 def checked_request(values: Any, limits: Limits) -> RecallRequest:
     """Return the request that the JSON of a body makes, or refuse it.
 
-    Parameters
-    ----------
-    values : object
-        What JSON held; see `RecallRequest`.
-    limits : Limits
-        The most a request may ask for.
+    `values`: what JSON held; see `RecallRequest`. `limits`: the most a request may ask for.
     """
     if isinstance(values, dict):
         _check_sizes(values, limits)

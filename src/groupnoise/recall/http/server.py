@@ -88,11 +88,8 @@ class _Wait:
 class StalledConnections:
     """Remembers since when each client has kept the service waiting, and closes those that go on.
 
-    Parameters
-    ----------
-    seconds : float
-        How long a connection may go without a whole request head, or without reading any of an
-        answer that is ready.
+    `seconds`: how long a connection may go without a whole request head, or without reading any of
+        an answer that is ready.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -102,12 +99,7 @@ class StalledConnections:
     def close_stalled(self, connections: Iterable[Any], now: float) -> int:
         """Close what has stalled by the time `now`, and return how many that were.
 
-        Parameters
-        ----------
-        connections : iterable of uvicorn protocols
-            Every open connection.
-        now : float
-            A clock that only goes forward, in seconds.
+        `connections`: every open connection. `now`: a clock that only goes forward, in seconds.
         """
         waits = {}
         n_closed = 0
@@ -191,14 +183,8 @@ def make_server(
 ) -> RecallServer:
     """Return the server of a service, ready to be run.
 
-    Parameters
-    ----------
-    service : RecallService
-        What answers.
-    on_ready : callable, optional
-        Called with the address once the socket listens.
-    shares_socket : bool, default=False
-        Other processes accept from the same socket, and go on when this one ends.
+    `on_ready`: called with the address once the socket listens. `shares_socket`: other processes
+    accept from the same socket, and go on when this one ends.
     """
     config = uvicorn.Config(
         guarded_app(service),
@@ -292,11 +278,6 @@ def hold_off_newcomers(listening: Iterable[socket.socket]) -> None:
 
     Closing a listening socket resets the connections that wait to be accepted. Once no more can
     come, those that wait can all be accepted, and the socket closed.
-
-    Parameters
-    ----------
-    listening : iterable of socket
-        Sockets that accept.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -312,14 +293,8 @@ async def answer_what_is_open(
 ) -> None:
     """Stop accepting, and answer every connection until it is closed or stays silent.
 
-    Parameters
-    ----------
-    server : uvicorn.Server
-        The server that ends; every answer from now on ends its connection.
-    sockets : iterable of socket
-        What it listens on.
-    is_shared : bool, default=False
-        Other processes accept there and go on: what waits is left to them.
+    `server`: the server that ends; every answer from now on ends its connection. `sockets`: what it
+    listens on. `is_shared`: other processes accept there and go on: what waits is left to them.
     """
     state = server.server_state
     listening = list(sockets)

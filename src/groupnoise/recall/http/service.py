@@ -55,16 +55,11 @@ class ModelSlot:
     Artifacts are read into memory and every byte is checked, so nothing that happens to the files
     afterwards, short of a reload, can reach a request.
 
-    Parameters
-    ----------
-    folder : path
-        The artifact or registry; read again on every reload.
-    least_recall : float
-        Refuse an artifact whose faiss index was measured below this.
-    version : str, optional
-        A version of the registry; by default the promoted one.
-    memory_map : bool, default=False
-        Map the files instead, so that several processes hold them once; they are checked as well.
+    `folder`: the artifact or registry; read again on every reload.
+    `least_recall`: refuse an artifact whose faiss index was measured below this.
+    `version`: a version of the registry; by default the promoted one.
+    `memory_map`: map the files instead, so that several processes hold them once; they are checked
+        as well.
     """
 
     def __init__(
@@ -108,10 +103,7 @@ def _warm(model: RecallModel) -> None:
 class RecallService:
     """Answers recall requests with the models in use.
 
-    Parameters
-    ----------
-    settings : ServiceSettings
-        Artifacts and limits; the artifacts are loaded at once.
+    `settings`: artifacts and limits; the artifacts are loaded at once.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -187,14 +179,8 @@ class RecallService:
 
         See `RecallRequest` and `RecallAnswer`.
 
-        Parameters
-        ----------
-        body : bytes
-            The request.
-        content_type : str
-            The header of that name, empty where there was none.
-        is_busy : bool, default=False
-            Several clients ask: short work is done together.
+        `content_type`: the header of that name, empty where there was none. `is_busy`: several
+        clients ask: short work is done together.
         """
         values = read_body(body, content_type)
         plain = plain_request(values, self.limits)

@@ -24,12 +24,8 @@ WATCH_SECONDS = 1.0
 class Canary:
     """A version that a share of the users get.
 
-    Attributes
-    ----------
-    version : str
-        A version of the registry, or how it begins.
-    share : float
-        Above 0 and at most 1.
+    `version`: a version of the registry, or how it begins.
+    `share`: above 0 and at most 1.
     """
 
     version: str

@@ -20,12 +20,8 @@ FAILED = 2
 def run(listening: socket.socket, connection: socket.socket) -> int:
     """Serve until told to end; return the exit code.
 
-    Parameters
-    ----------
-    listening : socket
-        Shared with the other processes, which go on accepting when this one ends.
-    connection : socket
-        To the process that started this one; its first line is the settings.
+    `listening`: shared with the other processes, which go on accepting when this one ends.
+    `connection`: to the process that started this one; its first line is the settings.
     """
     configure_logs()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -15,12 +15,7 @@ WIDTH, LEFT, ROW = 640, 150, 26
 def comparison_page(result: ComparisonOfMethods, command: str) -> str:
     """Return the page as text.
 
-    Parameters
-    ----------
-    result : ComparisonOfMethods
-        What to show.
-    command : str
-        What fits the winner.
+    `command`: what fits the winner.
     """
     ranked = [each for each in result.methods if each.failed is None]
     intervals = [result.interval(each) for each in ranked]

@@ -71,14 +71,7 @@ class Section:
 def demo_page(demo: Demo, facts: RunFacts, *, quick: bool = False) -> str:
     """Return the page of a demonstration as text.
 
-    Parameters
-    ----------
-    demo : Demo
-        What was run.
-    facts : RunFacts
-        How it was run.
-    quick : bool, default False
-        Whether it was the small run, whose figures say little.
+    `facts`: how it was run. `quick`: whether it was the small run, whose figures say little.
     """
     settings = dict.fromkeys(result.setting for result in demo.results)
     return render_page(

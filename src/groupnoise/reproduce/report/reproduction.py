@@ -52,20 +52,9 @@ def reproduction_text(
 ) -> str:
     """Return the report.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        What was compared.
-    sections : sequence of Section
-        One per data set.
-    ranks : mapping
-        For each criterion the mean rank of every method.
-    missing : mapping
-        Why a data set was left out.
-    facts : RunFacts
-        How it came about.
-    tests : mapping
-        For each criterion the adjusted p-value of ours against every baseline over the sets.
+    `sections`: one per data set. `ranks`: for each criterion the mean rank of every method.
+    `missing`: why a data set was left out. `facts`: how it came about. `tests`: for each criterion
+    the adjusted p-value of ours against every baseline over the sets.
     """
     seeds = ", ".join(map(str, facts.seeds))
     lines = [f"# {recipe.name}", "", f"`{facts.command}`, {facts.day}, {facts.machine}.", ""]
@@ -129,14 +118,7 @@ def _table(table: ResultTable, published: Mapping[str, Mapping[str, float]]) -> 
 def write_reproduction(folder: Path, outcome: Reproduction, facts: RunFacts) -> tuple[Path, Path]:
     """Write `report.html` and `report.md`, and return their paths.
 
-    Parameters
-    ----------
-    folder : Path
-        Where to write them.
-    outcome : Reproduction
-        What came out of a plan.
-    facts : RunFacts
-        How it came about.
+    `outcome`: what came out of a plan. `facts`: how it came about.
     """
     plan, sections, ranks = outcome.plan, make_sections(outcome), _ranks(outcome)
     pictures = {c: rank_picture(table) for c, table in rank_tables(outcome).items()}
@@ -252,10 +234,7 @@ class RankPicture:
 def rank_picture(ranks: Mapping[str, Sequence[float]]) -> RankPicture | None:
     """Lay out the picture; None where there are too few methods or data sets for the test.
 
-    Parameters
-    ----------
-    ranks : mapping of str to sequence of float
-        For each method its rank on every data set.
+    `ranks`: for each method its rank on every data set.
     """
     found = critical_difference(ranks)
     if found is None:

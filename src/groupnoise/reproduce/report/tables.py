@@ -52,12 +52,8 @@ class ResultTable:
 def result_table(results: Sequence[TrialResult], upper_bounds: Sequence[str] = ()) -> ResultTable:
     """Arrange results as a table.
 
-    Parameters
-    ----------
-    results : sequence of TrialResult
-        All of one data set.
-    upper_bounds : sequence of str
-        Methods that are shown the truth and so cannot be the best.
+    `results`: all of one data set. `upper_bounds`: methods that are shown the truth and so cannot
+    be the best.
     """
     methods = list(dict.fromkeys(result.method for result in results))
     metrics = list(dict.fromkeys(metric for result in results for metric in result.metrics))
@@ -135,16 +131,8 @@ def compare(
 ) -> list[Comparison]:
     """Compare a method with baselines on the trials that both have; those without any go.
 
-    Parameters
-    ----------
-    results : sequence of TrialResult
-        All of one data set.
-    method : str
-        The method to judge.
-    baselines : sequence of str
-        The methods it is judged against.
-    metric : str
-        What to compare.
+    `results`: all of one data set. `method`: the method to judge. `baselines`: the methods it is
+    judged against.
     """
     return [
         Comparison(baseline, metric, float(leads.mean()), int((leads > 0).sum()), len(leads))
@@ -169,15 +157,10 @@ def verdict(
 ) -> str:
     """Say how ours stands against the best baseline, with a paired test over the trials.
 
-    Parameters
-    ----------
-    results : sequence of TrialResult
-        All of one data set under one criterion.
-    left_out : sequence of str
-        Rows that are no baselines: other readings of ours, and upper bounds.
-    test_to_train : float, default=0.0
-        Size of the test part over that of the training part, where trials are random splits of
-        the same rows; 0 where they differ by initial weights alone.
+    `results`: all of one data set under one criterion. `left_out`: rows that are no baselines:
+    other readings of ours, and upper bounds. `test_to_train`: size of the test part over that of
+    the training part, where trials are random splits of the same rows; 0 where they differ by
+    initial weights alone.
     """
     metric = main_metric(results)
     means = mean_values(results, metric)
@@ -209,12 +192,7 @@ def mean_ranks(
 
     Only methods that were run on all data sets are ranked; equal means share their rank.
 
-    Parameters
-    ----------
-    results : sequence of TrialResult
-        Of several data sets under one criterion.
-    left_out : sequence of str
-        Rows that are not ranked.
+    `results`: of several data sets under one criterion. `left_out`: rows that are not ranked.
     """
     from scipy.stats import rankdata
 
@@ -236,17 +214,8 @@ def mean_ranks(
 def rank_tests(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> dict[str, float]:
     """Return how sure it is that ours differs from each baseline over the data sets.
 
-    Parameters
-    ----------
-    results : sequence of TrialResult
-        Of several data sets under one criterion.
-    left_out : sequence of str
-        Rows that are not compared.
-
-    Returns
-    -------
-    dict of str to float
-        p-values of signed-rank tests, adjusted by Holm; none with too few data sets.
+    p-values of signed-rank tests, adjusted by Holm; none with too few data sets. `results`: of
+    several data sets under one criterion. `left_out`: rows that are not compared.
     """
     by_method: dict[str, list[float]] = {}
     datasets = list(dict.fromkeys(result.dataset for result in results))
@@ -261,15 +230,8 @@ def rank_tests(results: Sequence[TrialResult], left_out: Sequence[str] = ()) -> 
 def gap_closed(results: Sequence[TrialResult]) -> dict[str, float]:
     """Return the share of the way from learning every object alike to knowing the truth.
 
-    Parameters
-    ----------
-    results : sequence of TrialResult
-        All of one data set under one criterion.
-
-    Returns
-    -------
-    dict of str to float
-        For each row of `STARTS`, where ours lies between it (0) and the supervised row (1).
+    For each row of `STARTS`, where ours lies between it (0) and the supervised row (1). `results`:
+    all of one data set under one criterion.
     """
     means = mean_values(results, main_metric(results)) if results else {}
     if OURS not in means or SUPERVISED not in means:

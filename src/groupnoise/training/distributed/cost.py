@@ -91,20 +91,12 @@ class Machine:
 class Cost:
     """An estimate.
 
-    Attributes
-    ----------
-    workers : int
-        How many were assumed.
-    machines : int
-        How many machines they need, by cores and by memory.
-    bytes_per_worker : float
-        Tables, moments, ids and the process itself; groups are mapped from disk.
-    bytes_to_save : float
-        What the first worker holds besides, while it writes the model.
-    seconds_per_step : float
-        Computing and exchanging one batch.
-    hours : float
-        The whole training.
+    `workers`: how many were assumed.
+    `machines`: how many machines they need, by cores and by memory.
+    `bytes_per_worker`: tables, moments, ids and the process itself; groups are mapped from disk.
+    `bytes_to_save`: what the first worker holds besides, while it writes the model.
+    `seconds_per_step`: computing and exchanging one batch.
+    `hours`: the whole training.
     """
 
     workers: int

@@ -27,18 +27,11 @@ def n_own_rows(n_ids: int, rank: int, count: int) -> int:
 class RowExchange:
     """Who asks whom for which rows in one lookup.
 
-    Attributes
-    ----------
-    position : int64 Tensor of shape (n,)
-        Which received row each id is; distinct ids travel once.
-    requested : list of int
-        How many rows this worker gets from each worker.
-    served : list of int
-        How many rows each worker gets from this one.
-    served_rows : int64 Tensor of shape (sum of served,)
-        Which rows of its own shard they are.
-    served_as_target : bool Tensor of shape (sum of served,)
-        Which of them are looked up as targets, so that their bias is read too.
+    `position`: which received row each id is; distinct ids travel once.
+    `requested`: how many rows this worker gets from each worker.
+    `served`: how many rows each worker gets from this one.
+    `served_rows`: which rows of its own shard they are.
+    `served_as_target`: which of them are looked up as targets, so that their bias is read too.
     """
 
     position: Tensor
@@ -51,15 +44,9 @@ class RowExchange:
     def agree(cls, ids: Tensor, n_ids: int, n_objects: int | None = None) -> RowExchange:
         """Tell every owner which rows this worker needs; all workers call this together.
 
-        Parameters
-        ----------
-        ids : int64 Tensor of shape (n,)
-            What this worker looks up.
-        n_ids : int
-            Rows of the whole table.
-        n_objects : int, optional
-            How many ids at the front are objects; those after them are targets. None of them is
-            a target by default.
+        `ids`: what this worker looks up. `n_ids`: rows of the whole table. `n_objects`: how many
+        ids at the front are objects; those after them are targets. None of them is a target by
+        default.
         """
         count = dist.get_world_size()
         stride = n_own_rows(n_ids, 0, count)  # no worker owns more
@@ -77,15 +64,8 @@ class RowExchange:
     def send(self, rows: Tensor) -> Tensor:
         """Send each row to the worker that requested it, and gradients back the same way.
 
-        Parameters
-        ----------
-        rows : Tensor of shape (sum of served, width)
-            What the others, and this worker itself, requested.
-
-        Returns
-        -------
-        Tensor of shape (n, width)
-            The row of each id that this worker requested.
+        Of shape (n, width): the row of each id that this worker requested. `rows` (sum of served,
+        width): what the others, and this worker itself, requested.
         """
         received: Tensor = _Send.apply(rows, self)  # type: ignore[no-untyped-call]
         return received.index_select(0, self.position)
@@ -140,20 +120,12 @@ class ShardedEmbedding(EmbeddingEncoder):
 class ShardedItemModel(MatchingModel):
     """f and g of items as row-sharded tables, with a row-sharded bias.
 
-    Parameters
-    ----------
-    n_items : int
-        Size of the catalogue.
-    dim : int
-        Width of the vectors.
-    shared : bool
-        Whether f and g share one table.
-    has_bias : bool
-        Whether every item has a bias as a target.
-    std : float
-        Standard deviation of the initial vectors.
-    generator : torch.Generator
-        Decides the initial vectors; the same on every worker.
+    `n_items`: size of the catalogue.
+    `dim`: width of the vectors.
+    `shared`: whether f and g share one table.
+    `has_bias`: whether every item has a bias as a target.
+    `std`: standard deviation of the initial vectors.
+    `generator`: decides the initial vectors; the same on every worker.
     """
 
     object_encoder: ShardedEmbedding

@@ -18,17 +18,9 @@ from groupnoise.training.distributed.sharded import ShardedItemModel
 def logsumexp_over_workers(log_normalizers: Tensor, *, counts: bool = True) -> Tensor:
     """Return the log-sum-exp over workers of each entry.
 
-    Parameters
-    ----------
-    log_normalizers : Tensor of any shape
-        This worker's log-sum-exp; the same shape on every worker.
-    counts : bool
-        Whether this worker's objects count; one that was lent a row calls without adding to it.
-
-    Returns
-    -------
-    Tensor of the same shape
-        The same on every worker. Its gradient is that of the sum of all workers' losses.
+    The same on every worker. Its gradient is that of the sum of all workers' losses.
+    `log_normalizers`: this worker's log-sum-exp; the same shape on every worker. `counts`: whether
+    this worker's objects count; one that was lent a row calls without adding to it.
     """
     result: Tensor = _LogSumExp.apply(log_normalizers, counts)  # type: ignore[no-untyped-call]
     return result
