@@ -35,7 +35,7 @@ from groupnoise.core import ndcg_at_k
 from groupnoise.core.metrics import accuracy
 from groupnoise.exceptions import MissingDataError
 from groupnoise.io import load_dataset, split_rows, subset_bags
-from groupnoise.reproduce.statistics import corrected_t_test, holm
+from groupnoise.reproduce.report.tables import corrected_t_test, holm
 
 LOG = Path("runs/ablation/trials.jsonl")
 FRACTIONS = (0.8, 0.2)

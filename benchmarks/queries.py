@@ -23,7 +23,7 @@ from groupnoise.candidates import MaxMatchingPartialLabelClassifier
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import MissingDataError
 from groupnoise.reproduce.unseen_sets import read_unseen_sets
-from groupnoise.training.selective import STRATEGIES
+from groupnoise.training.calibration import STRATEGIES
 
 SETS = {"lost": "l2", "msrcv2": "power", "birdsong": "standard", "digits uniform": "standard"}
 """Sets of the list of `groupnoise reproduce unseen`, and the scaling of the kernel."""

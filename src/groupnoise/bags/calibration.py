@@ -19,16 +19,14 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration, check_calibrated
 from groupnoise.core.streamed_groups import answers_about
 from groupnoise.training.calibration import (
+    CalibratedSets,
     Calibration,
     Likelihood,
     _with_guesses,
-    fit_temperature,
-)
-from groupnoise.training.selective import (
-    CalibratedSets,
     calibrated_by,
     choose_questions,
     columns_of,
+    fit_temperature,
 )
 
 OF_BAGS = "bag_sets"

@@ -17,8 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.bags.members import MAX_LOG_ODDS, BagProblem, MemberSettings, bag_loss, bag_presence
-from groupnoise.core.allocator import keeping_freed_memory
-from groupnoise.core.device import CPU, current_device
+from groupnoise.core.device import CPU, current_device, keeping_freed_memory
 from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder, MLPEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.quantifier import Segments

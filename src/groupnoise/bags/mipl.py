@@ -27,10 +27,10 @@ from groupnoise.core.feature_names import (
     tables_of_bags,
 )
 from groupnoise.core.groups import Groups
-from groupnoise.core.joint_matching import JointMatching, PerObjectWeighting, match_pairs
 from groupnoise.core.label_sets import answered_right
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, mean_probability
+from groupnoise.core.pair_matching import JointMatching, PerObjectWeighting, match_pairs
 from groupnoise.core.prior_weights import group_weights
 from groupnoise.core.scaling import Scaler
 from groupnoise.core.selection import Selection

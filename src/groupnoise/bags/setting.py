@@ -25,9 +25,9 @@ from groupnoise.io.description import (
     histogram_of_classes,
     histogram_of_sizes,
 )
-from groupnoise.io.hold_out import draw_held_out
 from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting, check_labels_given
 from groupnoise.io.sources import Report
+from groupnoise.io.training_record import draw_held_out
 
 if TYPE_CHECKING:
     from groupnoise.audit.issues import GroupIssues

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from groupnoise.candidates.answers import CandidateParameters
 from groupnoise.candidates.held_out import HeldOut, best_temperature, information
-from groupnoise.candidates.parameters import CandidateParameters
 from groupnoise.candidates.portfolio import facts_of, portfolio
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_positive

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from groupnoise.candidates.answers import DETAILS, PAPER
 from groupnoise.candidates.averaging import AveragedModel, WeightedSettings
 from groupnoise.candidates.decide import (
     DECIDED,
@@ -24,16 +25,15 @@ from groupnoise.candidates.decide import (
 )
 from groupnoise.candidates.held_out import HeldOut
 from groupnoise.candidates.model import CandidateModel, read_rows
-from groupnoise.candidates.parameters import DETAILS, PAPER
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.feature_names import remember_columns
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions.budget import AUTO, is_auto
 from groupnoise.decisions.halving import SAVED_AS
+from groupnoise.training.calibration import calibrated_by, why_not_to_trust_sets
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.saver import training_alone
-from groupnoise.training.selective import calibrated_by, why_not_to_trust_sets
 from groupnoise.training.workers import OneWorker, Workers
 
 if TYPE_CHECKING:

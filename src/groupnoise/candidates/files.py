@@ -12,7 +12,14 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.exceptions import DataError, EmptyGroupError
 from groupnoise.io.cells import and_more
-from groupnoise.io.columns import check_no_votes, match_columns, need_column, pick_column
+from groupnoise.io.columns import (
+    ANSWER,
+    check_no_votes,
+    is_resolved,
+    match_columns,
+    need_column,
+    pick_column,
+)
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.feature_columns import features_of_table
@@ -24,7 +31,6 @@ from groupnoise.io.named_arrays import (
     read_input,
     turn_rows_first,
 )
-from groupnoise.io.resolved_columns import ANSWER, is_resolved
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
 

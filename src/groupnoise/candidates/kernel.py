@@ -13,7 +13,7 @@ from scipy.special import softmax
 from sklearn.metrics.pairwise import euclidean_distances
 from torch import Tensor, nn
 
-from groupnoise.candidates.baselines.sure import sharpened
+from groupnoise.candidates.baselines.kernels import sharpened
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 
 MAX_EXACT = 4_000

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from groupnoise.candidates.answers import EVALUATION_BATCH, CandidateAnswers
+from groupnoise.candidates.answers import EVALUATION_BATCH, PAPER, CandidateAnswers
 from groupnoise.candidates.kernel import KernelEncoder, count_landmarks, fit_kernel
-from groupnoise.candidates.parameters import PAPER
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.candidates import (
     CandidateSource,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from groupnoise.candidates.answers import CandidateParameters
 from groupnoise.candidates.label_issues import (
     Belief,
     LabelIssues,
@@ -18,7 +19,6 @@ from groupnoise.candidates.label_issues import (
     read_single_labels,
 )
 from groupnoise.candidates.model import CandidateModel
-from groupnoise.candidates.parameters import CandidateParameters
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_features
 from groupnoise.core.docstrings import inherit_docstring

@@ -11,19 +11,17 @@ from typing import Annotated, Optional
 import typer
 
 from groupnoise import __version__
+from groupnoise.cli.artifacts import items_app, pull, push, versions_app
 from groupnoise.cli.audit import audit
-from groupnoise.cli.calibrate import calibrate
 from groupnoise.cli.compare import compare
 from groupnoise.cli.data import data_app
 from groupnoise.cli.demo import demo
 from groupnoise.cli.embed import embed
-from groupnoise.cli.evaluate import evaluate
+from groupnoise.cli.evaluate import calibrate, evaluate
 from groupnoise.cli.export import export
 from groupnoise.cli.fit import fit
-from groupnoise.cli.heatmap import heatmap
-from groupnoise.cli.hub import pull, push
+from groupnoise.cli.heatmap import heatmap, select
 from groupnoise.cli.info import doctor, info
-from groupnoise.cli.items import items_app
 from groupnoise.cli.methods import methods
 from groupnoise.cli.predict import predict
 from groupnoise.cli.recall import recall
@@ -31,9 +29,7 @@ from groupnoise.cli.replay import replay
 from groupnoise.cli.reproduce import reproduce
 from groupnoise.cli.resolve import resolve
 from groupnoise.cli.review import review
-from groupnoise.cli.select import select
 from groupnoise.cli.serve import serve
-from groupnoise.cli.versions import versions_app
 from groupnoise.core.threads import configure_threads
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.training.distributed.environment import is_worker

@@ -71,9 +71,9 @@ def audit(
 
     Example: groupnoise audit digit-bags -o runs/audit --clean runs/clean
     """
+    from groupnoise.audit.clean import FORMS
     from groupnoise.audit.find import find_group_issues
     from groupnoise.audit.page import write_audit_page
-    from groupnoise.audit.rewrite import FORMS
     from groupnoise.cli.sources import find_data, find_model_and_data
     from groupnoise.core.checks import check_choice, check_count
     from groupnoise.io.answer_files import TABLE_FORMATS
@@ -133,7 +133,7 @@ def _check_one_source_of_parameters(model: Path | None, param: list[str] | None)
 
 def _template(found: Found, param: list[str], seed: int) -> Any:
     """Return the estimator whose clones will be fitted."""
-    from groupnoise.cli.method_parameters import read_parameters
+    from groupnoise.cli.methods import read_parameters
     from groupnoise.reproduce.methods import find_method, import_class, parameters_of
 
     setting = found.setting
@@ -166,8 +166,7 @@ def _attachments(
 
 def _write_clean(path: Path, found: Found, issues: GroupIssues, overwrite: bool) -> None:
     """Write the cleaned copy: a folder, or a file in the form of the input."""
-    from groupnoise.audit.clean import cleaned_copy
-    from groupnoise.audit.rewrite import FORMS, cleaned_table, write_cleaned_table
+    from groupnoise.audit.clean import FORMS, cleaned_copy, cleaned_table, write_cleaned_table
     from groupnoise.io.data_folder import write_groups
     from groupnoise.io.delimited import BLANKS, read_separator
 

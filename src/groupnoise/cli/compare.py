@@ -85,7 +85,7 @@ def compare(
             result = compare_methods(found.setting, found.dataset, entries, share=share, **common)
     command = command_of(result.winner.name, found, options)
     if page is not None:
-        from groupnoise.reproduce.report.comparison import comparison_page
+        from groupnoise.reproduce.report.pages import comparison_page
 
         write_text(page, comparison_page(result, command))
     if as_json:

@@ -110,7 +110,7 @@ def run_and_report(
     from groupnoise.io.files import write_text
     from groupnoise.reproduce.demo import demo_tasks, run_demo
     from groupnoise.reproduce.provenance import RunFacts, spell_command
-    from groupnoise.reproduce.report.demo_page import demo_page
+    from groupnoise.reproduce.report.pages import demo_page
     from groupnoise.reproduce.run import summarise
 
     console = Console()
@@ -140,7 +140,7 @@ def _progress_bars(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from groupnoise.reproduce.report.demo_page import METHOD_LABELS, SETTING_TITLES
+    from groupnoise.reproduce.report.pages import METHOD_LABELS, SETTING_TITLES
 
     progress = Progress(
         TextColumn("{task.description}"),
@@ -169,7 +169,7 @@ def _show_rows(console: Console, rows: list[dict[str, Any]]) -> None:
     """Print a table per setting: one line per method, one column per metric."""
     from rich.table import Table
 
-    from groupnoise.reproduce.report.demo_page import METHOD_LABELS, SETTING_TITLES
+    from groupnoise.reproduce.report.pages import METHOD_LABELS, SETTING_TITLES
 
     for setting in dict.fromkeys(row["setting"] for row in rows):
         cells = {

@@ -129,7 +129,7 @@ def fit(
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
     from groupnoise.cli.going_on import go_on
-    from groupnoise.cli.method_parameters import AUTO_METHOD, chosen_method, make_estimator
+    from groupnoise.cli.methods import AUTO_METHOD, chosen_method, make_estimator
     from groupnoise.cli.out_of_core import (
         cut_on_disk,
         explaining_lack_of_memory,
@@ -334,7 +334,7 @@ def _show_decisions(estimator: Any, quiet: bool) -> None:
         return
     from rich.console import Console
 
-    from groupnoise.decisions.render import render_decisions
+    from groupnoise.decisions.record import render_decisions
 
     Console(highlight=False).print(render_decisions(decisions))
 

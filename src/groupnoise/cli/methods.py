@@ -1,11 +1,17 @@
-"""`groupnoise methods`: every method that can be fitted, by name."""
+"""`groupnoise methods`, and the method that a command names with its parameters."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from groupnoise.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from groupnoise.cli.sources import Found
 
 
 def methods(
@@ -42,3 +48,111 @@ def methods(
         names = (f"{key}={value!r}" for key, value in parameters_of(method).items())
         table.add_row(method.name, method.setting, method.source, ", ".join(names))
     Console().print(table)
+
+
+NAMES_A_LABEL = ("background_label", "negative_label")
+"""Parameters whose value is a label of the data, which is text whatever it looks like."""
+NOT_BY_PARAM = {
+    "random_state": "--seed decides all randomness",
+    "on_epoch": "it is a function, for use from Python",
+}
+"""Parameters of estimators that no word sets, and why."""
+
+
+AUTO_METHOD = "auto"
+COMPARISON_SECONDS = 600.0
+
+
+def chosen_method(
+    found: Found, training: Any, budget: str | None, seed: int, quiet: bool
+) -> tuple[str, Any]:
+    """Return the method that groups held out of the training part prefer, and its estimator."""
+    import typer
+
+    from groupnoise.decisions.budget import parse_budget
+    from groupnoise.reproduce.choice import choose_method
+    from groupnoise.reproduce.compare import make_estimator
+
+    def show(method: str, split: int, value: float | None) -> None:
+        if not quiet:
+            figure = "failed" if value is None else f"{value:.4f}"
+            typer.echo(f"split {split + 1}: {method} {figure}", err=True)
+
+    seconds = COMPARISON_SECONDS if budget is None else parse_budget(budget)
+    choice = choose_method(found.setting, training, budget=seconds, seed=seed, on_fit=show)
+    typer.echo(choice.sentence)
+    for note in choice.comparison.notes:
+        typer.echo(note)
+    estimator = make_estimator(choice.method, seed)
+    if budget is not None and "budget" in estimator.get_params():
+        estimator.set_params(budget=budget)
+    return choice.method.name, estimator
+
+
+def make_estimator(
+    method: str, pairs: list[str], paper: bool, seed: int, found: Found | None
+) -> Any:
+    """Return the estimator of a method with the parameters given as `name=value` words."""
+    from groupnoise.reproduce.methods import find_method, import_class, parameters_of
+
+    entry = find_method(method, "rs" if found is None else found.setting.name)
+    estimator_class = import_class(entry)
+    known = parameters_of(entry)
+    labels = [] if found is None else found.setting.class_names(found.dataset)
+    settings = read_parameters(pairs, known, method=method, fixed=entry.fixed, labels=labels)
+    if "random_state" in known:
+        settings["random_state"] = seed
+    if paper and not hasattr(estimator_class, "paper"):
+        raise ParameterError(f"--paper goes with max-matching; {method} has no such preset.")
+    return (estimator_class.paper if paper else estimator_class)(**entry.fixed, **settings)
+
+
+def read_parameters(
+    pairs: list[str],
+    known: Mapping[str, Any],
+    *,
+    method: str = "max-matching",
+    fixed: Mapping[str, Any] | None = None,
+    labels: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Turn `name=value` words into parameters, refusing names the method does not have.
+
+    `method`: its name, for errors. `fixed`: parameters that make the method what it is. `labels`:
+    the classes of the data, one of which a parameter may name.
+    """
+    from difflib import get_close_matches
+
+    settings = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ParameterError(f"--param takes name=value; got {pair!r}.")
+        if name in NOT_BY_PARAM:
+            raise ParameterError(f"--param {name!r} cannot be given here: {NOT_BY_PARAM[name]}.")
+        if fixed and name in fixed:
+            raise ParameterError(
+                f"--param {name!r} is what makes {method} (it is {fixed[name]!r}); set it with "
+                "--method max-matching."
+            )
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            there = f"known: {', '.join(known)}" if known else "it has none"
+            hint = f"did you mean {near[0]!r}?" if near else f"{there}."
+            raise ParameterError(f"--param {name!r} is no parameter of {method}; {hint}")
+        settings[name] = _read_value(name, text, labels)
+    return settings
+
+
+def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
+    """Return the value of a parameter: a label as the data spells it, JSON, or a plain word."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        value = text  # plain words need no quotes
+    if name not in NAMES_A_LABEL or not labels or value in (None, "auto"):
+        return value
+    for spelling in (text, str(value)):
+        if spelling in labels:
+            return spelling
+    shown = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
+    raise ParameterError(f"--param {name}={text} names no label of the data; there are {shown}.")

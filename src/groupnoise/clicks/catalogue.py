@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import MAX_ID_LENGTH, check_count
 from groupnoise.exceptions import DataError, ModelFileError
-from groupnoise.io.untrusted_arrays import INTEGERS, check_offsets, stored_array
+from groupnoise.io.array_folder import INTEGERS, check_offsets, stored_array
 
 ItemHistories = Iterable[Sequence[Any] | NDArray[Any]]
 """One time-ordered sequence of item ids per user."""

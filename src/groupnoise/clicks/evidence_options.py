@@ -15,8 +15,8 @@ from groupnoise.clicks.linear_evidence import RANK, LinearEvidence, following, t
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import SpectralStart, spectral_start
 from groupnoise.clicks.windows import sliding_windows
-from groupnoise.core.allocator import keeping_freed_memory
 from groupnoise.core.arrays import ProgressCallback, torch_generator
+from groupnoise.core.device import keeping_freed_memory
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for
 from groupnoise.decisions.portfolio import Option

@@ -27,7 +27,7 @@ from groupnoise.clicks.item_columns import Column, checked_column
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import DataError, ModelFileError
-from groupnoise.io.untrusted_arrays import check_numbers, stored_array
+from groupnoise.io.array_folder import check_numbers, stored_array
 
 RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 SPREADS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)

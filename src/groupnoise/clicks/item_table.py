@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import polars as pl
 from numpy.typing import NDArray
 
+from groupnoise.clicks.blocks import read_history_text
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_no_empty_cells
 from groupnoise.io.columns import pick_column
 from groupnoise.io.named_arrays import NamedArrays, read_input
 from groupnoise.io.sources import Guesses, Report, find_source
 from groupnoise.io.tables import Table
-from groupnoise.io.text import read_history_text
 
 CATEGORY_SEPARATOR = "|"
 NO_CATEGORY = "other"

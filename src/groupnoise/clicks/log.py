@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from groupnoise.clicks.blocks import read_history_text
 from groupnoise.clicks.filters import keep_core, merge_repeats
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_positive
@@ -28,7 +29,6 @@ from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.named_arrays import NamedArrays, read_input
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.io.tables import Table
-from groupnoise.io.text import read_history_text
 
 
 @dataclass(frozen=True)

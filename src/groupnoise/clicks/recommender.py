@@ -16,7 +16,7 @@ from groupnoise.clicks.catalogue import Catalogue, IndexedHistories, ItemHistori
 from groupnoise.core.arrays import FloatArray, IntArray, count_ids
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, UnknownTargetError
-from groupnoise.io.untrusted_arrays import FLOATS, INTEGERS, check_numbers, stored_array
+from groupnoise.io.array_folder import FLOATS, INTEGERS, check_numbers, stored_array
 
 _BLOCK_ENTRIES = 1 << 22
 """Scores computed at once: 32 MB in double precision."""

@@ -36,8 +36,8 @@ from groupnoise.clicks.recurrence import Recurrence
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import clicked_together, spectral_start
 from groupnoise.clicks.windows import sliding_windows
-from groupnoise.core.allocator import keeping_freed_memory
 from groupnoise.core.arrays import FloatArray, ProgressCallback, torch_generator
+from groupnoise.core.device import keeping_freed_memory
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for
 

@@ -24,9 +24,9 @@ from groupnoise.io.description import (
     count_oddity,
     histogram_of_sizes,
 )
-from groupnoise.io.hold_out import MAX_HELD_OUT
 from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting
 from groupnoise.io.sources import Report
+from groupnoise.io.training_record import MAX_HELD_OUT
 
 if TYPE_CHECKING:
     from groupnoise.audit.issues import GroupIssues

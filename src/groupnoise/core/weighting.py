@@ -17,8 +17,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from groupnoise.core import encoded_batch
-from groupnoise.core.encoded_batch import fits_products, inner_products
+from groupnoise.core import batching
+from groupnoise.core.batching import fits_products, inner_products
 from groupnoise.core.similarity import Dot, Similarity, masked_softmax
 
 
@@ -67,7 +67,7 @@ def in_blocks(score: Callable[[slice], Tensor], mask: Tensor) -> Tensor:
 
 def _blocks(mask: Tensor) -> list[slice]:
     n_groups, size = mask.shape
-    width = max(1, encoded_batch.PRODUCT_ELEMENTS // max(1, n_groups * size))
+    width = max(1, batching.PRODUCT_ELEMENTS // max(1, n_groups * size))
     return [slice(start, min(start + width, size)) for start in range(0, size, width)]
 
 

@@ -6,8 +6,7 @@ from groupnoise.decisions.criteria import (
     candidate_criteria,
     history_criteria,
 )
-from groupnoise.decisions.record import Decisions
-from groupnoise.decisions.render import render_decisions
+from groupnoise.decisions.record import Decisions, render_decisions
 from groupnoise.decisions.trade_off import TradeOff
 
 __all__ = [

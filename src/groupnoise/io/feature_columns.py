@@ -11,9 +11,8 @@ import polars as pl
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_decimal_commas, is_mostly_numeric, read_features
-from groupnoise.io.columns import match_columns
+from groupnoise.io.columns import match_columns, written_columns
 from groupnoise.io.datasets import check_no_missing_features
-from groupnoise.io.resolved_columns import written_columns
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 

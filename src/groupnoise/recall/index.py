@@ -19,7 +19,7 @@ from groupnoise.clicks.mixture import Float32Array, Mixture, log_sum_exp
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_fraction, require
 from groupnoise.exceptions import DataError, ModelFileError
-from groupnoise.io.untrusted_arrays import check_positions, stored_array
+from groupnoise.io.array_folder import check_positions, stored_array
 from groupnoise.recall.rankers import Explanation, VectorRanker
 from groupnoise.recall.search import Eligible, ExactSearch, Ranking
 from groupnoise.recall.vectors import MatchingVectors

@@ -20,10 +20,9 @@ from groupnoise.io.named import Dataset
 from groupnoise.io.setting import find_setting
 from groupnoise.reproduce.click_trial import ClickTrial
 from groupnoise.reproduce.provenance import code_fingerprint
-from groupnoise.reproduce.recipes import Recipe
+from groupnoise.reproduce.recipes import DatasetView, Recipe
 from groupnoise.reproduce.run import TrialResult, run_method
 from groupnoise.reproduce.trials import BagTrial, CandidateTrial, Trial
-from groupnoise.reproduce.views import DatasetView
 
 N_MEASURED = 500
 """Clicked items over which the share of related answers is measured."""

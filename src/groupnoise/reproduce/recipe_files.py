@@ -11,8 +11,8 @@ from typing import Any
 from groupnoise.exceptions import ConfigError
 from groupnoise.io.setting import find_setting
 from groupnoise.reproduce.methods import find_method, parameters_of
-from groupnoise.reproduce.prepared import PREPARATION
 from groupnoise.reproduce.recipes import CLICK_PROTOCOLS, CRITERIA, Reading, Recipe, Row
+from groupnoise.reproduce.run import PREPARATION
 
 if sys.version_info >= (3, 11):
     import tomllib

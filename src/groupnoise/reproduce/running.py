@@ -15,9 +15,8 @@ from groupnoise.core.checks import check_count
 from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import ConfigError, DataError, MissingDataError
 from groupnoise.reproduce.jobs import Job, append_results, make_trial, read_results
-from groupnoise.reproduce.recipes import Recipe
+from groupnoise.reproduce.recipes import DatasetView, Recipe
 from groupnoise.reproduce.run import TrialResult
-from groupnoise.reproduce.views import DatasetView
 
 UNKNOWN_SECONDS = 5.0
 """Taken for a fit of which nothing is recorded, nor of its neighbours."""

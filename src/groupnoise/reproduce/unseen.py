@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from groupnoise.candidates.metrics import AMONG_CANDIDATES
+from groupnoise.candidates.setting import AMONG_CANDIDATES
 from groupnoise.exceptions import GroupNoiseError, MissingDataError
 from groupnoise.io.setting import setting_of
 from groupnoise.reproduce.compare import MAIN_METRICS, make_estimator, methods_to_compare

@@ -22,7 +22,7 @@ from groupnoise import __version__
 from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.recall.http.errors import Refusal, install_error_handlers
 from groupnoise.recall.http.guard import Guard
-from groupnoise.recall.http.metrics import ServiceMetrics
+from groupnoise.recall.http.monitoring import ServiceMetrics
 from groupnoise.recall.http.server import http_protocol, run_until_stopped
 from groupnoise.recall.http.settings import Limits, ServiceSettings
 from groupnoise.review.desk import Desk, TakenError

@@ -11,7 +11,7 @@ import numpy as np
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.exceptions import DataError
-from groupnoise.io.resolved_columns import OF_PEOPLE
+from groupnoise.io.columns import OF_PEOPLE
 from groupnoise.review.pictures import Picture, read_picture
 from groupnoise.votes.resolution import Resolution
 

@@ -17,12 +17,13 @@ from groupnoise.core.feature_names import remember_columns, rows_to_predict
 from groupnoise.core.scaling import Scaler
 from groupnoise.io.model_files import (
     pack_labels,
+    pack_parameters,
     read_model,
     unpack_labels,
+    unpack_parameters,
     whole_model,
     write_model,
 )
-from groupnoise.io.parameters import pack_parameters, unpack_parameters
 
 if TYPE_CHECKING:
     from typing_extensions import Self

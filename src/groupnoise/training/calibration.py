@@ -1,4 +1,4 @@
-"""Calibrated probabilities: one temperature, fitted on held-out groups without a true label."""
+"""Calibrated probabilities and sets of labels, by held-out groups without a true label."""
 
 from __future__ import annotations
 
@@ -9,13 +9,27 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from groupnoise.core.arrays import BoolArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
+from groupnoise.core.candidate_belief import (
+    MAX_FORETOLD,
+    belief_if_foretold,
+    belief_in_candidates,
+    belief_with_errors,
+    foretold_candidates,
+    hidden_errors,
+)
+from groupnoise.core.checks import check_choice, check_count
 from groupnoise.core.feature_names import column_state, restore_columns
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
 from groupnoise.core.objective import mean_probability
+from groupnoise.core.scaling import Scaler
+from groupnoise.core.selective import SetCalibration, check_calibrated
+from groupnoise.exceptions import DataError
 from groupnoise.io.model_files import pack_labels, unpack_labels
 
 LOWEST, HIGHEST = 0.05, 20.0
@@ -131,3 +145,201 @@ def candidate_likelihood(candidates: BoolArray) -> Likelihood:
 def _with_guesses(proba: Tensor, chance: Tensor | float) -> Tensor:
     """Return log probabilities if a small fraction of all answers were guesses, right by chance."""
     return torch.log((1.0 - WRONG_SHARE) * proba + WRONG_SHARE * chance)
+
+
+MIN_KNOWN = 50
+"""From this number of true labels on rows without one are not asked."""
+OF_ROWS = "sets"
+"""What names of the held-out rows begin with in a model folder."""
+STRATEGIES = ("change", "margin", "random")
+MAX_POOL = 2_000
+"""Rows among which "change" looks: the most doubtful ones of larger data."""
+NEAR = 0.5
+"""Rows nearer than this part of the mean distance are taken to be alike."""
+
+
+class CalibratedSets:
+    """Sets of labels and rows better left unanswered.
+
+    Attributes
+    ----------
+    set_calibration_ : SetCalibration or None
+        Held-out rows, from a search in `fit` or from `calibrate_sets`.
+    """
+
+    classes_: NDArray[Any]
+    set_calibration_: SetCalibration | None = None
+
+    def predict_set(
+        self,
+        X: ArrayLike,
+        alpha: float = 0.1,
+        *,
+        by_class: bool = False,
+        guaranteed: bool = False,
+    ) -> BoolArray:
+        """Return for each row the labels that hold the truth with probability 1 - alpha.
+
+        Split conformal prediction on rows that were held out in `fit` (in its search), or given
+        to :meth:`calibrate_sets`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows.
+        alpha : float, default=0.1
+            The share of sets that may miss the truth.
+        by_class : bool, default=False
+            Whether that holds for the rows of every class, not for all rows together; sets grow.
+        guaranteed : bool, default=False
+            Whether nothing is assumed but that one of the candidates of a held-out row is the true
+            label and that new rows are drawn like these; sets grow much.
+
+        Returns
+        -------
+        bool ndarray of shape (n_rows, n_classes)
+            True where a label of `classes_` belongs to the set; one label or more in each row.
+        """
+        estimator: Any = self
+        calibration = check_calibrated(self.set_calibration_)
+        return calibration.sets(
+            np.exp(estimator.predict_log_proba(X)), alpha, by_class=by_class, guaranteed=guaranteed
+        )
+
+    def abstain(self, X: ArrayLike, risk: float = 0.05) -> BoolArray:
+        """Return the rows to leave unanswered, so that few of the answers given are wrong.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows.
+        risk : float, default=0.05
+            The share of wrong answers that is accepted among those given.
+
+        Returns
+        -------
+        bool ndarray of shape (n_rows,)
+            True where to abstain.
+        """
+        estimator: Any = self
+        calibration = check_calibrated(self.set_calibration_)
+        return calibration.abstains(np.exp(estimator.predict_log_proba(X)), risk)
+
+    def _set_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what a model folder keeps of the held-out rows: no features."""
+        found = self.set_calibration_
+        return {} if found is None else found.arrays(OF_ROWS)
+
+    def _restore_sets(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over what :meth:`_set_arrays` returned."""
+        self.set_calibration_ = SetCalibration.from_arrays(OF_ROWS, arrays)
+
+
+def calibrated_by(
+    probabilities: FloatArray, candidates: BoolArray, truth: IntArray | None = None
+) -> SetCalibration:
+    """Return held-out rows with what is believed of their candidates.
+
+    The belief is at the temperature under which the candidates are likeliest, so that a model that
+    sounds too sure is not believed, and expects as many wrong answers among the candidates as those
+    outside of them let suppose (`hidden_errors`). Where features foretell several candidates of a
+    row, none is preferred (`belief_if_foretold`). With enough true labels only rows that have one
+    are kept, and nothing is assumed of the candidates. `probabilities` (n_rows, n_classes): what a
+    model said that had not seen them. `candidates` (n_rows, n_classes): their candidate labels.
+    `truth`: the column of the true label, -1 where it is not known.
+    """
+    known = np.zeros(len(probabilities), dtype=bool) if truth is None else truth >= 0
+    if known.sum() >= MIN_KNOWN and truth is not None:
+        own = truth[known, None] == np.arange(probabilities.shape[1])
+        return SetCalibration(probabilities[known], own.astype(np.float64))
+    log_proba = np.log(np.maximum(probabilities, 1e-12))
+    temperature = fit_temperature([torch.from_numpy(log_proba)], candidate_likelihood(candidates))
+    cooled = softmax(log_proba / temperature, axis=1)
+    possible = candidates.copy()
+    if truth is not None:
+        possible[known] = truth[known, None] == np.arange(probabilities.shape[1])
+    belief = belief_in_candidates(cooled, possible)
+    if probabilities.shape[1] > 1:
+        errors = hidden_errors(cooled, belief, possible)
+        belief = belief_with_errors(belief, probabilities, possible, errors)
+        foretold = foretold_candidates(probabilities, possible)
+        belief = belief_if_foretold(belief, possible, foretold)
+    return SetCalibration(probabilities, belief)
+
+
+def why_not_to_trust_sets(probabilities: FloatArray, candidates: BoolArray) -> str | None:
+    """Say why held-out candidates cannot tell how often sets hold the truth; None if they can.
+
+    Result: one sentence with a remedy. `probabilities` (n_rows, n_classes): what a model said that
+    had not seen them. `candidates` (n_rows, n_classes): their candidate labels.
+    """
+    if probabilities.shape[1] < 2:
+        return None
+    foretold = foretold_candidates(probabilities, candidates)
+    if foretold < MAX_FORETOLD:
+        return None
+    return (
+        f"the features foretell {foretold:.1f} candidate labels of a row, not the true one alone, "
+        "so how often predict_set holds the truth cannot be told from candidates; sets are drawn "
+        f"wide. Give calibrate_sets the true labels of {MIN_KNOWN} rows or more, or call "
+        "predict_set with guaranteed=True."
+    )
+
+
+def columns_of(truth: Any, classes: NDArray[Any], n_rows: int) -> IntArray:
+    """Return the column of each true label, -1 where it is None or not a class."""
+    labels = truth.tolist() if isinstance(truth, np.ndarray) else list(truth)
+    if len(labels) != n_rows:
+        raise DataError(f"truth holds {len(labels)} labels for {n_rows} rows; give one per row.")
+    column = {label: number for number, label in enumerate(classes.tolist())}
+    return np.array([column.get(label, -1) for label in labels], dtype=np.int64)
+
+
+def choose_questions(
+    belief: FloatArray,
+    rows: NDArray[np.float64],
+    n: int = 10,
+    *,
+    strategy: str = "change",
+    random_state: RandomState = 0,
+) -> IntArray:
+    """Return the rows to ask about, the first first.
+
+    `belief` (n_rows, n_classes): how likely each label is the true one; rows of which one label is
+    sure are left out. `rows` (n_rows, n_features): their features, which tell what rows are alike.
+    `strategy`: "change": an answer is expected to change the belief by sum p (1 - p), and that of
+    other rows in proportion as they are alike in features and in the labels in question; what an
+    answer has settled is not counted again. "margin": the least difference between the two
+    likeliest labels. "random": whichever. `random_state`: draws the rows of "random".
+    """
+    check_count("n", n)
+    check_choice("strategy", strategy, STRATEGIES)
+    doubt = (belief * (1.0 - belief)).sum(axis=1)
+    open_rows = np.flatnonzero(doubt > 1e-6)
+    if not len(open_rows):
+        return np.empty(0, dtype=np.int64)
+    if strategy == "random":
+        drawn = generator_from(random_state).permutation(open_rows)[:n]
+        return np.asarray(drawn, dtype=np.int64)
+    if strategy == "margin":
+        top = np.sort(belief[open_rows], axis=1)[:, -2:]
+        order = np.argsort(top[:, 1] - top[:, 0], kind="stable")
+        return np.asarray(open_rows[order][:n], dtype=np.int64)
+    pool = open_rows[np.argsort(-doubt[open_rows], kind="stable")[:MAX_POOL]]
+    scaled = Scaler("standard").fit(rows)(rows[pool]).astype(np.float64)
+    distances = euclidean_distances(scaled)
+    width = max(NEAR * float(distances.mean()), 1e-12)
+    in_question = belief[pool] * (1.0 - belief[pool])
+    lengths = np.linalg.norm(in_question, axis=1, keepdims=True)
+    in_question = in_question / np.maximum(lengths, 1e-12)
+    alike = np.exp(-((distances / width) ** 2) / 2) * (in_question @ in_question.T)
+    np.fill_diagonal(alike, 1.0)
+    left = doubt[pool].copy()
+    chosen: list[int] = []
+    for _ in range(min(n, len(pool))):
+        gain = alike @ left * doubt[pool]
+        gain[chosen] = -1.0
+        best = int(gain.argmax())
+        chosen.append(best)
+        left *= 1.0 - alike[best]
+    return np.asarray(pool[chosen], dtype=np.int64)

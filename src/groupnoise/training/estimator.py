@@ -31,15 +31,15 @@ from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.io.model_files import read_model, whole_model, write_model
 from groupnoise.training.checkpoints import Checkpoints
-from groupnoise.training.parameters import MatchingParameters
-from groupnoise.training.plan import History, TrainingPlan
-from groupnoise.training.saved_state import (
+from groupnoise.training.parameters import (
     OWN_ENCODER,
+    MatchingParameters,
     load_weights,
     read_parameters,
     saved_parameters,
     saved_weights,
 )
+from groupnoise.training.plan import History, TrainingPlan
 from groupnoise.training.saver import training_alone
 from groupnoise.training.trainer import train
 from groupnoise.training.workers import OneWorker, Workers

@@ -11,7 +11,7 @@ import numpy as np
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_features, require
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
-from groupnoise.io.columns import match_columns
+from groupnoise.io.columns import match_columns, written_columns
 from groupnoise.io.feature_columns import (
     NoFeaturesError,
     cells_as_text,
@@ -19,7 +19,6 @@ from groupnoise.io.feature_columns import (
     guess_text_column,
     is_id_name,
 )
-from groupnoise.io.resolved_columns import written_columns
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 

@@ -10,9 +10,8 @@ import numpy as np
 import polars as pl
 
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
-from groupnoise.io.columns import annotator_columns, match_columns
+from groupnoise.io.columns import annotator_columns, match_columns, written_columns
 from groupnoise.io.memberships import read_memberships
-from groupnoise.io.resolved_columns import written_columns
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Votes

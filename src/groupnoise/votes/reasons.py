@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from groupnoise.io.resolved_columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
+from groupnoise.io.columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
 from groupnoise.io.tables import Table
 from groupnoise.votes.crowd import Belief
 from groupnoise.votes.files import VotedRows

@@ -12,8 +12,7 @@ import numpy as np
 from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import match_columns
-from groupnoise.io.resolved_columns import renamed_beside
+from groupnoise.io.columns import match_columns, renamed_beside
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.votes.ballots import Votes, as_label, krippendorff_alpha
 from groupnoise.votes.classifiers import Fit, KeptAnswers, trainings

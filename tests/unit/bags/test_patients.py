@@ -8,7 +8,7 @@ from groupnoise.audit.find import _folds
 from groupnoise.bags.out_of_fold import BagSearch, draw_folds
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
-from groupnoise.io.hold_out import draw_held_out
+from groupnoise.io.training_record import draw_held_out
 
 
 def make_bags(n_patients=12, per_patient=3, seed=0):

@@ -17,7 +17,7 @@ from groupnoise.core.candidate_belief import (
 from groupnoise.core.selective import SetCalibration, risk_coverage
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import load_model
-from groupnoise.training.selective import (
+from groupnoise.training.calibration import (
     calibrated_by,
     choose_questions,
     why_not_to_trust_sets,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupnoise.cli.method_parameters import read_parameters
+from groupnoise.cli.methods import read_parameters
 from groupnoise.exceptions import ParameterError
 
 KNOWN = {"dim": 8, "encoder": "mlp", "random_state": None, "on_epoch": None}

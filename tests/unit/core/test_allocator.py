@@ -10,7 +10,7 @@ import pytest
 
 FAULTS = """
 import resource, torch
-from groupnoise.core.allocator import keeping_freed_memory
+from groupnoise.core.device import keeping_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -41,8 +41,8 @@ def test_large_tensors_reuse_their_memory_inside_and_none_is_held_after():
 
 
 def test_nothing_happens_without_glibc(monkeypatch):
-    from groupnoise.core import allocator
+    from groupnoise.core import device
 
-    monkeypatch.setattr(allocator, "_glibc", lambda: None)
-    with allocator.keeping_freed_memory():
+    monkeypatch.setattr(device, "_glibc", lambda: None)
+    with device.keeping_freed_memory():
         pass

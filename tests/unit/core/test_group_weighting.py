@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import reference
 from builders import gradients, ragged_tensor, real_rows
 from groupnoise.core import ContrastiveWeighting, Dot, NegativeKL, SigmoidWeighting
-from groupnoise.core import encoded_batch as module
+from groupnoise.core import batching as module
 
 SIZES = [3, 1, 5, 2]
 SIMILARITIES = {

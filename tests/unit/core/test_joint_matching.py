@@ -14,7 +14,7 @@ from groupnoise.core import (
     NegativeKL,
     SigmoidWeighting,
 )
-from groupnoise.core.joint_matching import JointMatching, PerObjectWeighting, log_joint_probability
+from groupnoise.core.pair_matching import JointMatching, PerObjectWeighting, log_joint_probability
 
 MASK = torch.tensor([[True, True, True], [True, False, False]])
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from groupnoise.core import encoded_batch as module
-from groupnoise.core.encoded_batch import inner_products, products_of_members
+from groupnoise.core import batching as module
+from groupnoise.core.batching import inner_products, products_of_members
 
 
 def members():

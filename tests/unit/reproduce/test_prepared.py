@@ -12,8 +12,7 @@ from groupnoise.candidates.baselines import CCClassifier, PLKNNClassifier
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
 from groupnoise.io import load_model
-from groupnoise.reproduce.prepared import Committee, SmoothedClassifier
-from groupnoise.reproduce.run import Method, run_method
+from groupnoise.reproduce.run import Committee, Method, SmoothedClassifier, run_method
 from groupnoise.reproduce.trials import CandidateTrial
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from groupnoise.pages.charts import Scale, curve_chart, grey_cells, round_values
 from groupnoise.reproduce.provenance import RunFacts
-from groupnoise.reproduce.report.demo_page import demo_page
+from groupnoise.reproduce.report.pages import demo_page
 from groupnoise.reproduce.report.tables import compare, result_table
 from groupnoise.reproduce.run import TrialResult
 

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from groupnoise.reproduce.recipes import Reading, Recipe, Row
+from groupnoise.reproduce.recipes import DatasetView, Reading, Recipe, Row
 from groupnoise.reproduce.report.reproduction import reproduction_rows
 from groupnoise.reproduce.report.sections import make_sections
 from groupnoise.reproduce.running import Plan, Reproduction
-from groupnoise.reproduce.views import DatasetView
 
 ROWS = {"ours": Row("max-matching", {"learning_rate": [0.1, 0.01]}), "cc": Row("cc")}
 

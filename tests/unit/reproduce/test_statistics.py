@@ -6,7 +6,7 @@ from scipy import stats
 
 import reference
 from groupnoise.reproduce.report.reproduction import rank_picture
-from groupnoise.reproduce.statistics import (
+from groupnoise.reproduce.report.tables import (
     corrected_t_test,
     critical_difference,
     holm,

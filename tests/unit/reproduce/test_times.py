@@ -3,9 +3,8 @@
 import pytest
 
 from groupnoise.reproduce.jobs import Job
-from groupnoise.reproduce.recipes import Recipe, Row
+from groupnoise.reproduce.recipes import DatasetView, Recipe, Row
 from groupnoise.reproduce.running import TimeLeft, TimeTable, fit_seconds
-from groupnoise.reproduce.views import DatasetView
 
 RECIPE = Recipe(
     "small",

@@ -5,7 +5,7 @@ import pytest
 
 from groupnoise.bags import make_sival_like
 from groupnoise.exceptions import DataError
-from groupnoise.reproduce.views import DatasetView, class_pair, noise_views, pair_views
+from groupnoise.reproduce.recipes import DatasetView, class_pair, noise_views, pair_views
 
 
 def test_a_pair_keeps_bags_of_either_class_and_calls_the_rest_background():

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from groupnoise.bags.object_answers import spacing_of
 from groupnoise.core.arrays import FloatArray, IntArray
-from groupnoise.pages.png import data_address, encode_png
+from groupnoise.pages.render import data_address, encode_png
 
 COLOUR = (214, 56, 32)
 MIN_OPACITY, MAX_OPACITY = 16, 190

@@ -16,8 +16,13 @@ from groupnoise.clicks.recommender import ItemToItemRecommender, Recommender
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
-from groupnoise.io.model_files import read_model, whole_model, write_model
-from groupnoise.io.parameters import pack_parameters, unpack_parameters
+from groupnoise.io.model_files import (
+    pack_parameters,
+    read_model,
+    unpack_parameters,
+    whole_model,
+    write_model,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self

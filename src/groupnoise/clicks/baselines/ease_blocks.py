@@ -17,7 +17,7 @@ from groupnoise.core.checks import check_count, check_positive
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
-from groupnoise.io.untrusted_arrays import (
+from groupnoise.io.array_folder import (
     FLOATS,
     INTEGERS,
     check_numbers,

@@ -19,7 +19,7 @@ from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import ParameterError
-from groupnoise.io.untrusted_arrays import FLOATS, check_numbers, stored_array
+from groupnoise.io.array_folder import FLOATS, check_numbers, stored_array
 
 WEIGHTINGS = ("none", "tf-idf", "bm25")
 DECAYS = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)

@@ -16,7 +16,7 @@ from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_
 from groupnoise.core.checks import check_count, check_positive
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
-from groupnoise.io.untrusted_arrays import (
+from groupnoise.io.array_folder import (
     FLOATS,
     INTEGERS,
     check_numbers,

@@ -17,8 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.recall.http.errors import Refusal, internal_error, refusal_of
-from groupnoise.recall.http.metrics import ServiceMetrics
-from groupnoise.recall.http.monitoring import LOGGER, log_request
+from groupnoise.recall.http.monitoring import LOGGER, ServiceMetrics, log_request
 from groupnoise.recall.http.settings import ServiceSettings, is_loopback
 
 OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/search.js", "/healthz", "/readyz"})

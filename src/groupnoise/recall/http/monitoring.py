@@ -1,4 +1,4 @@
-"""Logs that programs read: one JSON object per line."""
+"""What operators watch: logs of one JSON object per line, and counts for Prometheus."""
 
 from __future__ import annotations
 
@@ -6,9 +6,23 @@ import json
 import logging
 import sys
 import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, TextIO
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from groupnoise.recall.model import RecallModel
 
 LOGGER = logging.getLogger("groupnoise.recall")
 
@@ -112,3 +126,211 @@ def configure_logs() -> None:
         logger.handlers = [handler]
         logger.setLevel(level)
         logger.propagate = False
+
+
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_BOUNDS = [*map(str, LATENCY_BUCKETS), "+Inf"]
+_COUNTERS = {
+    "groupnoise_history_items": ("Items in the histories asked.", ("version",)),
+    "groupnoise_unknown_items": ("Of those, unknown items.", ("version",)),
+    "groupnoise_popularity_answers": (
+        "Histories answered by popularity because no item was known.",
+        ("version",),
+    ),
+    "groupnoise_impressions": ("Items that were shown, as clients tell.", ("version",)),
+    "groupnoise_clicks": ("Clicks on them, as clients tell.", ("version",)),
+    "groupnoise_reloads": (
+        "Model reloads, by outcome and the version that answers after them.",
+        ("outcome", "version"),
+    ),
+    "groupnoise_lost_processes": ("Processes that ended unasked and were replaced.", ()),
+}
+_RECALLED = (
+    "groupnoise_history_items",
+    "groupnoise_unknown_items",
+    "groupnoise_popularity_answers",
+)
+
+Record = dict[str, Any]
+"""A tally as JSON can hold it."""
+
+
+class Tally:
+    """Counts that only grow.
+
+    `requests`: requests in each latency bucket, then the sum of seconds.
+    `recalled`: items of histories, unknown ones, and answers by popularity.
+    `counts`: everything rarer.
+    """
+
+    def __init__(self) -> None:
+        self.requests: dict[tuple[str, int, str], list[float]] = {}
+        self.recalled: dict[str, list[int]] = {}
+        self.counts: dict[tuple[str, ...], float] = {}
+
+    def add(self, name: str, labels: Sequence[str], n: float) -> None:
+        """Count something rare."""
+        key = (name, *labels)
+        self.counts[key] = self.counts.get(key, 0) + n
+
+    def as_record(self) -> Record:
+        """Return the counts as JSON can hold them."""
+        return {
+            "requests": [[*key, values] for key, values in self.requests.items()],
+            "recalled": self.recalled,
+            "counts": [[list(key), n] for key, n in self.counts.items()],
+        }
+
+    def include(self, record: Record) -> None:
+        """Add the counts of another process."""
+        for route, status, version, values in record["requests"]:
+            own = self.requests.setdefault((route, status, version), [0] * len(values))
+            own[:] = map(sum, zip(own, values, strict=True))
+        for version, values in record["recalled"].items():
+            mine = self.recalled.setdefault(version, [0] * len(values))
+            mine[:] = map(sum, zip(mine, values, strict=True))
+        for key, n in record["counts"]:
+            self.add(key[0], key[1:], n)
+
+
+class ServiceMetrics:
+    """The metrics of one process.
+
+    To count costs a request a few additions: the families of the Prometheus client are made when
+    someone reads them.
+
+    `n_in_flight`: returns how many requests are being answered.
+    """
+
+    def __init__(self, n_in_flight: Callable[[], int] = lambda: 0) -> None:
+        self.tally = Tally()
+        self.n_in_flight = n_in_flight
+        self._models: dict[str, RecallModel] = {}
+
+    def observe_request(self, route: str, status: int, seconds: float, version: str = "") -> None:
+        """Record an answered request, with the version that answered it."""
+        values = self.tally.requests.get((route, status, version))
+        if values is None:
+            values = [0] * (len(_BOUNDS) + 1)
+            self.tally.requests[route, status, version] = values
+        values[bisect_left(LATENCY_BUCKETS, seconds)] += 1
+        values[-1] += seconds
+
+    def observe_recall(
+        self, version: str, n_clicks: int, n_unknown: int, n_by_popularity: int
+    ) -> None:
+        """Record what the histories of a request were made of."""
+        values = self.tally.recalled.get(version)
+        if values is None:
+            values = self.tally.recalled[version] = [0, 0, 0]
+        values[0] += n_clicks
+        values[1] += n_unknown
+        values[2] += n_by_popularity
+
+    def observe_feedback(self, version: str, n_shown: int, n_clicked: int) -> None:
+        """Record what a client told of an answer."""
+        self.tally.add("groupnoise_impressions", [version], n_shown)
+        self.tally.add("groupnoise_clicks", [version], n_clicked)
+
+    def observe_reload(self, outcome: str, version: str) -> None:
+        """Record a reload, `switched` or `refused`, and the version that answers after it."""
+        self.tally.add("groupnoise_reloads", [outcome, version], 1)
+
+    def show_models(self, models: Mapping[str, RecallModel]) -> None:
+        """Publish which models answer now; earlier versions disappear."""
+        self._models = dict(models)
+
+    def as_record(self) -> Record:
+        """Return what another process needs to add these metrics to its own."""
+        return {**self.tally.as_record(), "in_flight": self.n_in_flight()}
+
+    def exposition(
+        self, drift: Mapping[tuple[str, str], float], others: Iterable[Record] = ()
+    ) -> bytes:
+        """Return all metrics in the Prometheus text format.
+
+        `drift`: how far each version is from what it was trained on. `others`: what
+        :meth:`as_record` returned in other processes, to be added.
+        """
+        tally, n_in_flight = Tally(), 0
+        for record in (self.as_record(), *others):
+            tally.include(record)
+            n_in_flight += record.get("in_flight", 0)
+        families = [
+            *_request_families(tally),
+            *_counter_families(tally),
+            _gauge(
+                "groupnoise_model_items",
+                "Items of the model in use; the labels say which it is.",
+                ("model", "version", "kind"),
+                {
+                    (name, model.version, str(model.manifest.get("kind", ""))): len(model.items)
+                    for name, model in self._models.items()
+                },
+            ),
+            _gauge(
+                "groupnoise_drift",
+                "Population stability index against training: of clicks by popularity and "
+                "category, of scores.",
+                ("version", "of"),
+                drift,
+            ),
+            _gauge(
+                "groupnoise_requests_in_flight", "Requests being answered.", (), {(): n_in_flight}
+            ),
+        ]
+        registry = CollectorRegistry()
+        registry.register(_Fixed(families))
+        return generate_latest(registry)
+
+
+class _Fixed(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        return iter(self._families)
+
+
+def _request_families(tally: Tally) -> Iterator[Metric]:
+    by_route: dict[tuple[str, str], list[float]] = {}
+    requests = CounterMetricFamily(
+        "groupnoise_requests",
+        "Requests answered, by route, status and version of the model.",
+        labels=("route", "status", "version"),
+    )
+    for (route, status, version), values in tally.requests.items():
+        requests.add_metric([route, str(status), version], sum(values[:-1]))
+        total = by_route.setdefault((route, version), [0] * len(values))
+        total[:] = map(sum, zip(total, values, strict=True))
+    seconds = HistogramMetricFamily(
+        "groupnoise_request_seconds",
+        "Time from the first byte of a request to the end of its answer.",
+        labels=("route", "version"),
+    )
+    for labels, total in by_route.items():
+        buckets = list(zip(_BOUNDS, accumulate(total[:-1]), strict=True))
+        seconds.add_metric(list(labels), buckets, total[-1])
+    yield seconds
+    yield requests
+
+
+def _counter_families(tally: Tally) -> Iterator[Metric]:
+    counts = dict(tally.counts)
+    for version, values in tally.recalled.items():
+        counts |= {(name, version): n for name, n in zip(_RECALLED, values, strict=True)}
+    for name, (meaning, labels) in _COUNTERS.items():
+        family = CounterMetricFamily(name, meaning, labels=labels)
+        for key, n in counts.items():
+            if key[0] == name:
+                family.add_metric(list(key[1:]), n)
+        yield family
+
+
+def _gauge(
+    name: str, meaning: str, labels: Sequence[str], values: Mapping[Any, float]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, meaning, labels=labels)
+    for key, value in values.items():
+        family.add_metric(list(key), value)
+    return family

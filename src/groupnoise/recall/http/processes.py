@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from groupnoise.exceptions import GroupNoiseError
-from groupnoise.recall.http.metrics import Tally
-from groupnoise.recall.http.monitoring import log
+from groupnoise.recall.http.monitoring import Tally, log
 from groupnoise.recall.http.peers import Line, Message
 from groupnoise.recall.http.server import hold_off_newcomers
 from groupnoise.recall.http.settings import ServiceSettings

@@ -22,8 +22,7 @@ from groupnoise.recall.http.answers import (
 )
 from groupnoise.recall.http.errors import Refusal
 from groupnoise.recall.http.feedback import FeedbackLog, feedback_rows, parse_feedback
-from groupnoise.recall.http.metrics import ServiceMetrics
-from groupnoise.recall.http.monitoring import log
+from groupnoise.recall.http.monitoring import ServiceMetrics, log
 from groupnoise.recall.http.queue import MAX_DIRECT_IDS, MAX_DIRECT_SCORES, RecallQueue
 from groupnoise.recall.http.requests import (
     PlainRequest,

@@ -19,13 +19,13 @@ from groupnoise.reproduce.report.sections import Section, make_sections, not_bas
 from groupnoise.reproduce.report.tables import (
     OURS,
     ResultTable,
+    critical_difference,
     gap_closed,
     mean_ranks,
     rank_tests,
 )
 from groupnoise.reproduce.run import summarise
 from groupnoise.reproduce.running import Reproduction
-from groupnoise.reproduce.statistics import critical_difference
 
 TITLE = 70
 """The most letters of a title in a list of examples."""

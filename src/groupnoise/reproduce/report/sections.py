@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.pages.charts import CurveChart, curve_chart
-from groupnoise.reproduce.recipes import Recipe
+from groupnoise.reproduce.recipes import DatasetView, Recipe
 from groupnoise.reproduce.report.tables import (
     ResultTable,
     gap_closed,
@@ -20,7 +20,6 @@ from groupnoise.reproduce.report.tables import (
 )
 from groupnoise.reproduce.run import TrialResult
 from groupnoise.reproduce.running import Plan, Reproduction
-from groupnoise.reproduce.views import DatasetView
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,13 @@ from groupnoise.candidates.baselines import (
     PLKNNClassifier,
     SUREClassifier,
 )
+from groupnoise.candidates.baselines.kernels import (
+    KernelMachines,
+    count_votes,
+    resolve_by_votes,
+    sharpened,
+)
 from groupnoise.candidates.baselines.linear import clpl_loss
-from groupnoise.candidates.baselines.paloc import KernelMachines, count_votes, resolve_by_votes
-from groupnoise.candidates.baselines.sure import sharpened
 
 
 @pytest.fixture

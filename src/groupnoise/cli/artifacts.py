@@ -1,0 +1,255 @@
+"""`groupnoise versions`, `items`, `push` and `pull`: finished artifacts, kept and changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from groupnoise.cli.options import DataOptions, reads_table
+from groupnoise.exceptions import DataError
+
+if TYPE_CHECKING:
+    from groupnoise.recall.registry import Version
+
+
+versions_app = typer.Typer(
+    help="Versions of a registry: list, promote, rollback and prune.", no_args_is_help=True
+)
+Place = Annotated[Path, typer.Argument(help="Folder made by `groupnoise export --registry`.")]
+
+
+@versions_app.command("list")
+def list_command(
+    registry: Place,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check every byte, and not only that files are there.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: all that each version says of itself.")
+    ] = False,
+) -> None:
+    """List the versions, oldest first; the promoted one is marked."""
+    from groupnoise.recall.registry import Registry
+
+    found = Registry(registry).versions(every_byte=check)
+    if as_json:
+        typer.echo(json.dumps([_as_record(version) for version in found], indent=2))
+        return
+    for version in found:
+        mark = "*" if version.is_current else " "
+        said = f"damaged: {version.problem}" if version.problem else _summary(version)
+        typer.echo(f"{mark} {version.name}  {said}")
+    if not found:
+        typer.echo(f"{registry} holds no version yet")
+    elif not any(version.is_current for version in found):
+        typer.echo("none of them is promoted")
+
+
+@versions_app.command("promote")
+def promote_command(
+    registry: Place,
+    version: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        typer.Argument(help="A version, or how it begins.", show_default="the newest"),
+    ] = None,
+) -> None:
+    """Check a version and have it served; a running service switches to it by itself."""
+    from groupnoise.recall.registry import Registry
+
+    typer.echo(f"promoted {Registry(registry).promote(version)}")
+
+
+@versions_app.command("rollback")
+def rollback_command(registry: Place) -> None:
+    """Have the version served that was promoted before; one that is damaged is passed over."""
+    from groupnoise.recall.registry import Registry
+
+    version, passed_over = Registry(registry).rollback()
+    for sentence in passed_over:
+        typer.echo(sentence, err=True)
+    typer.echo(f"went back to {version}")
+
+
+@versions_app.command("prune")
+def prune_command(
+    registry: Place,
+    keep: Annotated[int, typer.Option(min=1, help="How many of the newest to keep.")] = 5,
+) -> None:
+    """Delete old and damaged versions, but never the promoted one or the one before it."""
+    from groupnoise.recall.registry import Registry
+
+    removed = Registry(registry).prune(keep=keep)
+    typer.echo(f"deleted {', '.join(removed)}" if removed else "nothing to delete")
+
+
+def _summary(version: Version) -> str:
+    manifest = version.manifest
+    training = _part(manifest, "training")
+    data = _part(training, "data")
+    said = [
+        str(manifest.get("created", ""))[:16].replace("T", " "),
+        f"{manifest.get('n_items')} items",
+        str(training.get("estimator", "")),
+        f"{data.get('name')} {str(data.get('fingerprint', ''))[:8]}" if data else "",
+    ]
+    figures = _part(training, "evaluation").items()
+    said += [f"{name} {value:.4f}" for name, value in figures if type(value) is float][:2]
+    return "  ".join(part for part in said if part)
+
+
+def _part(manifest: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a part of a manifest, empty where it is none: it may come from anywhere."""
+    part = manifest.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _as_record(version: Version) -> dict[str, Any]:
+    said = {name: version.manifest.get(name) for name in ("created", "n_items", "card", "training")}
+    return {
+        "version": version.name,
+        "promoted": version.is_current,
+        "problem": version.problem,
+        **said,
+    }
+
+
+def push(
+    artifact: Annotated[Path, typer.Argument(help="An artifact, or a registry.")],
+    repository: Annotated[str, typer.Argument(help="Such as owner/name; made if needed.")],
+    public: Annotated[
+        bool, typer.Option("--public", help="Make the repository, if it is new, a public one.")
+    ] = False,
+) -> None:
+    """Send an artifact with a model card to a Hugging Face repository; HF_TOKEN is the key."""
+    from groupnoise.recall.hub import push as send
+
+    typer.echo(f"sent: {send(artifact, repository, is_private=not public)}")
+
+
+def pull(
+    repository: Annotated[str, typer.Argument(help="Such as owner/name.")],
+    output: Annotated[Path, typer.Argument(help="Artifact folder to write.")],
+    revision: Annotated[
+        str | None, typer.Option(help="A branch, a tag or a commit.", show_default="(main)")
+    ] = None,
+) -> None:
+    """Fetch an artifact from a Hugging Face repository, and check every byte of it."""
+    from groupnoise.io.files import check_writable_folder
+    from groupnoise.recall.hub import pull as fetch
+
+    check_writable_folder(output)
+    version = fetch(repository, output, revision=revision)
+    typer.echo(f"version {version} in {output}")
+
+
+items_app = typer.Typer(
+    help="List the items of an artifact, add new ones by their features, take some out.",
+    no_args_is_help=True,
+)
+Artifact = Annotated[
+    Path,
+    typer.Argument(
+        help="Artifact folder that `groupnoise export` wrote; of a registry a copy of the promoted "
+        "version is changed, and promoted."
+    ),
+]
+
+
+@items_app.command("list")
+def list_items(
+    artifact: Artifact,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Only so many, the most popular first.")
+    ] = None,
+) -> None:
+    """Print id, clicks, title and categories of every item, tab-separated."""
+    import numpy as np
+
+    from groupnoise.recall.artifact import open_artifact
+
+    table = open_artifact(artifact).items
+    positions = np.arange(len(table)) if top is None else table.popular_order[:top]
+    typer.echo("item\tclicks\ttitle\tcategories")
+    for position in positions.tolist():
+        cells = (
+            table.id_of(position),
+            f"{table.popularity[position]:g}",
+            table.title_of(position) or "",
+            table.category_of(position) or "",
+        )
+        typer.echo("\t".join(map(str, cells)))
+
+
+@items_app.command("add")
+@reads_table
+def add(
+    artifact: Artifact,
+    items: Annotated[
+        Path, typer.Argument(help="Table of the new items, with the columns `fit --items` read.")
+    ],
+    options: DataOptions,
+    item: Annotated[
+        str | None, typer.Option(help="Column of item ids; guessed if not given.")
+    ] = None,
+) -> None:
+    """Add items that nobody clicked yet, placed by their features; the next reload serves them."""
+    from groupnoise.recall.item_changes import add_items
+
+    with _changing(artifact) as folder:
+        version = add_items(
+            folder, items, item=item, report=partial(typer.echo, err=True), **options.form
+        )
+    _say(artifact, version)
+
+
+@items_app.command("remove")
+def remove(
+    artifact: Artifact,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of the items.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="File of ids instead, one in each line.")
+    ] = None,
+) -> None:
+    """Take items out: they are never answered, and unknown in histories."""
+    from groupnoise.clicks.item_table import read_ids
+    from groupnoise.recall.item_changes import remove_items
+
+    asked = [*(ids or []), *(read_ids(file) if file is not None else [])]
+    if not asked:
+        raise DataError("name the items to remove, or a file of them with --file.")
+    with _changing(artifact) as folder:
+        version = remove_items(folder, asked)
+    _say(artifact, version)
+
+
+@contextmanager
+def _changing(artifact: Path) -> Iterator[Path]:
+    """Yield what to change: an artifact itself, or a copy that its registry then promotes."""
+    from groupnoise.io.array_folder import read_manifest
+    from groupnoise.io.files import explaining_writes
+    from groupnoise.recall.registry import Registry, is_registry, served_folder
+
+    if not is_registry(artifact):
+        yield artifact
+        return
+    registry, promoted = Registry(artifact), served_folder(artifact)
+    with registry.adding() as folder:
+        with explaining_writes(artifact):
+            for path in promoted.iterdir():
+                shutil.copyfile(path, folder / path.name)
+        yield folder
+        version = str(read_manifest(folder)["version"])
+    registry.promote(version)
+
+
+def _say(artifact: Path, version: str) -> None:
+    from groupnoise.recall.artifact import open_artifact
+
+    typer.echo(f"{len(open_artifact(artifact).items)} items, version {version}, in {artifact}")
