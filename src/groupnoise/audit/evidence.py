@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from groupnoise.core.arrays import Columns, FloatArray, IntArray
 
 
-class Evidence(NamedTuple):
+class Findings(NamedTuple):
     """What was found about a block of data.
 
     `groups`: one row per group, in the order of the data.

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.audit.evidence import Evidence
+from groupnoise.audit.evidence import Findings
 from groupnoise.audit.issues import GroupIssues
 from groupnoise.core.arrays import (
     Columns,
@@ -70,7 +70,7 @@ class AuditSource(Protocol):
         """Calibrate a fitted model on rows it has not seen."""
         ...
 
-    def judge(self, model: Any, rows: IntArray) -> Evidence:
+    def judge(self, model: Any, rows: IntArray) -> Findings:
         """Return what a fitted model says of some rows."""
         ...
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from groupnoise.audit.evidence import Evidence, Tally, choice_columns, class_columns, posterior
+from groupnoise.audit.evidence import Findings, Tally, choice_columns, class_columns, posterior
 from groupnoise.core.arrays import BoolArray, Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset
@@ -65,7 +65,7 @@ class BagSource:
         labels[:, columns] = self.dataset.labels[labelled]
         model.calibrate(self.dataset.bags.subset(labelled), labels)
 
-    def judge(self, model: Any, rows: IntArray) -> Evidence:
+    def judge(self, model: Any, rows: IntArray) -> Findings:
         """Return what the model says of the bags at `rows`."""
         bags, labels = self.dataset.bags.subset(rows), self.dataset.labels[rows]
         columns = class_columns(model.classes_, self.dataset.class_names)
@@ -101,7 +101,7 @@ class BagSource:
             **tally.columns(),
             "noise": noise,
         }
-        return Evidence(groups, instances)
+        return Findings(groups, instances)
 
 
 def _class_probabilities(model: Any, instances: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from groupnoise.audit.evidence import Evidence, choice_columns, class_columns, posterior
+from groupnoise.audit.evidence import Findings, choice_columns, class_columns, posterior
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.io.datasets import PartialLabelDataset
 
@@ -54,7 +54,7 @@ class PartialLabelSource:
         columns = class_columns(model.classes_, self.dataset.class_names)
         model.calibrate(self.dataset.features[rows], self._as_known(model, rows, columns))
 
-    def judge(self, model: Any, rows: IntArray) -> Evidence:
+    def judge(self, model: Any, rows: IntArray) -> Findings:
         """Return what the model says of the rows at `rows`."""
         features, candidates = self.dataset.features[rows], self.dataset.candidates[rows]
         columns = class_columns(model.classes_, self.dataset.class_names)
@@ -76,7 +76,7 @@ class PartialLabelSource:
         baseline = outside.max(axis=1)
         is_chosen = np.zeros(len(label), dtype=np.int64)
         is_chosen[found.chosen] = 1
-        return Evidence(
+        return Findings(
             {
                 "source": rows,
                 "target": rows,

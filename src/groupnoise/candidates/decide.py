@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from groupnoise.candidates.answers import CandidateParameters
-from groupnoise.candidates.held_out import HeldOut, best_temperature, information
+from groupnoise.candidates.held_out import HeldOutTrials, best_temperature, information
 from groupnoise.candidates.portfolio import facts_of, portfolio
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_positive
@@ -85,7 +85,7 @@ MAX_SECONDS = 600.0
 
 
 def decide(
-    trials: HeldOut,
+    trials: HeldOutTrials,
     options: list[Option],
     facts: Mapping[str, Any],
     *,
@@ -164,7 +164,7 @@ def averaged_options(search: Search) -> list[Option]:
     ]
 
 
-def _tempered(trials: HeldOut, options: list[Option], share: float) -> list[Option]:
+def _tempered(trials: HeldOutTrials, options: list[Option], share: float) -> list[Option]:
     """Return options that sound as sure as held-out rows say they may, so that none drowns others.
 
     Settings differ in how sure they sound; in an average the surest would decide alone.
@@ -179,7 +179,7 @@ def _tempered(trials: HeldOut, options: list[Option], share: float) -> list[Opti
     ]
 
 
-def _smoothed(trials: HeldOut, options: list[Option], share: float) -> list[Option]:
+def _smoothed(trials: HeldOutTrials, options: list[Option], share: float) -> list[Option]:
     """Return options whose answers are averaged over neighbouring labels as held-out rows say."""
     if "ordinal_smoothing" in trials.asked:
         return options
@@ -265,7 +265,7 @@ def given_values(parameters: CandidateParameters) -> dict[str, Any]:
 
 def settings_to_train(
     estimator: Any,
-    trials: HeldOut,
+    trials: HeldOutTrials,
     workers: Workers | None,
     checkpoint: Checkpoints | None,
 ) -> Decisions:

@@ -23,7 +23,7 @@ from groupnoise.candidates.decide import (
     settings_to_train,
     without_search,
 )
-from groupnoise.candidates.held_out import HeldOut
+from groupnoise.candidates.held_out import HeldOutTrials
 from groupnoise.candidates.model import CandidateModel, read_rows
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.feature_names import remember_columns
@@ -184,7 +184,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
         seed = self._seed()
         with training_alone(checkpoint, workers or OneWorker()):
             given = given_values(self)
-            trials = HeldOut(
+            trials = HeldOutTrials(
                 rows, indicator, classes, candidate_weights, given, seed, explicit_values(self)
             )
             decisions = settings_to_train(self, trials, workers, checkpoint)

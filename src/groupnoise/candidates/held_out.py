@@ -1,4 +1,4 @@
-"""HeldOut: how well a setting predicts candidates of rows it was not trained on."""
+"""HeldOutTrials: how well a setting predicts candidates of rows it was not trained on."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def best_temperature(probabilities: FloatArray, candidates: BoolArray) -> float:
 
 
 @dataclass
-class HeldOut:
+class HeldOutTrials:
     """Trials of options on held-out rows, with the predictions they made.
 
     `rows` (n_rows, n_features): the features.

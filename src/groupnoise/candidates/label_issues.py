@@ -76,7 +76,7 @@ def nearest_rows(features: NDArray[Any], n_neighbors: int) -> IntArray:
     return neighbours
 
 
-class Belief(NamedTuple):
+class LabelPosterior(NamedTuple):
     """What is believed of the true labels.
 
     `probabilities` (n_rows, n_classes): p(true label | row, given label).
@@ -92,7 +92,7 @@ def believe(
     before: FloatArray,
     predicted: FloatArray | None,
     neighbours: IntArray | None,
-) -> Belief:
+) -> LabelPosterior:
     """Weigh predictions, neighbours and the given labels against each other.
 
     `given`: the label each row carries. `before` (n_rows, n_classes): what was believed so far; the
@@ -104,16 +104,16 @@ def believe(
         if predicted is None:
             raise ValueError("predictions or neighbours are needed")
         return _with_noise(predicted, given)
-    belief = Belief(before, np.eye(before.shape[1]))
+    belief = LabelPosterior(before, np.eye(before.shape[1]))
     for _ in range(N_SPREADING_STEPS):
         votes = belief.probabilities[neighbours].mean(axis=1)
         belief = _with_noise(votes if predicted is None else combine(predicted, votes), given)
     return belief
 
 
-def _with_noise(evidence: FloatArray, given: IntArray) -> Belief:
+def _with_noise(evidence: FloatArray, given: IntArray) -> LabelPosterior:
     noise = estimate_noise(evidence, given)
-    return Belief(posterior(evidence, given, noise), noise)
+    return LabelPosterior(posterior(evidence, given, noise), noise)
 
 
 def combine(first: FloatArray, second: FloatArray) -> FloatArray:
@@ -265,7 +265,7 @@ def find_label_issues(
     return judge_labels(belief, given, known)
 
 
-def judge_labels(belief: Belief, given: IntArray, classes: NDArray[Any]) -> LabelIssues:
+def judge_labels(belief: LabelPosterior, given: IntArray, classes: NDArray[Any]) -> LabelIssues:
     """Return what is believed of the given labels, which are columns of `classes`."""
     best = belief.probabilities.argmax(axis=1)
     return LabelIssues(

@@ -62,7 +62,7 @@ class CandidateModel(CandidateAnswers):
 
     Attributes
     ----------
-    log_normaliser_ : ndarray of shape (n_members, n_classes)
+    log_normalizer_ : ndarray of shape (n_members, n_classes)
         log of each label's denominator over the training rows; zero unless
         `normalize="targets"`.
     calibration_temperature_ : float
@@ -250,7 +250,7 @@ class CandidateModel(CandidateAnswers):
             model for model in getattr(self, "members_", ()) if model.target_inputs is not None
         ]
         if models:
-            self.log_normaliser_ = torch.stack(
+            self.log_normalizer_ = torch.stack(
                 [self._log_normalizer(model) for model in models]
             ).numpy()
         for model in models:
@@ -318,12 +318,12 @@ class CandidateModel(CandidateAnswers):
                 elif model.target_inputs is not None:  # asked during training
                     pairs.append((logits - self._log_normalizer(model)) / cooling)
                 else:
-                    log_normalizer = torch.from_numpy(self.log_normaliser_[number])
+                    log_normalizer = torch.from_numpy(self.log_normalizer_[number])
                     pairs.append((logits - log_normalizer) / cooling)
         return pairs
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        arrays = {**self.scaler_.arrays(), "log_normalizer": self.log_normaliser_}
+        arrays = {**self.scaler_.arrays(), "log_normalizer": self.log_normalizer_}
         arrays |= self._set_arrays()
         landmarks = {"n_landmarks": self.n_landmarks_} if self._is_kernel() else {}
         return {**self._classifier_state(), **landmarks}, arrays
@@ -332,7 +332,7 @@ class CandidateModel(CandidateAnswers):
         self._restore_classifier(fitted)
         self._restore_sets(arrays)
         self.scaler_ = Scaler.from_arrays(self.scaling, arrays)
-        self.log_normaliser_ = arrays["log_normalizer"]
+        self.log_normalizer_ = arrays["log_normalizer"]
         if self._is_kernel():
             self.n_landmarks_ = int(fitted["n_landmarks"])
             self.model_ = self._build_kernel(None)

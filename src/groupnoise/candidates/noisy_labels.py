@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.candidates.answers import CandidateParameters
 from groupnoise.candidates.label_issues import (
-    Belief,
     LabelIssues,
+    LabelPosterior,
     believe,
     cross_fit,
     judge_labels,
@@ -140,13 +140,13 @@ class NoisyLabelClassifier(CandidateModel):
         )
         return self
 
-    def _gather(self, rows: NDArray[Any], given: IntArray, classes: NDArray[Any]) -> Belief:
+    def _gather(self, rows: NDArray[Any], given: IntArray, classes: NDArray[Any]) -> LabelPosterior:
         """Return what is believed of the labels after all rounds."""
         generator = self._generator()
         neighbours = predicted = None
         if self.evidence != "predictions":
             neighbours = nearest_rows(Scaler(self.scaling).fit(rows)(rows), self.n_neighbors)
-        belief = Belief(np.eye(len(classes))[given], np.eye(len(classes)))
+        belief = LabelPosterior(np.eye(len(classes))[given], np.eye(len(classes)))
         for _ in range(self.n_rounds):
             trusted = belief.probabilities
             if self.evidence != "neighbours":

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from groupnoise.audit.evidence import Evidence, Tally, choice_columns, posterior
+from groupnoise.audit.evidence import Findings, Tally, choice_columns, posterior
 from groupnoise.clicks.windows import sliding_windows
 from groupnoise.core.arrays import Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
@@ -113,7 +113,7 @@ class ClickSource:
     def calibrate(self, model: Any, rows: IntArray) -> None:
         """Do nothing: lifts compare probabilities of one model, so a temperature says little."""
 
-    def judge(self, model: Any, rows: IntArray) -> Evidence:
+    def judge(self, model: Any, rows: IntArray) -> Findings:
         """Return what the model says of the histories at `rows`."""
         lift = self._lift_of(model)
         part = self.dataset.histories.subset(rows)
@@ -141,7 +141,7 @@ class ClickSource:
                 "doubt": 1.0 / (1.0 + before / sizes),
                 "suspicion": noise[target],
             }
-        return Evidence(
+        return Findings(
             groups,
             {
                 "source": np.repeat(rows, clicks.sizes),

@@ -209,7 +209,7 @@ def _rank_counts(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> tuple[IntArr
     return _paired_rows(n_better, n_tied)
 
 
-class Reliability(NamedTuple):
+class ReliabilityBins(NamedTuple):
     """Predictions sorted into bins by the probability they claim.
 
     Attributes
@@ -227,7 +227,7 @@ class Reliability(NamedTuple):
     counts: IntArray
 
 
-def reliability(truth: ArrayLike, probabilities: ArrayLike, n_bins: int = 15) -> Reliability:
+def reliability(truth: ArrayLike, probabilities: ArrayLike, n_bins: int = 15) -> ReliabilityBins:
     """Return how often predictions came true beside how often they claimed to.
 
     `truth`: the true class of each row. `probabilities` (n_rows, n_classes): predicted class
@@ -259,7 +259,7 @@ def reliability(truth: ArrayLike, probabilities: ArrayLike, n_bins: int = 15) ->
         np.divide(sums, counts, out=averages, where=filled)
         return averages
 
-    return Reliability(means(confidence), means(is_right), counts)
+    return ReliabilityBins(means(confidence), means(is_right), counts)
 
 
 def expected_calibration_error(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from groupnoise.clicks.recall_metrics import Interval
 from groupnoise.core.checks import check_count, check_fraction
 from groupnoise.exceptions import DataError, GroupNoiseError, ParameterError
 from groupnoise.io.setting import Setting
@@ -56,15 +57,6 @@ class ComparedMethod:
     def values(self, metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Return a figure on each split, shape (n_splits,)."""
         return np.array([split.get(metric, math.nan) for split in self.splits])
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean with its interval; unknown ends are NaN where there is a single split."""
-
-    mean: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)

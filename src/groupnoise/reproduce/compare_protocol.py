@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.recall_metrics import bootstrap_interval
+from groupnoise.clicks.recall_metrics import Interval, bootstrap_interval
 from groupnoise.core.arrays import FloatArray
 from groupnoise.exceptions import GroupNoiseError, ParameterError
 from groupnoise.io.setting import Evaluation, Setting
 from groupnoise.reproduce.compare import (
     ComparedMethod,
     ComparisonOfMethods,
-    Interval,
     make_estimator,
 )
 from groupnoise.reproduce.methods import MethodEntry
@@ -43,12 +42,12 @@ class ProtocolComparison(ComparisonOfMethods):
 
     def interval(self, method: ComparedMethod) -> Interval:
         """Return the mean of a method and its interval over users."""
-        return Interval(*bootstrap_interval(self.rows[method.name], self.users))
+        return bootstrap_interval(self.rows[method.name], self.users)
 
     def behind(self, method: ComparedMethod) -> Interval:
         """Return by how much a method is behind the winner, target by target."""
         gap = self.rows[self.winner.name] - self.rows[method.name]
-        return Interval(*bootstrap_interval(gap, self.users))
+        return bootstrap_interval(gap, self.users)
 
     def heading(self, units: str) -> str:
         """Return what was measured, on what, in one line."""

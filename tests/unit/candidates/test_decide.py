@@ -18,7 +18,7 @@ from groupnoise.candidates.baselines import CCClassifier, PRODENClassifier
 from groupnoise.candidates.decide import averaged_options
 from groupnoise.candidates.held_out import (
     TEMPERATURES,
-    HeldOut,
+    HeldOutTrials,
     best_information,
     information,
 )
@@ -352,7 +352,7 @@ def test_texts_of_many_words_have_kernels_of_their_own():
 
 def test_folds_hold_out_every_row_once_at_most_and_never_train_on_it():
     rows, candidates, _ = wine()
-    trials = HeldOut(rows, candidates, np.arange(3), None, {}, seed=0)
+    trials = HeldOutTrials(rows, candidates, np.arange(3), None, {}, seed=0)
     assert len(trials.held) == len(set(trials.held))
     for kept, held in trials.folds:
         assert not set(kept) & set(held)

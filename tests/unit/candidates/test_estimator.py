@@ -150,7 +150,7 @@ def test_a_label_never_seen_is_named(blobs):
 def test_a_training_that_fails_leaves_a_model_that_can_be_saved(blobs, normalize, tmp_path):
     rows, candidates, _ = blobs
     model = quick(normalize=normalize, max_epochs=2).fit(rows[:60], candidates[:60])
-    earlier = model.log_normaliser_
+    earlier = model.log_normalizer_
 
     def validate(fitted):
         raise TrainingError("the loss is no longer finite")
@@ -158,7 +158,7 @@ def test_a_training_that_fails_leaves_a_model_that_can_be_saved(blobs, normalize
     with pytest.raises(TrainingError):
         model.fit(rows, candidates, validate=validate)
     if normalize == "targets":
-        assert not np.array_equal(model.log_normaliser_, earlier)
+        assert not np.array_equal(model.log_normalizer_, earlier)
     answers = model.predict_proba(rows)
     model.save(tmp_path / "model")
     loaded = MaxMatchingPartialLabelClassifier.load(tmp_path / "model")
