@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.decisions import GroupCriteria
+from groupnoise.decisions.criteria import GroupCriteria
 from groupnoise.decisions.trade_off import STRENGTHS as AUTO_STRENGTHS
 from groupnoise.decisions.trade_off import TradeOffTrial, best_trial
 

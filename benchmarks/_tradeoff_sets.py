@@ -13,18 +13,17 @@ from groupnoise.candidates import MaxMatchingPartialLabelClassifier
 from groupnoise.clicks import MaxMatchingRecommender, make_shop, rank_targets, split_clicks
 from groupnoise.core import Groups, ndcg_at_k
 from groupnoise.core.metrics import accuracy
-from groupnoise.decisions import bag_criteria, candidate_criteria, history_criteria
+from groupnoise.decisions.criteria import bag_criteria, candidate_criteria, history_criteria
 from groupnoise.io import (
     BagDataset,
     ClickDataset,
     PartialLabelDataset,
-    Windows,
     load_dataset,
     split_rows,
     subset_bags,
     subset_rows,
 )
-from groupnoise.io.datasets import WindowSplit
+from groupnoise.io.datasets import Windows, WindowSplit
 
 FRACTIONS = (0.6, 0.2, 0.2)
 MAX_ROWS = 2500

@@ -30,8 +30,9 @@ from groupnoise.candidates import add_candidates, load_digit_candidates
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.clicks import make_shop, rank_targets
 from groupnoise.core import ndcg_at_k
-from groupnoise.io import BagDataset, PartialLabelDataset, read_table, subset_rows
+from groupnoise.io import BagDataset, PartialLabelDataset, subset_rows
 from groupnoise.io.registry import find_dataset, locate_dataset
+from groupnoise.io.tables import read_table
 
 PLANTED = 0.1
 """Share of bags with a wrong label, and of rows whose candidates miss the truth."""

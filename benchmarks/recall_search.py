@@ -22,8 +22,8 @@ from _record import RESULTS, write_result
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks import rank_targets, split_clicks
 from groupnoise.core import Groups, hit_at_k, ndcg_at_k
-from groupnoise.io import ClickDataset, Windows, load_dataset
-from groupnoise.io.datasets import WindowSplit
+from groupnoise.io import ClickDataset, load_dataset
+from groupnoise.io.datasets import Windows, WindowSplit
 
 NAME = "recall_search"
 VALIDATION_WINDOWS = 30_000

@@ -19,13 +19,14 @@ import numpy as np
 from _record import write_result
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks import make_impressions, make_shop, replay_policy
+from groupnoise.clicks import make_shop
 from groupnoise.clicks.baselines import (
     ItemCFRecommender,
     NeuralCFRecommender,
     PopularityRecommender,
 )
-from groupnoise.clicks.replay import chances_of_model
+from groupnoise.clicks.impressions import make_impressions
+from groupnoise.clicks.replay import chances_of_model, replay_policy
 
 N_USERS, N_ITEMS, N_SHOWN, TOP = 600, 200, 60, 10
 N_LOGS = 20

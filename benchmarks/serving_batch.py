@@ -24,7 +24,8 @@ import pyarrow
 from _record import write_result
 from pyarrow import parquet
 
-from groupnoise.recall import RecallOptions, open_artifact, recall_file, write_artifact
+from groupnoise.recall import RecallOptions, open_artifact, recall_file
+from groupnoise.recall.artifact import write_artifact
 
 N_ITEMS, DIMENSION, TOP, CLICKS = 100_000, 64, 100, 5
 BARE_BLOCK = 256

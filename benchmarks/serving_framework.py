@@ -30,7 +30,8 @@ import numpy as np
 from _record import write_result
 
 from groupnoise.clicks.scoring import ScoringRule
-from groupnoise.recall import RecallOptions, open_artifact, write_artifact
+from groupnoise.recall import RecallOptions, open_artifact
+from groupnoise.recall.artifact import write_artifact
 
 PROCESSES = 2
 FIGURES = ("per_second", "p50_ms", "p99_ms", "processor_us")

@@ -7,7 +7,8 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from groupnoise.core import EmbeddingEncoder, GroupBatch, Groups, MatchingModel, collate
+from groupnoise.core import GroupBatch, Groups, MatchingModel, collate
+from groupnoise.core.encoders import EmbeddingEncoder
 
 LOUD = 99.0
 """What padding is filled with: a leak then shows."""

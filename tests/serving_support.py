@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 
-from groupnoise.recall import write_artifact
-from groupnoise.recall.artifact import write_neighbour_artifact
+from groupnoise.recall.artifact import write_artifact, write_neighbour_artifact
 from groupnoise.recall.http import ServiceSettings
 
 TITLES = ["Green Tea", "Tea Cup", "Tea Spoon", "Steel Hammer", "Long Nail", "Hand Saw"]

@@ -18,7 +18,8 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
-from groupnoise.core import GroupObjective, Groups, PairMatching, SampledCandidates, collate
+from groupnoise.core import GroupObjective, Groups, PairMatching, collate
+from groupnoise.core.candidates import SampledCandidates
 from groupnoise.core.model import item_model
 from groupnoise.core.objective import make_selection, make_weighting
 from groupnoise.training.optimizer import make_optimizers

@@ -31,7 +31,7 @@ FITS = {
     "BirdSong": CANDIDATES.format(name="birdsong"),
     "SIVAL-like": """
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags import make_sival_like
+from groupnoise.bags.sival import make_sival_like
 data = make_sival_like(random_state=0)
 model = MaxMatchingMILClassifier.fixed(random_state=0)
 arguments = data.bags, data.labels

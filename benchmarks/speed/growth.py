@@ -22,15 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from _memory import extra_megabytes
 from _record import write_result
 
-from groupnoise.core import (
-    EmbeddingEncoder,
-    FullCandidates,
-    GroupObjective,
-    Groups,
-    MatchingModel,
-    PairMatching,
-    collate,
-)
+from groupnoise.core import GroupObjective, Groups, MatchingModel, PairMatching, collate
+from groupnoise.core.candidates import FullCandidates
+from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.objective import make_selection, make_weighting
 
 BASE = {"groups": 64, "size": 8, "targets": 20_000, "dim": 32}

@@ -29,7 +29,8 @@ from _record import write_result
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks import rank_targets, split_clicks, write_windows
 from groupnoise.core import Groups, hit_at_k, ndcg_at_k
-from groupnoise.io import ClickDataset, Windows, load_dataset, open_groups
+from groupnoise.io import ClickDataset, load_dataset, open_groups
+from groupnoise.io.datasets import Windows
 
 SEEDS = (0, 1, 2)
 SHARES = (None, 0.08, 0.02)

@@ -28,15 +28,9 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
-from groupnoise.core import (
-    EmbeddingEncoder,
-    GroupObjective,
-    Groups,
-    MatchingModel,
-    PairMatching,
-    SampledCandidates,
-    collate,
-)
+from groupnoise.core import GroupObjective, Groups, MatchingModel, PairMatching, collate
+from groupnoise.core.candidates import SampledCandidates
+from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.objective import make_selection, make_weighting
 from groupnoise.core.threads import configure_threads, threads_for
 from groupnoise.training.optimizer import make_optimizers

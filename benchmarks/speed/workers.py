@@ -249,15 +249,11 @@ def train_case(case: Case, workers: Any) -> dict[str, Any]:
     import numpy as np
     import torch
 
-    from groupnoise.core import (
-        GroupObjective,
-        Groups,
-        Marginal,
-        PairMatching,
-        SampledCandidates,
-        SigmoidWeighting,
-    )
-    from groupnoise.training import TrainingPlan, train
+    from groupnoise.core import GroupObjective, Groups, Marginal, PairMatching
+    from groupnoise.core.candidates import SampledCandidates
+    from groupnoise.core.weighting import SigmoidWeighting
+    from groupnoise.training.plan import TrainingPlan
+    from groupnoise.training.trainer import train
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(SEED)

@@ -60,7 +60,7 @@ def test_a_bare_function_is_looked_for_in_its_public_folder():
     code = 'def save():\n    """See :func:`train`."""\n'
     module = visit("groupnoise.training.files", filepath=Path("_files.py"), code=code)
     hook("roles").LinkedRoles().on_object(obj=module["save"])
-    assert module["save"].docstring.value == "See [`train`][groupnoise.training.train]."
+    assert module["save"].docstring.value == "See [`train`][groupnoise.training.trainer.train]."
 
 
 def test_the_default_of_choices_comes_first_as_the_reference_reads_it():

@@ -21,22 +21,19 @@ from builders import (
     table_model,
 )
 from groupnoise.core import (
-    ContrastiveWeighting,
-    Dot,
-    FullCandidates,
     GroupBatch,
     GroupLoss,
     GroupObjective,
     Marginal,
     Max,
-    NegativeKL,
     PairMatching,
-    SampledCandidates,
-    SigmoidWeighting,
     Tempered,
     collate,
 )
+from groupnoise.core.candidates import FullCandidates, SampledCandidates
 from groupnoise.core.objective import make_selection
+from groupnoise.core.similarity import Dot, NegativeKL
+from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
 
 N_TARGETS = 4
 selections = st.sampled_from(["max", "marginal", "tempered", "top_k", "all"])

@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from groupnoise.bags.embedding.folder import embed_folder
     from groupnoise.bags.estimator import MaxMatchingMILClassifier
     from groupnoise.bags.files import read_bags
-    from groupnoise.bags.mipl import ChosenPairs, MaxMatchingMIPLClassifier
-    from groupnoise.bags.sival import make_sival_like
+    from groupnoise.bags.mipl import MaxMatchingMIPLClassifier
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -19,17 +18,14 @@ __getattr__, __dir__ = lazy_names(
         "groupnoise.bags.embedding.folder": "embed_folder",
         "groupnoise.bags.estimator": "MaxMatchingMILClassifier",
         "groupnoise.bags.files": "read_bags",
-        "groupnoise.bags.mipl": "ChosenPairs MaxMatchingMIPLClassifier",
-        "groupnoise.bags.sival": "make_sival_like",
+        "groupnoise.bags.mipl": "MaxMatchingMIPLClassifier",
     },
 )
 
 __all__ = [
-    "ChosenPairs",
     "MaxMatchingMILClassifier",
     "MaxMatchingMIPLClassifier",
     "embed_folder",
     "load_digit_bags",
-    "make_sival_like",
     "read_bags",
 ]

@@ -53,7 +53,8 @@ def info(
     if "decisions" in manifest:
         from rich.console import Console
 
-        from groupnoise.decisions import Decisions, render_decisions
+        from groupnoise.decisions import Decisions
+        from groupnoise.decisions.record import render_decisions
 
         record = Decisions.from_record(_part(model, manifest, "decisions", dict))
         Console(highlight=False).print(render_decisions(record))

@@ -10,53 +10,46 @@ if TYPE_CHECKING:
         BagDataset,
         ClickDataset,
         PartialLabelDataset,
-        Windows,
         single_label,
         split_rows,
         subset_bags,
         subset_rows,
     )
-    from groupnoise.io.description import Description, describe, write_description
+    from groupnoise.io.description import describe
     from groupnoise.io.download import fetch_dataset
     from groupnoise.io.model_files import load_model
     from groupnoise.io.named import load_dataset
     from groupnoise.io.registry import list_datasets
-    from groupnoise.io.tables import read_table
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "groupnoise.io.data_folder": "open_groups write_groups",
         "groupnoise.io.datasets": (
-            "BagDataset ClickDataset PartialLabelDataset Windows single_label split_rows "
-            "subset_bags subset_rows"
+            "BagDataset ClickDataset PartialLabelDataset single_label split_rows subset_bags "
+            "subset_rows"
         ),
-        "groupnoise.io.description": "Description describe write_description",
+        "groupnoise.io.description": "describe",
         "groupnoise.io.download": "fetch_dataset",
         "groupnoise.io.model_files": "load_model",
         "groupnoise.io.named": "load_dataset",
         "groupnoise.io.registry": "list_datasets",
-        "groupnoise.io.tables": "read_table",
     },
 )
 
 __all__ = [
     "BagDataset",
     "ClickDataset",
-    "Description",
     "PartialLabelDataset",
-    "Windows",
     "describe",
     "fetch_dataset",
     "list_datasets",
     "load_dataset",
     "load_model",
     "open_groups",
-    "read_table",
     "single_label",
     "split_rows",
     "subset_bags",
     "subset_rows",
-    "write_description",
     "write_groups",
 ]

@@ -5,27 +5,25 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.recall.artifact import open_artifact, write_artifact
+    from groupnoise.recall.artifact import open_artifact
     from groupnoise.recall.batch import recall_file
     from groupnoise.recall.client import AsyncClient, Client
     from groupnoise.recall.engines import export_vectors, query_vectors
     from groupnoise.recall.index import IndexSpec
     from groupnoise.recall.model import RecallModel
     from groupnoise.recall.options import RecallOptions
-    from groupnoise.recall.recalled import Recalled
     from groupnoise.recall.registry import Registry
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "groupnoise.recall.artifact": "open_artifact write_artifact",
+        "groupnoise.recall.artifact": "open_artifact",
         "groupnoise.recall.batch": "recall_file",
         "groupnoise.recall.client": "AsyncClient Client",
         "groupnoise.recall.engines": "export_vectors query_vectors",
         "groupnoise.recall.index": "IndexSpec",
         "groupnoise.recall.model": "RecallModel",
         "groupnoise.recall.options": "RecallOptions",
-        "groupnoise.recall.recalled": "Recalled",
         "groupnoise.recall.registry": "Registry",
     },
 )
@@ -36,11 +34,9 @@ __all__ = [
     "IndexSpec",
     "RecallModel",
     "RecallOptions",
-    "Recalled",
     "Registry",
     "export_vectors",
     "open_artifact",
     "query_vectors",
     "recall_file",
-    "write_artifact",
 ]

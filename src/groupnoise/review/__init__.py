@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.review.answers import AnswerFile
     from groupnoise.review.desk import Desk
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "groupnoise.review.answers": "AnswerFile",
         "groupnoise.review.desk": "Desk",
     },
 )
 
-__all__ = ["AnswerFile", "Desk"]
+__all__ = ["Desk"]

@@ -6,25 +6,23 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.votes.ballots import Votes, krippendorff_alpha
-    from groupnoise.votes.dawid_skene import DawidSkene, Reliability
-    from groupnoise.votes.files import VotedRows, read_votes
+    from groupnoise.votes.dawid_skene import DawidSkene
+    from groupnoise.votes.files import read_votes
     from groupnoise.votes.resolution import Resolution, resolve
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "groupnoise.votes.ballots": "Votes krippendorff_alpha",
-        "groupnoise.votes.dawid_skene": "DawidSkene Reliability",
-        "groupnoise.votes.files": "VotedRows read_votes",
+        "groupnoise.votes.dawid_skene": "DawidSkene",
+        "groupnoise.votes.files": "read_votes",
         "groupnoise.votes.resolution": "Resolution resolve",
     },
 )
 
 __all__ = [
     "DawidSkene",
-    "Reliability",
     "Resolution",
-    "VotedRows",
     "Votes",
     "krippendorff_alpha",
     "read_votes",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.bags import make_sival_like
+from groupnoise.bags.sival import make_sival_like
 from groupnoise.exceptions import ParameterError
 from groupnoise.io import single_label
 

@@ -8,7 +8,9 @@ from builders import id_batch, table_model
 from groupnoise.clicks.history_scores import queries_of, score_catalogue, score_items
 from groupnoise.clicks.item_slices import item_slices
 from groupnoise.clicks.scoring import ScoringRule
-from groupnoise.core import Dot, GroupObjective, Groups, Max, SigmoidWeighting
+from groupnoise.core import GroupObjective, Groups, Max
+from groupnoise.core.similarity import Dot
+from groupnoise.core.weighting import SigmoidWeighting
 
 N_ITEMS = 7
 OBJECTIVE = GroupObjective(Max(), SigmoidWeighting(Dot(0.5)), 0.8, recency=0.3)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from groupnoise.clicks import add_stray_clicks, make_shop
+from groupnoise.clicks import make_shop
+from groupnoise.clicks.filters import add_stray_clicks
 from groupnoise.exceptions import ParameterError
 
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from groupnoise.core import FullCandidates, InBatchCandidates, SampledCandidates
 from groupnoise.core import candidates as _candidates
+from groupnoise.core.candidates import FullCandidates, InBatchCandidates, SampledCandidates
 from groupnoise.exceptions import ParameterError
 
 TARGET_IDS = torch.tensor([4, 1, 1, 7])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from groupnoise.core import EmbeddingEncoder, IdentityEncoder, LinearEncoder, MLPEncoder
+from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder, LinearEncoder, MLPEncoder
 
 
 def generator(seed=0):

@@ -4,17 +4,11 @@ import pytest
 import torch
 
 import reference
-from groupnoise.core import (
-    EmbeddingEncoder,
-    GroupBatch,
-    GroupObjective,
-    IdentityEncoder,
-    Marginal,
-    MatchingModel,
-    NegativeKL,
-    SigmoidWeighting,
-)
+from groupnoise.core import GroupBatch, GroupObjective, Marginal, MatchingModel
+from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder
 from groupnoise.core.pair_matching import JointMatching, PerObjectWeighting, log_joint_probability
+from groupnoise.core.similarity import NegativeKL
+from groupnoise.core.weighting import SigmoidWeighting
 
 MASK = torch.tensor([[True, True, True], [True, False, False]])
 

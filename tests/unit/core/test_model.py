@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from builders import gradients, table_model
-from groupnoise.core import EmbeddingEncoder, LinearEncoder, MatchingModel
+from groupnoise.core import MatchingModel
+from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder
 
 
 def test_target_inputs_are_read_by_id():

@@ -6,17 +6,9 @@ import torch
 
 import reference
 from builders import id_batch, offsets_of, table_model
-from groupnoise.core import (
-    EmbeddingEncoder,
-    FullCandidates,
-    Groups,
-    IdentityEncoder,
-    InBatchCandidates,
-    MatchingModel,
-    PairMatching,
-    SampledCandidates,
-    collate,
-)
+from groupnoise.core import Groups, MatchingModel, PairMatching, collate
+from groupnoise.core.candidates import FullCandidates, InBatchCandidates, SampledCandidates
+from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder
 from groupnoise.exceptions import ParameterError
 
 

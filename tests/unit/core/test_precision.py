@@ -1,8 +1,8 @@
 import torch
 from torch import nn
 
-from groupnoise.core import EmbeddingEncoder, FrozenEncoder, MatchingModel
-from groupnoise.core.encoders import reduced_precision
+from groupnoise.core import FrozenEncoder, MatchingModel
+from groupnoise.core.encoders import EmbeddingEncoder, reduced_precision
 
 
 def model_with(encoder, precision):

@@ -1,19 +1,12 @@
 import numpy as np
 import torch
 
-from groupnoise.core import (
-    EmbeddingEncoder,
-    FullCandidates,
-    GroupObjective,
-    Groups,
-    LinearEncoder,
-    Marginal,
-    MatchingModel,
-    PairMatching,
-    collate,
-)
+from groupnoise.core import GroupObjective, Groups, Marginal, MatchingModel, PairMatching, collate
+from groupnoise.core.candidates import FullCandidates
+from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder
 from groupnoise.core.pair_matching import PriorMatching
-from groupnoise.training import TrainingPlan, train
+from groupnoise.training.plan import TrainingPlan
+from groupnoise.training.trainer import train
 
 
 def small_model(rows):

@@ -7,7 +7,8 @@ import torch
 
 import reference
 from builders import id_batch, table_model
-from groupnoise.core import FullCandidates, GroupObjective, Marginal, Max, PairMatching
+from groupnoise.core import GroupObjective, Marginal, Max, PairMatching
+from groupnoise.core.candidates import FullCandidates
 from groupnoise.core.selection import log_recency
 
 MASK = torch.tensor([[True, True, True], [True, False, False], [True, True, False]])

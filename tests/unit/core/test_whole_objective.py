@@ -7,21 +7,17 @@ import reference
 from builders import gradients, id_batch, table_model
 from groupnoise.core import (
     All,
-    ContrastiveWeighting,
-    Dot,
-    FullCandidates,
     GroupLoss,
     GroupObjective,
-    InBatchCandidates,
     Marginal,
     Max,
-    NegativeKL,
     PairMatching,
-    SampledCandidates,
-    SigmoidWeighting,
     Tempered,
     TopK,
 )
+from groupnoise.core.candidates import FullCandidates, InBatchCandidates, SampledCandidates
+from groupnoise.core.similarity import Dot, NegativeKL
+from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
 
 N_IDS, N_TARGETS, N_NEGATIVES = 6, 5, 3
 SIZES = ([3, 1, 2], [1, 4, 2, 2], [2], [1, 1])

@@ -6,10 +6,10 @@ import io
 
 import pytest
 
-from groupnoise.decisions import Decisions, render_decisions
+from groupnoise.decisions import Decisions
 from groupnoise.decisions.halving import successive_halving
 from groupnoise.decisions.portfolio import Option
-from groupnoise.decisions.record import Trial
+from groupnoise.decisions.record import Trial, render_decisions
 from groupnoise.exceptions import ModelFileError
 
 OPTIONS = (

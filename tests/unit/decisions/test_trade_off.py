@@ -11,7 +11,12 @@ from groupnoise import (
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
 from groupnoise.core import Groups
-from groupnoise.decisions import GroupCriteria, bag_criteria, candidate_criteria, history_criteria
+from groupnoise.decisions.criteria import (
+    GroupCriteria,
+    bag_criteria,
+    candidate_criteria,
+    history_criteria,
+)
 from groupnoise.decisions.trade_off import STRENGTHS, TEMPERATURES, TradeOffTrial, best_trial
 from groupnoise.exceptions import DataError, ParameterError
 

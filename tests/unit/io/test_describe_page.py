@@ -3,8 +3,14 @@
 import re
 from html.parser import HTMLParser
 
-from groupnoise.io import Description, describe, load_dataset, write_description
-from groupnoise.io.description import Histogram, description_page, format_fact
+from groupnoise.io import describe, load_dataset
+from groupnoise.io.description import (
+    Description,
+    Histogram,
+    description_page,
+    format_fact,
+    write_description,
+)
 from groupnoise.io.registry import find_dataset
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import reference
 from groupnoise.exceptions import DataError
-from groupnoise.recall import RecallOptions, open_artifact, write_artifact
+from groupnoise.recall import RecallOptions, open_artifact
+from groupnoise.recall.artifact import write_artifact
 from groupnoise.recall.reference import (
     MAX_PENDING,
     Drift,

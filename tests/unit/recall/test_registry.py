@@ -121,7 +121,8 @@ def test_a_failed_export_leaves_nothing(registry):
 KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
-from groupnoise.recall import Registry, open_artifact, write_artifact
+from groupnoise.recall import Registry, open_artifact
+from groupnoise.recall.artifact import write_artifact
 
 source, vectors = Path(sys.argv[1]), [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.bags import make_sival_like
+from groupnoise.bags.sival import make_sival_like
 from groupnoise.exceptions import DataError
 from groupnoise.reproduce.recipes import DatasetView, class_pair, noise_views, pair_views
 

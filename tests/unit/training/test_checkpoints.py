@@ -8,19 +8,14 @@ import pytest
 import torch
 
 from builders import table_model
-from groupnoise.core import (
-    GroupObjective,
-    Groups,
-    InBatchCandidates,
-    Marginal,
-    MatchingModel,
-    MLPEncoder,
-    PairMatching,
-    SampledCandidates,
-    SigmoidWeighting,
-)
+from groupnoise.core import GroupObjective, Groups, Marginal, MatchingModel, PairMatching
+from groupnoise.core.candidates import InBatchCandidates, SampledCandidates
+from groupnoise.core.encoders import MLPEncoder
+from groupnoise.core.weighting import SigmoidWeighting
 from groupnoise.exceptions import CheckpointError, TrainingError, TrainingStopped
-from groupnoise.training import Checkpoints, History, TrainingPlan, train
+from groupnoise.training import Checkpoints
+from groupnoise.training.plan import History, TrainingPlan
+from groupnoise.training.trainer import train
 from groupnoise.training.workers import OneWorker
 
 N_TARGETS = 6

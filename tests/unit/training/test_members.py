@@ -6,7 +6,7 @@ import torch
 
 from groupnoise.bags import MaxMatchingMILClassifier
 from groupnoise.candidates import MaxMatchingPartialLabelClassifier
-from groupnoise.core import IdentityEncoder
+from groupnoise.core.encoders import IdentityEncoder
 from groupnoise.exceptions import ParameterError
 from groupnoise.io import load_model
 

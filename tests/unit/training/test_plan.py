@@ -3,7 +3,7 @@
 import pytest
 
 from groupnoise.exceptions import ParameterError
-from groupnoise.training import TrainingPlan
+from groupnoise.training.plan import TrainingPlan
 
 
 @pytest.mark.parametrize(

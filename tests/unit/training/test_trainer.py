@@ -7,17 +7,12 @@ import pytest
 import torch
 
 from builders import table_model
-from groupnoise.core import (
-    FullCandidates,
-    GroupObjective,
-    Groups,
-    Marginal,
-    PairMatching,
-    SampledCandidates,
-    SigmoidWeighting,
-)
+from groupnoise.core import GroupObjective, Groups, Marginal, PairMatching
+from groupnoise.core.candidates import FullCandidates, SampledCandidates
+from groupnoise.core.weighting import SigmoidWeighting
 from groupnoise.exceptions import TrainingError
-from groupnoise.training import TrainingPlan, train
+from groupnoise.training.plan import TrainingPlan
+from groupnoise.training.trainer import train
 
 N_TARGETS = 5
 OBJECTIVE = GroupObjective(Marginal(), SigmoidWeighting())

@@ -6,14 +6,14 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.training.distributed.cost import Machine, TrainingSize, estimate_cost
-    from groupnoise.training.distributed.launcher import launch, launch_on_ray, process_group
+    from groupnoise.training.distributed.launcher import launch_on_ray, process_group
     from groupnoise.training.distributed.workers import TorchWorkers
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "groupnoise.training.distributed.cost": "Machine TrainingSize estimate_cost",
-        "groupnoise.training.distributed.launcher": "launch launch_on_ray process_group",
+        "groupnoise.training.distributed.launcher": "launch_on_ray process_group",
         "groupnoise.training.distributed.workers": "TorchWorkers",
     },
 )
@@ -23,7 +23,6 @@ __all__ = [
     "TorchWorkers",
     "TrainingSize",
     "estimate_cost",
-    "launch",
     "launch_on_ray",
     "process_group",
 ]

@@ -94,8 +94,8 @@ class ShardedEmbedding(EmbeddingEncoder):
     """One learned vector per id, each held by one worker alone.
 
     It takes part in collective calls: every worker must look up whenever one does. The initial
-    values are those of the whole table of :class:`~groupnoise.core.EmbeddingEncoder`, drawn
-    block by block, so that no worker ever holds more than its part.
+    values are those of the whole table of `EmbeddingEncoder`, drawn block by block, so that no
+    worker ever holds more than its part.
 
     Parameters
     ----------

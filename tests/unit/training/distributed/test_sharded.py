@@ -1,7 +1,7 @@
 import torch
 from torch.testing import assert_close
 
-from groupnoise.core import EmbeddingEncoder
+from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.model import item_model
 
 N_IDS, DIM = 23, 3
