@@ -13,7 +13,7 @@ from groupnoise.candidates import MaxMatchingPartialLabelClassifier
 from groupnoise.clicks import MaxMatchingRecommender, make_shop, rank_targets, split_clicks
 from groupnoise.core import Groups, ndcg_at_k
 from groupnoise.core.metrics import accuracy
-from groupnoise.decisions.criteria import bag_criteria, candidate_criteria, history_criteria
+from groupnoise.decisions.trade_off import bag_criteria, candidate_criteria, history_criteria
 from groupnoise.io import (
     BagDataset,
     ClickDataset,

@@ -21,7 +21,7 @@ import torch
 from _record import write_result
 
 from groupnoise.candidates import MaxMatchingPartialLabelClassifier
-from groupnoise.core.candidate_belief import foretold_candidates
+from groupnoise.core.selective import foretold_candidates
 from groupnoise.exceptions import MissingDataError
 from groupnoise.reproduce.unseen_sets import read_unseen_sets
 

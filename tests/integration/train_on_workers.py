@@ -14,8 +14,8 @@ from groupnoise import (
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
 )
+from groupnoise.core.threads import is_worker
 from groupnoise.training.distributed import TorchWorkers, process_group
-from groupnoise.training.distributed.environment import is_worker
 from groupnoise.training.workers import OneWorker
 
 N_ITEMS = 103

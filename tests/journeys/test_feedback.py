@@ -128,7 +128,7 @@ def test_a_service_that_keeps_no_feedback_says_so(tmp_path):
 FULL = """
 import json, resource, sys
 from pathlib import Path
-from groupnoise.recall.http.errors import Refusal
+from groupnoise.recall.http.answers import Refusal
 from groupnoise.recall.http.feedback import FeedbackLog
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 log = FeedbackLog(sys.argv[1], max_bytes=10**6, max_files=3, rows_per_second=10**6)

@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from groupnoise.bags.assembling import assembled
 from groupnoise.bags.ensemble import BagEnsemble
+from groupnoise.bags.forms import taught_bags
 from groupnoise.bags.members import MemberSettings
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import as_option, facts_of, portfolio
-from groupnoise.bags.searching import search_members
-from groupnoise.bags.truth import taught_bags
+from groupnoise.bags.searching import assembled, search_members
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.groups import Groups
 from groupnoise.decisions.halving import standard_error

@@ -10,13 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from groupnoise.bags.forms import read_bag_labels
-from groupnoise.bags.truth import read_truth
+from groupnoise.bags.forms import read_bag_labels, read_truth
 from groupnoise.core.arrays import BoolArray, IntArray
-from groupnoise.core.candidate_belief import belief_in_candidates
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
-from groupnoise.core.selective import SetCalibration, check_calibrated
+from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated
 from groupnoise.core.streamed_groups import answers_about
 from groupnoise.training.calibration import (
     CalibratedSets,

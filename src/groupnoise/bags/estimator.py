@@ -18,11 +18,12 @@ from groupnoise.bags.forms import (
     negative_column,
     read_bag_labels,
     read_bags,
+    read_truth,
+    taught_bags,
 )
 from groupnoise.bags.loop import OF_MEMBERS, PLAIN, BagLoop
 from groupnoise.bags.members import LIKELIHOODS
 from groupnoise.bags.streaming import decide_anywhere
-from groupnoise.bags.truth import read_truth, taught_bags
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
 from groupnoise.core.device import training_on

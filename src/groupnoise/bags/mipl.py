@@ -49,14 +49,9 @@ EVALUATION_BATCH = 256
 class ChosenPairs(NamedTuple):
     """The instance-label pair that each bag is believed to hold.
 
-    Attributes
-    ----------
-    instance : int64 ndarray of shape (n_bags,)
-        Place inside its bag of the instance chosen.
-    label : ndarray of shape (n_bags,)
-        The candidate label chosen.
-    probability : ndarray of shape (n_bags,)
-        The part of the chosen pair among all pairs the bag allows.
+    `instance`: place inside its bag of the instance chosen.
+    `label`: the candidate label chosen.
+    `probability`: the part of the chosen pair among all pairs the bag allows.
     """
 
     instance: IntArray

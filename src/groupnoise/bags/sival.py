@@ -42,22 +42,9 @@ def make_sival_like(
     Every class is photographed in every scene equally often, so the scene says nothing about
     the class, yet segments of one scene resemble each other more than segments of one object.
 
-    Parameters
-    ----------
-    n_images_per_class : int, default=60
-        Bags of each class.
-    n_classes : int, default=25
-        Objects to recognise.
-    n_scenes : int, default=10
-        Backgrounds that all classes share.
-    random_state : int, numpy generator or None, default=None
-        Decides everything.
-
-    Returns
-    -------
-    BagDataset
-        Bags of 31 or 32 instances of 30 features, 3 to 8 of them on the object;
-        `instance_labels` is -1 for background.
+    Result: bags of 31 or 32 instances of 30 features, 3 to 8 of them on the object;
+    `instance_labels` is -1 for background. `n_scenes`: backgrounds that all classes share.
+    `random_state`: decides everything.
 
     Examples
     --------

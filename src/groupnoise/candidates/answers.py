@@ -14,13 +14,13 @@ from sklearn.base import ClassifierMixin
 from torch import Tensor
 
 from groupnoise.core.arrays import FloatArray, IntArray
-from groupnoise.core.candidate_belief import belief_in_candidates
 from groupnoise.core.checks import check_features
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.label_sets import answered_right, check_equal_rows, read_candidates
 from groupnoise.core.objective import ObjectScores, mean_output, mean_probability, object_scores
 from groupnoise.core.pair_matching import Matching
 from groupnoise.core.prior_weights import spread_over_neighbours
+from groupnoise.core.selective import belief_in_candidates
 from groupnoise.training.calibration import (
     MIN_KNOWN,
     CalibratedSets,

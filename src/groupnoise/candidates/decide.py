@@ -14,8 +14,13 @@ import torch
 from torch import nn
 
 from groupnoise.candidates.answers import CandidateParameters
-from groupnoise.candidates.held_out import HeldOutTrials, best_temperature, information
-from groupnoise.candidates.portfolio import facts_of, portfolio
+from groupnoise.candidates.held_out import (
+    HeldOutTrials,
+    best_temperature,
+    facts_of,
+    information,
+    portfolio,
+)
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_positive
 from groupnoise.core.prior_weights import spread_over_neighbours

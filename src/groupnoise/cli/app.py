@@ -16,11 +16,10 @@ from groupnoise.cli.audit import audit
 from groupnoise.cli.compare import compare
 from groupnoise.cli.data import data_app
 from groupnoise.cli.demo import demo
-from groupnoise.cli.embed import embed
 from groupnoise.cli.evaluate import calibrate, evaluate
 from groupnoise.cli.export import export
 from groupnoise.cli.fit import fit
-from groupnoise.cli.heatmap import heatmap, select
+from groupnoise.cli.heatmap import embed, heatmap, select
 from groupnoise.cli.info import doctor, info
 from groupnoise.cli.methods import methods
 from groupnoise.cli.predict import predict
@@ -30,9 +29,8 @@ from groupnoise.cli.reproduce import reproduce
 from groupnoise.cli.resolve import resolve
 from groupnoise.cli.review import review
 from groupnoise.cli.serve import serve
-from groupnoise.core.threads import configure_threads
+from groupnoise.core.threads import configure_threads, is_worker
 from groupnoise.exceptions import GroupNoiseError
-from groupnoise.training.distributed.environment import is_worker
 
 app = typer.Typer(
     name="groupnoise",

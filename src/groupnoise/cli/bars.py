@@ -14,17 +14,8 @@ if TYPE_CHECKING:
 def counted_bars(stages: Sequence[str], quiet: bool = False) -> Iterator[ProgressCallback]:
     """Yield what shows records of `stage`, `done` and `total`, one bar per stage.
 
-    Parameters
-    ----------
-    stages : sequence of str
-        What the bars are called.
-    quiet : bool, default=False
-        Whether nothing is shown.
-
-    Yields
-    ------
-    callable
-        Takes one record; bars vanish at the end.
+    Takes one record; bars vanish at the end. `stages`: what the bars are called. `quiet`: whether
+    nothing is shown.
     """
     from rich.console import Console
     from rich.progress import (

@@ -152,7 +152,7 @@ def _evaluation_options(
                 f"{found.setting.name} data."
             )
         return {}
-    from groupnoise.clicks.protocols import ClickProtocol
+    from groupnoise.clicks.splits import ClickProtocol
 
     words = [word.strip() for word in at.split(",")]
     if not all(word.isdigit() and int(word) > 0 for word in words):

@@ -20,8 +20,8 @@ from groupnoise.cli.workers import (
     start_workers,
     stopping,
 )
+from groupnoise.core.threads import is_first, is_worker
 from groupnoise.exceptions import ParameterError
-from groupnoise.training.distributed.environment import is_first, is_worker
 
 if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
@@ -130,14 +130,14 @@ def fit(
     """
     from groupnoise.cli.going_on import go_on
     from groupnoise.cli.methods import AUTO_METHOD, chosen_method, make_estimator
-    from groupnoise.cli.out_of_core import (
+    from groupnoise.cli.sources import find_data
+    from groupnoise.cli.workers import (
         cut_on_disk,
         explaining_lack_of_memory,
         holds_bags,
         open_bags,
         open_log,
     )
-    from groupnoise.cli.sources import find_data
     from groupnoise.core.checks import check_fraction
     from groupnoise.io.files import check_not_own_input, check_writable_folder
     from groupnoise.io.training_record import TrainingRecord, write_training_record

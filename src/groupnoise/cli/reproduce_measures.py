@@ -73,7 +73,7 @@ class Report:
 
 def _measure_recall(request: Request) -> Report:
     """Run methods on logs under protocols."""
-    from groupnoise.clicks.protocols import ClickProtocol
+    from groupnoise.clicks.splits import ClickProtocol
     from groupnoise.reproduce.recall import (
         DEFAULT_PROTOCOLS,
         QUICK_METHODS,

@@ -19,17 +19,8 @@ REPEAT_RULES = ("keep", "merge_adjacent", "keep_first")
 def keep_core(clicks: ClickDataset, *, per_user: int = 5, per_item: int = 5) -> ClickDataset:
     """Drop users and items with few clicks until every one left has enough (the k-core).
 
-    Parameters
-    ----------
-    clicks : ClickDataset
-        The click log.
-    per_user, per_item : int, default=5
-        The fewest clicks a user, and an item, must keep; 1 asks for nothing.
-
-    Returns
-    -------
-    core : ClickDataset
-        Items are renumbered; `notes` counts the users, items and clicks dropped.
+    Result: items are renumbered; `notes` counts the users, items and clicks dropped. `per_user`,
+    `per_item`: the fewest clicks a user, and an item, must keep; 1 asks for nothing.
     """
     check_count("per_user", per_user)
     check_count("per_item", per_item)
@@ -62,18 +53,9 @@ def keep_core(clicks: ClickDataset, *, per_user: int = 5, per_item: int = 5) -> 
 def merge_repeats(clicks: ClickDataset, rule: str = "merge_adjacent") -> ClickDataset:
     """Merge clicks of a user on the same item.
 
-    Parameters
-    ----------
-    clicks : ClickDataset
-        The click log.
-    rule : {'keep', 'merge_adjacent', 'keep_first'}, default="merge_adjacent"
-        `merge_adjacent` makes one click of several in a row; `keep_first` leaves each item once
-        in a history, where it came first; `keep` changes nothing.
-
-    Returns
-    -------
-    merged : ClickDataset
-        The same users and items; `notes['repeats_merged']` counts the clicks dropped.
+    Result: the same users and items; `notes['repeats_merged']` counts the clicks dropped. `rule`:
+    `merge_adjacent` makes one click of several in a row; `keep_first` leaves each item once in a
+    history, where it came first; `keep` changes nothing.
     """
     check_choice("rule", rule, REPEAT_RULES)
     if rule == "keep":
@@ -117,19 +99,9 @@ def add_stray_clicks(
     A stray click is put before an existing one, at any place with equal chance, so the last
     click of every history stays the user's own.
 
-    Parameters
-    ----------
-    dataset : ClickDataset
-        The log; clicks already marked as stray stay marked.
-    rate : float
-        The share of planted clicks in the result, below 1.
-    random_state : int, numpy generator or None, default=None
-        Decides items and places.
-
-    Returns
-    -------
-    ClickDataset
-        With `is_stray`; `notes["stray_clicks_added"]` counts the planted ones.
+    Result: with `is_stray`; `notes["stray_clicks_added"]` counts the planted ones. `dataset`: the
+    log; clicks already marked as stray stay marked. `rate`: the share of planted clicks in the
+    result, below 1. `random_state`: decides items and places.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 
-from groupnoise.clicks.protocols import DEFAULT_QUANTILE, ClickProtocol
+from groupnoise.clicks.splits import DEFAULT_QUANTILE, ClickProtocol
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
@@ -48,18 +48,10 @@ class Queries:
 class HistorySplit:
     """A log divided by a protocol.
 
-    Attributes
-    ----------
-    protocol : ClickProtocol
-        How.
-    train : ClickDataset
-        What trains; under `time` with the catalogue of that moment.
-    validation : Queries or None
-        What choices are made by; None where no history has enough clicks.
-    test : Queries
-        What is asked for.
-    counts : dict of str to int
-        Users, targets and what was odd about them.
+    `train`: what trains; under `time` with the catalogue of that moment.
+    `validation`: what choices are made by; None where no history has enough clicks.
+    `test`: what is asked for.
+    `counts`: users, targets and what was odd about them.
     """
 
     protocol: ClickProtocol

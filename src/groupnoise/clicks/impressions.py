@@ -54,20 +54,8 @@ def make_impressions(
     followed yet: the nearer an item lies on the same shelf, the likelier a click on it. Items are
     shown by how popular they are, some of them evenly at random.
 
-    Parameters
-    ----------
-    shop : ClickDataset
-        What `make_shop` returned.
-    n_shown : int, default=20
-        Impressions per user.
-    exploration : float, default=0.2
-        Share of impressions drawn evenly over the catalogue, above 0.
-    random_state : int, numpy generator or None, default=None
-        Decides what is shown and clicked.
-
-    Returns
-    -------
-    SimulatedImpressions
+    `shop`: what `make_shop` returned. `exploration`: share of impressions drawn evenly over the
+    catalogue, above 0. `random_state`: decides what is shown and clicked.
 
     Examples
     --------

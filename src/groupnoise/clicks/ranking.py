@@ -8,8 +8,13 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.clicks.exclusions import Exclusions, draw_negatives
-from groupnoise.clicks.ranking_slices import SLICE, ScoresBySlice, rank_by_slices
+from groupnoise.clicks.ranking_slices import (
+    SLICE,
+    Exclusions,
+    ScoresBySlice,
+    draw_negatives,
+    rank_by_slices,
+)
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count
 from groupnoise.core.groups import Groups
@@ -67,10 +72,7 @@ class SlicedScorer(Protocol):
 class TargetRanks(NamedTuple):
     """How many of the other candidates beat, and equal, each target.
 
-    Attributes
-    ----------
-    n_better, n_tied : int64 ndarray of shape (n_groups,)
-        Pass both to :func:`hit_at_k` and :func:`ndcg_at_k`.
+    `n_better`, `n_tied`: pass both to :func:`hit_at_k` and :func:`ndcg_at_k`.
     """
 
     n_better: IntArray

@@ -83,27 +83,11 @@ def read_impressions(
     Where rows have a `request_id`, a click may stand in a row of its own, without a propensity:
     it is joined to the impression of the same request and item.
 
-    Parameters
-    ----------
-    source : str, Path or frame
-        As :func:`~groupnoise.clicks.read_clicks` takes it.
-    user, item, propensity, clicked : str, optional
-        Columns; guessed by name if not given.
-    targets : sequence of str, default=()
-        Columns with the chance that other policies give the row.
-    report : callable, optional
-        Told of each guess.
-    **table_options
-        Passed to `read_table`: `format`, `separator`, `header`.
-
-    Returns
-    -------
-    Impressions
-
-    Raises
-    ------
-    DataError
-        If a propensity is not above 0 and at most 1, or a click not 0 or 1.
+    `source`: as :func:`~groupnoise.clicks.read_clicks` takes it. `user`, `item`, `propensity`,
+    `clicked`: columns; guessed by name if not given. `targets`: columns with the chance that other
+    policies give the row. `report`: told of each guess. `table_options`: passed to `read_table`:
+    `format`, `separator`, `header`. Raises DataError if a propensity is not above 0 and at most 1,
+    or a click not 0 or 1.
     """
     guesses = Guesses(report)
     table = read_table(source, report=guesses, **table_options)
@@ -166,27 +150,10 @@ def replay_policy(
         \text{IPS} = \frac{1}{n} \sum_i w_i c_i, \qquad
         \text{SNIPS} = \frac{\sum_i w_i c_i}{\sum_i w_i}.
 
-    Parameters
-    ----------
-    impressions : Impressions
-        The log.
-    target : float64 ndarray of shape (n_rows,)
-        The chance that the policy would have shown the item of each row.
-    name : str, default="policy"
-        What to call the policy.
-    clip : float, optional
-        The largest weight a row may have: less variance, but a bias towards the log.
-    seed : int, default=0
-        Decides the draws of users for the intervals.
-
-    Returns
-    -------
-    ReplayedPolicy
-
-    Raises
-    ------
-    DataError
-        If the log shows nothing that the policy would.
+    `target`: the chance that the policy would have shown the item of each row. `name`: what to call
+    the policy. `clip`: the largest weight a row may have: less variance, but a bias towards the
+    log. `seed`: decides the draws of users for the intervals. Raises DataError if the log shows
+    nothing that the policy would.
 
     Examples
     --------

@@ -6,9 +6,8 @@ A rule turns each history into a few *queries* with log weights, and every reade
     log sum_k exp(log_weight_k + log P(item | query_k)).
 
 The paper's MM has one query, the last click; its MM+ has one per click of the group, weighed by
-Eq. 6. A rule is a record of plain numbers, so that it can be written beside the vectors, and it
-runs on numpy, so that it can be read without torch. Where an encoder reads histories in order, its
-weights are the rule's one array.
+Eq. 6. A rule is a record of plain numbers beside the vectors, and runs on numpy, without torch.
+Where an encoder reads histories in order, its weights are the rule's one array.
 """
 
 from __future__ import annotations
@@ -20,8 +19,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from groupnoise.clicks.group_weights import log_group_weight
-from groupnoise.clicks.mixture import Float32Array, Mixture, distinct_of, recent_clicks
+from groupnoise.clicks.mixture import (
+    Float32Array,
+    Mixture,
+    distinct_of,
+    log_group_weight,
+    recent_clicks,
+)
 from groupnoise.clicks.recurrence import Recurrence, recurrences_from
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_choice, check_count
@@ -51,38 +55,25 @@ class ScoringRule:
     Which click a group's target is matched with (`selection`, `temperature`) is a matter of
     training: an answer always sums the probabilities of all queries, as MM+ does.
 
-    Parameters
-    ----------
-    scope : {"group", "last"}, default="group"
-        Whether the latest `window_size` clicks speak (the paper's MM+), or the last one alone (MM).
-    window_size : int or None, default=None
-        How many of the latest clicks make a group; None means all of them.
-    weighting : {"sigmoid", "contrastive"}, callable or None, default="sigmoid"
-        The form of the group weight: the paper's, or that of the authors' code. A callable maps
-        features (n, size, dim) to log weights (n, size); no file can hold it.
-    weighting_strength : float, default=1.0
-        Lambda: multiplies the log of the group weight.
-    similarity : {"dot", "neg_kl"}, default="dot"
-        S of Eq. 6.
-    similarity_scale : float, default=1.0
-        Multiplies S.
-    recency : float, default=0.0
-        How much trust a click loses, on log scale, with each click that came after it.
-    negatives : tuple of int, default=()
-        The items that "contrastive" holds a click against: the same for every history, so that
-        an answer does not depend on who else asks.
-    normalization : {"click", "history"}, default="click"
-        Whether every click is normalised over the catalogue and the probabilities are mixed, or
-        the evidence of all clicks is added to one query and normalised after; see
+    `scope` (one of "group", "last"): whether the latest `window_size` clicks speak (the paper's
+        MM+), or the last one alone (MM).
+    `window_size`: how many of the latest clicks make a group; None means all of them.
+    `weighting` (one of "sigmoid", "contrastive"): the form of the group weight: the paper's, or
+        that of the authors' code. A callable maps features (n, size, dim) to log weights (n, size);
+        no file can hold it.
+    `weighting_strength`: lambda: multiplies the log of the group weight.
+    `similarity` (one of "dot", "neg_kl"): s of Eq. 6.
+    `similarity_scale`: multiplies S.
+    `recency`: how much trust a click loses, on log scale, with each click that came after it.
+    `negatives`: the items that "contrastive" holds a click against: the same for every history, so
+        that an answer does not depend on who else asks.
+    `normalization`: whether every click is normalised over the catalogue and the probabilities are
+        mixed, or the evidence of all clicks is added to one query and normalised after; see
         :mod:`groupnoise.clicks.evidence`. The four that follow belong to "history".
-    block_widths : tuple of int, default=()
-        How many dimensions each block of the vectors has.
-    position_weights : tuple of tuple of float, default=()
-        For each block the weight of a click by how many clicks came after it.
-    exponents : tuple of float, default=()
-        For each block the exponent of the sum of weights that its evidence is divided by.
-    encoders : tuple of Recurrence, default=()
-        Read a history in order; what each says is added to the query.
+    `block_widths`: how many dimensions each block of the vectors has.
+    `position_weights`: for each block the weight of a click by how many clicks came after it.
+    `exponents`: for each block the exponent of the sum of weights that its evidence is divided by.
+    `encoders`: read a history in order; what each says is added to the query.
     """
 
     scope: str = "group"
@@ -154,30 +145,15 @@ class ScoringRule:
     def with_scope(self, scope: str | None) -> ScoringRule:
         """Return this rule asked with another scope; None leaves it as it is.
 
-        Parameters
-        ----------
-        scope : {"group", "last"} or None
-            Which clicks speak; None leaves the rule as it is.
-
-        Returns
-        -------
-        ScoringRule
-            The rule with that scope.
+        `scope` (one of "group", "last"): which clicks speak; None leaves the rule as it is.
         """
         return self if scope in (None, self.scope) else replace(self, scope=scope)
 
     def as_record(self) -> dict[str, Any]:
         """Return the rule as JSON can hold it.
 
-        Returns
-        -------
-        dict
-            Plain values, ready for JSON.
-
-        Raises
-        ------
-        ParameterError
-            If the weighting is code, which no file holds.
+        Plain values, ready for JSON. Raises ParameterError if the weighting is code, which no file
+        holds.
         """
         if callable(self.weighting):
             name = getattr(self.weighting, "__qualname__", type(self.weighting).__name__)
@@ -195,10 +171,7 @@ class ScoringRule:
     def arrays(self) -> dict[str, Float32Array]:
         """Return what of the rule no record holds: the weights of its encoders.
 
-        Returns
-        -------
-        dict of str to ndarray
-            Empty without encoders.
+        Empty without encoders.
         """
         weights = [encoder.weights for encoder in self.encoders]
         return {ENCODER_WEIGHTS: np.concatenate(weights)} if weights else {}
@@ -207,20 +180,7 @@ class ScoringRule:
     def from_record(
         cls, record: Mapping[str, Any], arrays: Mapping[str, Any] | None = None
     ) -> ScoringRule:
-        """Return the rule that :meth:`as_record` described, from a file that may hold anything.
-
-        Parameters
-        ----------
-        record : dict
-            What :meth:`as_record` returned.
-        arrays : mapping of str to ndarray, optional
-            Holds what :meth:`arrays` returned.
-
-        Returns
-        -------
-        ScoringRule
-            The same rule.
-        """
+        """Return the rule that :meth:`as_record` described, from a file that may hold anything."""
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(record) - known):
             raise ParameterError(f"this release knows no scoring rule with {unknown[0]!r}.")
@@ -244,18 +204,9 @@ class ScoringRule:
     def mixture(self, features_of: FeaturesOf, items: IntArray, offsets: IntArray) -> Mixture:
         """Return the queries of histories and their log weights.
 
-        Parameters
-        ----------
-        features_of : callable
-            Gives the vectors f of items.
-        items : int64 ndarray of shape (n_clicks,)
-            Item indices of all histories, one history after the other, oldest click first.
-        offsets : int64 ndarray of shape (n_histories + 1,)
-            Where each history begins; none is empty.
-
-        Returns
-        -------
-        Mixture
+        `features_of`: gives the vectors f of items. `items`: item indices of all histories, one
+        history after the other, oldest click first. `offsets`: where each history begins; none is
+        empty.
         """
         clicks, begins = recent_clicks(items, offsets, self.n_clicks)
         distinct, query_of = distinct_of(clicks)
@@ -306,16 +257,9 @@ class ScoringRule:
     def click_evidence(self, features: Float32Array) -> Float32Array:
         """Return what each click of one history adds to its query.
 
-        Parameters
-        ----------
-        features : float32 ndarray of shape (n_clicks, dim)
-            f of the clicks that count, oldest first.
-
-        Returns
-        -------
-        float32 ndarray of shape (n_clicks, dim)
-            The sum over clicks is the query of the history; an encoder adds to each click what
-            its reading loses without that click.
+        Of shape (n_clicks, dim): the sum over clicks is the query of the history; an encoder adds
+        to each click what its reading loses without that click. `features` (n_clicks, dim): f of
+        the clicks that count, oldest first.
         """
         evidence, every = np.empty_like(features), np.arange(len(features))
         later = every[::-1]
@@ -330,15 +274,7 @@ class ScoringRule:
     def log_position_weight(self, n_clicks: int) -> Float32Array:
         """Return the log of each click's share of all position weights.
 
-        Parameters
-        ----------
-        n_clicks : int
-            How many clicks the history has, at most as many as count.
-
-        Returns
-        -------
-        float32 ndarray of shape (n_clicks,)
-            Oldest first.
+        Oldest first. `n_clicks`: how many clicks the history has, at most as many as count.
         """
         weights = np.asarray(self.position_weights, dtype=np.float32)[:, :n_clicks][:, ::-1]
         widths = np.asarray(self.block_widths, dtype=np.float32)
@@ -348,15 +284,7 @@ class ScoringRule:
     def blocks(self, dim: int) -> Iterator[tuple[slice, Float32Array, np.float32]]:
         """Yield the dimensions, position weights and exponent of each block.
 
-        Parameters
-        ----------
-        dim : int
-            How many dimensions the vectors have.
-
-        Yields
-        ------
-        slice, float32 ndarray of shape (window_size,), float
-            Of rules that normalise histories.
+        Of rules that normalise histories. `dim`: how many dimensions the vectors have.
         """
         if sum(self.block_widths) != dim:
             raise ParameterError(
@@ -375,17 +303,8 @@ class ScoringRule:
     ) -> Float32Array:
         """Return log P(click | history) of groups of one size (Eq. 6).
 
-        Parameters
-        ----------
-        features : float32 ndarray of shape (n, size, dim)
-            f of the clicks.
-        negatives : float32 ndarray of shape (n_negatives, dim), optional
-            f of the rule's negatives, which "contrastive" needs.
-
-        Returns
-        -------
-        float32 ndarray of shape (n, size)
-            Zero without a weighting.
+        Of shape (n, size): zero without a weighting. `features` (n, size, dim): f of the clicks.
+        `negatives` (n_negatives, dim): f of the rule's negatives, which "contrastive" needs.
         """
         if self.weighting is None:
             return np.zeros(features.shape[:2], dtype=features.dtype)

@@ -14,8 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from groupnoise.clicks.catalogue import IndexedHistories, ItemHistories
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.history_scores import (
+    HistoryLogits,
+    ItemSlices,
     among_all_clicks,
     evidence_of_clicks,
+    history_logits,
+    item_slices,
     objective_of_answers,
     queries_of,
     rule_of,
@@ -23,7 +27,6 @@ from groupnoise.clicks.history_scores import (
     score_items,
 )
 from groupnoise.clicks.item_features import FeatureMap
-from groupnoise.clicks.item_slices import HistoryLogits, ItemSlices, history_logits, item_slices
 from groupnoise.clicks.mixture import ItemVectors, Mixture
 from groupnoise.clicks.recommender import ItemToItemRecommender
 from groupnoise.clicks.scoring import ScoringRule

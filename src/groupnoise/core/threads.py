@@ -1,4 +1,4 @@
-"""How many threads torch gets and how they wait, and a watch over steps that become slow."""
+"""How many threads and workers there are, and a watch over steps that become slow."""
 
 from __future__ import annotations
 
@@ -187,3 +187,18 @@ class StepWatch:
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+
+def is_worker() -> bool:
+    """Whether torchrun (or Ray) started this process as a worker."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def is_first() -> bool:
+    """Whether this process speaks for all: the first worker, or the only one."""
+    return not is_worker() or os.environ["RANK"] == "0"
+
+
+def n_restarts() -> int:
+    """How often torchrun has already started the workers anew."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))

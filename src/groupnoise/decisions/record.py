@@ -297,17 +297,8 @@ def _finite(value: Any) -> Any:
 def render_decisions(decisions: Decisions, *, max_rows: int = 8) -> Group:
     """Return what a console of rich prints: the summary, then what was tried.
 
-    Parameters
-    ----------
-    decisions : Decisions
-        Of a fitted estimator.
-    max_rows : int, default=8
-        Options shown at most; 0 prints the summary alone.
-
-    Returns
-    -------
-    rich.console.Group
-        To be given to `console.print`.
+    `decisions`: of a fitted estimator. `max_rows`: options shown at most; 0 prints the summary
+    alone.
     """
     from rich.console import Group
     from rich.markup import escape

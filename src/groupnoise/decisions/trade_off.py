@@ -9,16 +9,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 from sklearn.base import clone
 
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, blocks
 from groupnoise.core.groups import Groups
+from groupnoise.core.metrics import approximated_accuracy, covering_rate, hit_at_k, ndcg_at_k
 from groupnoise.decisions.budget import is_auto
-from groupnoise.decisions.criteria import (
-    GroupCriteria,
-    candidate_criteria,
-    history_criteria,
-)
 from groupnoise.exceptions import DataError, ParameterError
 
 STRENGTHS = (0.0, 0.1, 0.3, 1.0, 3.0)
@@ -221,3 +218,103 @@ def _columns_learned(indicator: BoolArray, classes: Any) -> IntArray:
     """Return the columns of the labels that occur, in the order a trial sorts them."""
     occurring = np.flatnonzero(indicator.any(axis=0))
     return occurring[np.argsort(classes[occurring])]
+
+
+MIN_CHANCE = 1e-12
+TOP = 10
+SCORES_AT_ONCE = 1 << 25
+"""Scores of windows held at a time: 128 MB in single precision."""
+
+
+class GroupCriteria(NamedTuple):
+    """Three figures of merit that need no true label; larger is better.
+
+    `log_likelihood`: the mean log probability a model gives to what is known of each group.
+    `covering_rate`: how often its answer agrees with what is known: that an instance's label is one
+        of its bag's, beyond what chance gives; that a row's label is one of its candidates; that
+        the next click is among the first ten items (HIT@10 over the catalogue).
+    `approximated_accuracy`: how often its answer would be right if its own chances were; for clicks
+        NDCG@10.
+    """
+
+    log_likelihood: float
+    covering_rate: float
+    approximated_accuracy: float
+
+
+def bag_criteria(model: Any, bags: Groups, labels: BoolArray) -> GroupCriteria:
+    """Judge a classifier of instances by bags: the labels of a bag are candidates of each instance.
+
+    Instances whose true label is none of the bag's (background) agree by chance alone. A model
+    that prefers frequent labels would gain by that, so the covering rate is counted beyond what
+    it would be with the bags' labels in random order. A label of a bag counts as likely as its
+    best instance: the mean would reward a model for what most of a bag is.
+
+    Result: log likelihood, covering rate and approximated accuracy. `model`: or anything else with
+    `predict_proba` and `background_proba` of instances. `bags`: bags the model has not seen.
+    `labels` (n_bags, n_classes): what each bag is labelled with, in the order of the model's
+    classes.
+    """
+    chances = model.predict_proba(bags.objects)  # (n_instances, n_classes)
+    outside = model.background_proba(bags.objects)[:, None]
+    best = np.maximum.reduceat(chances * (1.0 - outside), bags.offsets[:-1])  # (n_bags, n_classes)
+    candidates = np.repeat(labels, bags.sizes, axis=0)
+    answers = chances.argmax(axis=1)
+    by_chance = labels.mean(axis=0)[answers].mean()
+    return GroupCriteria(
+        _mean_log(best[labels]),
+        covering_rate(candidates, answers) - float(by_chance),
+        approximated_accuracy(candidates, chances),
+    )
+
+
+def candidate_criteria(model: Any, X: ArrayLike, candidates: BoolArray) -> GroupCriteria:
+    """Judge a classifier of rows by candidate labels: how likely its answer is one of them.
+
+    Result: log likelihood, covering rate and approximated accuracy. `model`: or anything else with
+    `predict_proba` of rows. `X` (n_rows, n_features): rows the model has not seen. `candidates`
+    (n_rows, n_classes): their candidate labels, in the order of the model's classes.
+    """
+    chances = model.predict_proba(X)
+    return GroupCriteria(
+        _mean_log(np.where(candidates, chances, 0.0).sum(axis=1)),
+        covering_rate(candidates, chances.argmax(axis=1)),
+        approximated_accuracy(candidates, chances),
+    )
+
+
+def history_criteria(model: Any, windows: Groups) -> GroupCriteria:
+    """Judge a recommender by next clicks: how likely, and how far up, was the one that came.
+
+    Result: log likelihood, HIT@10 and NDCG@10 over the catalogue. `model`: or anything else whose
+    `scores` of all `n_items_` items are logits. `windows`: windows of item indices the model has
+    not seen, with their targets.
+    """
+    if windows.targets is None:
+        raise DataError("history_criteria needs windows with their next clicks as targets.")
+    parts = []
+    step = max(1, SCORES_AT_ONCE // model.n_items_)
+    for first in range(0, len(windows), step):
+        part = windows.subset(np.arange(first, min(first + step, len(windows))))
+        scores = np.asarray(model.scores(part))  # (n_windows, n_items)
+        target = np.take_along_axis(scores, np.asarray(part.targets)[:, None], axis=1)
+        log_likelihood = target[:, 0] - _log_sums(scores)
+        n_tied = (scores == target).sum(axis=1) - 1
+        parts.append((log_likelihood, (scores > target).sum(axis=1), n_tied))
+    log_likelihood, n_better, n_tied = map(np.concatenate, zip(*parts, strict=True))
+    return GroupCriteria(
+        float(np.mean(log_likelihood)),
+        hit_at_k(n_better, n_tied, k=TOP),
+        ndcg_at_k(n_better, n_tied, k=TOP),
+    )
+
+
+def _log_sums(scores: FloatArray) -> FloatArray:
+    """Return the log of the summed exponentials of each row, in double precision."""
+    return np.concatenate(
+        [logsumexp(part.astype(np.float64), axis=1) for _, part in blocks(scores)]
+    )
+
+
+def _mean_log(chances: FloatArray) -> float:
+    return float(np.mean(np.log(np.maximum(chances, MIN_CHANCE))))

@@ -167,14 +167,9 @@ class ClickDataset:
 class Windows:
     """Groups of clicks tied to the next click, with the user each came from.
 
-    Attributes
-    ----------
-    groups : Groups
-        Objects are clicked items, targets the next item.
-    users : int64 ndarray of shape (n_groups,)
-        Row of `ClickDataset.histories` each window was cut from.
-    positions : int64 ndarray of shape (n_groups,)
-        Where in that history the target stands.
+    `groups`: objects are clicked items, targets the next item.
+    `users`: row of `ClickDataset.histories` each window was cut from.
+    `positions`: where in that history the target stands.
     """
 
     groups: Groups

@@ -125,18 +125,11 @@ Facts = dict[str, "int | float | str"]
 class Description:
     """The answer of `describe`.
 
-    Attributes
-    ----------
-    name : str
-        Of the data set.
-    setting : str
-        `mil`, `pll` or `rs`.
-    facts : dict
-        Counts and means by what they count.
-    histograms : tuple of Histogram
-        Sizes and class balance.
-    oddities : tuple of str
-        One sentence for each thing worth a look before training.
+    `name`: of the data set.
+    `setting`: `mil`, `pll` or `rs`.
+    `facts`: counts and means by what they count.
+    `histograms`: sizes and class balance.
+    `oddities`: one sentence for each thing worth a look before training.
     """
 
     name: str
@@ -148,10 +141,7 @@ class Description:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON.
 
-        Returns
-        -------
-        dict
-            One entry per field.
+        One entry per field.
         """
         return asdict(self)
 
@@ -241,13 +231,7 @@ def write_description(
 ) -> None:
     """Write `description_page` to a file, whole or not at all.
 
-    Parameters
-    ----------
-    path : path
-        The HTML file to write.
-    description : Description
-        What :func:`describe` returned.
-    entry : DatasetEntry, optional
-        Adds the citation, terms and origin of a named set.
+    `path`: the HTML file to write. `description`: what :func:`describe` returned. `entry`: adds the
+    citation, terms and origin of a named set.
     """
     write_text(Path(path), description_page(description, entry))

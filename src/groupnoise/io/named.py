@@ -17,8 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.digits import load_digit_bags, load_digit_candidates
-from groupnoise.bags.letter_words import NONSENSE_TEXT, WALK_TEXT, draw_letter_words, words_of
+from groupnoise.bags.digits import (
+    NONSENSE_TEXT,
+    WALK_TEXT,
+    draw_letter_words,
+    load_digit_bags,
+    load_digit_candidates,
+    words_of,
+)
 from groupnoise.bags.sival import load_amil, make_sival_like
 from groupnoise.clicks.shop import make_shop
 from groupnoise.core.arrays import FloatArray, IntArray, RandomState

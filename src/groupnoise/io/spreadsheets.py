@@ -17,19 +17,9 @@ from groupnoise.io.sources import Report
 def sheet_as_text(path: str, content: bytes, report: Report) -> bytes:
     """Return the first sheet that holds something as CSV, one record per row of the sheet.
 
-    Parameters
-    ----------
-    path : str
-        The file, for an error message.
-    content : bytes
-        An .xlsx workbook; of formulas the values that were last computed count.
-    report : callable
-        Told which sheet is read where several hold something.
-
-    Returns
-    -------
-    text : bytes
-        UTF-8, cells apart by commas.
+    UTF-8, cells apart by commas. `path`: the file, for an error message. `content`: an .xlsx
+    workbook; of formulas the values that were last computed count. `report`: told which sheet is
+    read where several hold something.
     """
     openpyxl = require("openpyxl", extra="spreadsheet")
     try:

@@ -102,29 +102,17 @@ def read_table(
 ) -> Table:
     """Read a table from a file, a folder, a glob, an address or a data frame.
 
-    Parameters
-    ----------
-    source : str, Path, or frame
-        CSV, TSV and text with cells apart by blanks (also gzipped; lines of comments that begin
-        with % or # are skipped), Parquet, Arrow, JSON lines and the first sheet of an .xlsx
+    Result: all rows of all files.
+    `source`: CSV, TSV and text with cells apart by blanks (also gzipped; lines of comments that
+        begin with % or # are skipped), Parquet, Arrow, JSON lines and the first sheet of an .xlsx
         workbook (extra `spreadsheet`); or a frame of pandas, polars or pyarrow.
-    format : str, optional
-        'csv', 'tsv', 'text', 'parquet', 'arrow', 'jsonl' or 'xlsx'; by default the suffix
+    `format`: 'csv', 'tsv', 'text', 'parquet', 'arrow', 'jsonl' or 'xlsx'; by default the suffix
         decides.
-    filesystem : pyarrow filesystem, optional
-        Where the files lie when that is not the local disk.
-    separator : str, optional
-        What stands between cells of delimited text: one character, a blank for any run of
+    `filesystem`: where the files lie when that is not the local disk.
+    `separator`: what stands between cells of delimited text: one character, a blank for any run of
         blanks, or "tab"; guessed from the first line.
-    header : bool, optional
-        Whether delimited text begins with column names; guessed from the first line.
-    report : callable, optional
-        Told of each guess, one sentence at a time.
-
-    Returns
-    -------
-    table : Table
-        All rows of all files.
+    `header`: whether delimited text begins with column names; guessed from the first line.
+    `report`: told of each guess, one sentence at a time.
     """
     tell = report or say_nothing
     if not isinstance(source, (str, Path, Source)):

@@ -49,38 +49,21 @@ def write_artifact(
 ) -> str:
     """Write a matching model as an artifact folder; return its version.
 
-    Parameters
-    ----------
-    folder : path
-        Created if needed; an artifact already there is replaced atomically.
-    ids : sequence of int or str, length n_items
-        The ids histories are made of.
-    query_vectors, target_vectors : ndarray of shape (n_items, dimension)
-        f and g of every item; stored once where they are equal.
-    target_bias : ndarray of shape (n_items,), optional
-        Added to every score of an item.
-    popularity : ndarray of shape (n_items,)
-        Answers a history without a known item.
-    titles : sequence of str, optional
-        One per item.
-    categories : sequence of str or of sequences of str, optional
-        The category, or all categories, of each item; a filter sees all of them.
-    card : mapping, optional
-        What readers should know: name, data, metrics, date. Anything JSON can hold.
-    rule : ScoringRule, optional
-        How clicks become scores; by default the paper's MM+ over all clicks.
-    log_normalizer : ndarray of shape (n_items,), optional
-        Log of the sum of exponentiated scores of each item as a query; computed here, in blocks,
-        where it is not given.
-    index : IndexSpec, optional
-        Also build a faiss index; refused where its measured recall is below what the spec asks.
-    features : FeatureMap, optional
-        Places items that are added later by what is known of them.
-
-    Returns
-    -------
-    str
-        The version: a digest of what was written.
+    Result: the version: a digest of what was written.
+    `folder`: created if needed; an artifact already there is replaced atomically.
+    `ids`: the ids histories are made of.
+    `query_vectors`, `target_vectors` (n_items, dimension): f and g of every item; stored once where
+        they are equal.
+    `target_bias`: added to every score of an item.
+    `popularity`: answers a history without a known item.
+    `categories`: the category, or all categories, of each item; a filter sees all of them.
+    `card`: what readers should know: name, data, metrics, date. Anything JSON can hold.
+    `rule`: how clicks become scores; by default the paper's MM+ over all clicks.
+    `log_normalizer`: log of the sum of exponentiated scores of each item as a query; computed here,
+        in blocks, where it is not given.
+    `index`: also build a faiss index; refused where its measured recall is below what the spec
+        asks.
+    `features`: places items that are added later by what is known of them.
 
     Examples
     --------

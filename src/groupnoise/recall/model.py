@@ -13,11 +13,10 @@ from groupnoise.clicks.mixture import Float32Array
 from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import ModelFileError, UnknownTargetError
 from groupnoise.recall.items import ItemId, ItemTable
-from groupnoise.recall.options import POOL, ItemFilter, RecallOptions
+from groupnoise.recall.options import POOL, ItemFilter, RecallOptions, strongest_interest
 from groupnoise.recall.rankers import Ranker, VectorRanker
 from groupnoise.recall.recalled import Click, OneRecalled, Reasons, Recalled, noise_flags
 from groupnoise.recall.search import Eligible, Ranking
-from groupnoise.recall.variety import strongest_interest
 
 MAX_QUICK = 1 << 18
 """Numbers in the vectors of a model that stays in the processor's cache."""

@@ -15,8 +15,8 @@ from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.recall.one_history import MAX_ITEMS, OneHistorySearch, RowRanking
+from groupnoise.recall.options import interests_of
 from groupnoise.recall.search import Eligible, ExactSearch, Ranking
-from groupnoise.recall.variety import interests_of
 from groupnoise.recall.vectors import MatchingVectors
 
 _BLOCK_SCORES = 1 << 22

@@ -31,18 +31,13 @@ CSV_HEADER = ("user", "rank", "item", "score", "source")
 class Recalled:
     """The answer to a list of histories.
 
-    Attributes
-    ----------
-    positions : int64 ndarray of shape (n_histories, top)
-        Positions in the item table, best first; rows with fewer items end in -1.
-    scores : float32 ndarray of shape (n_histories, top)
-        Matching scores; popularity where `from_popularity`.
-    from_popularity : bool ndarray of shape (n_histories,)
-        True where a history held no known item.
-    unknown : list of list
-        The ids of each history that the model does not know.
-    led_by : int64 ndarray of shape (n_histories, top), optional
-        Where interests were asked for, the click that stands for each item's interest.
+    `positions` (n_histories, top): positions in the item table, best first; rows with fewer items
+        end in -1.
+    `scores` (n_histories, top): matching scores; popularity where `from_popularity`.
+    `from_popularity`: True where a history held no known item.
+    `unknown`: the ids of each history that the model does not know.
+    `led_by` (n_histories, top): where interests were asked for, the click that stands for each
+        item's interest.
     """
 
     positions: IntArray
@@ -54,17 +49,7 @@ class Recalled:
     def rows(self, begin: int, end: int) -> Recalled:
         """Return the answer to the histories from `begin` up to `end`.
 
-        Parameters
-        ----------
-        begin : int
-            The first history.
-        end : int
-            The one after the last.
-
-        Returns
-        -------
-        Recalled
-            The answers in between.
+        `begin`: the first history. `end`: the one after the last.
         """
         return Recalled(
             positions=self.positions[begin:end],
@@ -77,15 +62,7 @@ class Recalled:
     def row(self, number: int) -> tuple[IntArray, Float32Array]:
         """Return (positions, scores) of one history without the empty places.
 
-        Parameters
-        ----------
-        number : int
-            Which history.
-
-        Returns
-        -------
-        tuple of ndarray
-            At most `top` positions and their scores.
+        At most `top` positions and their scores.
         """
         is_item = self.positions[number] >= 0
         return self.positions[number][is_item], self.scores[number][is_item]

@@ -20,17 +20,9 @@ class AnswerFile:
     Every answer is one line of JSON, forced to the disk before `append` returns. A line that was
     cut off is dropped when the file is opened again: its answer was never confirmed.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file; made if there is none.
-    about : mapping
-        What the answers are about: an existing file about something else is refused.
-
-    Attributes
-    ----------
-    events : list of dict
-        The answers so far, oldest first.
+    `path`: the file; made if there is none.
+    `about`: what the answers are about: an existing file about something else is refused.
+    `events`: the answers so far, oldest first.
     """
 
     def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:
@@ -77,10 +69,7 @@ class AnswerFile:
     def append(self, event: Mapping[str, Any]) -> None:
         """Write one answer and wait until it is on the disk.
 
-        Parameters
-        ----------
-        event : mapping
-            What JSON can hold.
+        `event`: what JSON can hold.
         """
         self._write(event)
         self.events.append(dict(event))

@@ -316,19 +316,9 @@ def expected_errors(left: FloatArray, judged: FloatArray, is_wrong: BoolArray) -
     Doubts are divided in the logit by the temperature at which those judged were likeliest, so
     that one who finds mistakes among sure proposals doubts the rest too, the surest least.
 
-    Parameters
-    ----------
-    left : ndarray of shape (n_left,)
-        How likely each proposal that is left is wrong, by what proposed it.
-    judged : ndarray of shape (n_judged,)
-        The same of those that people judged.
-    is_wrong : bool ndarray of shape (n_judged,)
-        What they found.
-
-    Returns
-    -------
-    float
-        An expected number; the sum of `left` before anything was judged.
+    An expected number; the sum of `left` before anything was judged. `left`: how likely each
+    proposal that is left is wrong, by what proposed it. `judged`: the same of those that people
+    judged.
     """
     if not len(judged):
         return float(left.sum())

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 
 from groupnoise import __version__
 from groupnoise.exceptions import DataError, GroupNoiseError
-from groupnoise.recall.http.errors import Refusal, install_error_handlers
+from groupnoise.recall.http.answers import Refusal, install_error_handlers
 from groupnoise.recall.http.guard import Guard
 from groupnoise.recall.http.monitoring import ServiceMetrics
 from groupnoise.recall.http.server import http_protocol, run_until_stopped

@@ -15,20 +15,21 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
-from groupnoise.core.candidate_belief import (
-    MAX_FORETOLD,
-    belief_if_foretold,
-    belief_in_candidates,
-    belief_with_errors,
-    foretold_candidates,
-    hidden_errors,
-)
 from groupnoise.core.checks import check_choice, check_count
 from groupnoise.core.feature_names import column_state, restore_columns
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
 from groupnoise.core.objective import mean_probability
 from groupnoise.core.scaling import Scaler
-from groupnoise.core.selective import SetCalibration, check_calibrated
+from groupnoise.core.selective import (
+    MAX_FORETOLD,
+    SetCalibration,
+    belief_if_foretold,
+    belief_in_candidates,
+    belief_with_errors,
+    check_calibrated,
+    foretold_candidates,
+    hidden_errors,
+)
 from groupnoise.exceptions import DataError
 from groupnoise.io.model_files import pack_labels, unpack_labels
 

@@ -52,29 +52,16 @@ def train(
 ) -> list[dict[str, Any]]:
     """Minimise a loss epoch by epoch; leave the network at its best epoch, in evaluation mode.
 
-    Parameters
-    ----------
-    network : nn.Module
-        What is trained, in place.
-    optimizer : Optimizer
-        Over the parameters of the network.
-    losses : callable
-        Called once per epoch; yields the mean loss of each batch, a scalar that leads back to the
-        network, and how much it counts in the loss that is told.
-    max_epochs : int
-        The most epochs to train.
-    patience : int, optional
-        Epochs without a better validation before stopping.
-    validate : callable, optional
-        Returns a figure to maximise, of the network in evaluation mode; the earliest of several
-        best epochs is restored. Without it the last epoch counts as the best.
-    on_epoch : callable, optional
-        Called with the record of each epoch.
-
-    Returns
-    -------
-    list of dict
-        One record per epoch: epoch, loss, seconds, and validation if there is one.
+    Result: one record per epoch: epoch, loss, seconds, and validation if there is one.
+    `network`: what is trained, in place.
+    `optimizer`: over the parameters of the network.
+    `losses`: called once per epoch; yields the mean loss of each batch, a scalar that leads back to
+        the network, and how much it counts in the loss that is told.
+    `max_epochs`: the most epochs to train.
+    `patience`: epochs without a better validation before stopping.
+    `validate`: returns a figure to maximise, of the network in evaluation mode; the earliest of
+        several best epochs is restored. Without it the last epoch counts as the best.
+    `on_epoch`: called with the record of each epoch.
     """
     history: list[dict[str, Any]] = []
     best, best_epoch, best_state = -math.inf, 0, None

@@ -17,30 +17,22 @@ KEPT_WEIGHTS = ("best", "last")
 class TrainingPlan:
     """The numbers that decide a training run.
 
-    Parameters
-    ----------
-    max_epochs : int, default=50
-        Passes over the data.
-    batch_size : int, default=256
-        Groups per step.
-    learning_rate : float, default=0.001
-        Adam step size; the paper searches 1e-1 to 1e-4.
-    weight_decay : float, default=0.0
-        Decoupled weight decay: weights shrink by learning_rate * weight_decay each step.
-    schedule : {"constant", "cosine", "linear"}, default="constant"
-        Path of the learning rate over the training; all but "constant" end at zero.
-    patience : int, optional
-        Stop after this many epochs without a better validation value; None never stops early.
-    keep : {"best", "last"}, default="best"
-        Weights to end with where there is a validation value. A schedule that ends at zero is
-        best left at its end: the epoch that looks best on few rows is mostly a lucky one.
-    shuffle_pool : int, optional
-        For groups on disk that do not fit in memory: how many are mixed at a time, see
-        :func:`groupnoise.core.batching.pooled_batch_rows`; a million is a good number. None
-        mixes all, which takes 32 bytes of memory for each.
-    max_objects : int, optional
-        Objects that are held at a time, padding included: a step on more is made in parts whose
-        gradients are added. None takes every batch whole.
+    `max_epochs`: passes over the data.
+    `batch_size`: groups per step.
+    `learning_rate`: Adam step size; the paper searches 1e-1 to 1e-4.
+    `weight_decay`: decoupled weight decay: weights shrink by learning_rate * weight_decay each
+        step.
+    `schedule`: path of the learning rate over the training; all but "constant" end at zero.
+    `patience`: stop after this many epochs without a better validation value; None never stops
+        early.
+    `keep` (one of "best", "last"): weights to end with where there is a validation value. A
+        schedule that ends at zero is best left at its end: the epoch that looks best on few rows is
+        mostly a lucky one.
+    `shuffle_pool`: for groups on disk that do not fit in memory: how many are mixed at a time, see
+        :func:`groupnoise.core.batching.pooled_batch_rows`; a million is a good number. None mixes
+        all, which takes 32 bytes of memory for each.
+    `max_objects`: objects that are held at a time, padding included: a step on more is made in
+        parts whose gradients are added. None takes every batch whole.
     """
 
     max_epochs: int = 50
@@ -70,15 +62,7 @@ class TrainingPlan:
     def rate_at(self, progress: float) -> float:
         """Return the learning rate after a fraction `progress` of the training.
 
-        Parameters
-        ----------
-        progress : float
-            Between 0 and 1.
-
-        Returns
-        -------
-        float
-            The learning rate of that step.
+        The learning rate of that step. `progress`: between 0 and 1.
         """
         if self.schedule == "cosine":
             return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * progress))
@@ -90,10 +74,7 @@ class TrainingPlan:
 class History:
     """Records of a training run, one dictionary per epoch.
 
-    Parameters
-    ----------
-    records : list of dict, optional
-        One record per epoch; empty at the beginning.
+    `records`: one record per epoch; empty at the beginning.
 
     Examples
     --------
@@ -111,35 +92,21 @@ class History:
     def append(self, record: dict[str, Any]) -> None:
         """Add the record of an epoch.
 
-        Parameters
-        ----------
-        record : dict
-            What the epoch that has ended brought.
+        `record`: what the epoch that has ended brought.
         """
         self.records.append(record)
 
     def column(self, name: str) -> list[Any]:
         """Return one value per epoch, None where it was not recorded.
 
-        Parameters
-        ----------
-        name : str
-            A field of the records.
-
-        Returns
-        -------
-        list
-            Its value in each epoch.
+        `name`: a field of the records.
         """
         return [record.get(name) for record in self.records]
 
     def as_columns(self) -> dict[str, list[Any]]:
         """Return the table by columns, as polars.DataFrame and pandas.DataFrame take it.
 
-        Returns
-        -------
-        dict of str to list
-            One list per field, as JSON holds it.
+        One list per field, as JSON holds it.
         """
         names = dict.fromkeys(name for record in self.records for name in record)
         return {name: self.column(name) for name in names}

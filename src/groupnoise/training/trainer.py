@@ -50,55 +50,27 @@ def train(
 ) -> History:
     """Train a model in place and leave it with its best or its last weights.
 
-    Parameters
-    ----------
-    model : MatchingModel
-        What is trained.
-    groups : Groups
-        Training groups; targets are ids.
-    pair, objective : Matcher, GroupObjective
-        The loss.
-    plan : TrainingPlan
-        Epochs, batch size, learning rate and when to stop.
-    generator : numpy Generator
-        Decides the order of the groups and every sampled candidate.
-    allowed : bool Tensor of shape (n_groups, n_targets), optional
-        Targets each group may have, for the absent-class term.
-    group_weights : Tensor of shape (n_groups,), optional
-        Multiply the losses of the groups; all count alike by default.
-    validate : callable, optional
-        Called after each epoch; larger is better. The weights of the best epoch are restored,
-        unless the plan keeps the last.
-    on_epoch : callable, optional
-        Called with the record of each epoch, by the first worker alone.
-    history : History, optional
-        Where the records go; it is filled even if the training fails.
-    workers : Workers, optional
-        The processes that share this training; by default this one trains alone.
-    checkpoints : Checkpoints, optional
-        Where the training saves itself and resumes from.
-    settings : mapping of str to object, optional
-        What beside the arguments above must be unchanged for a saved training to resume, such as
-        the names of the targets.
-    device : torch.device, default=cpu
-        Where the steps are made; the model comes from the CPU and returns to it.
-
-    Returns
-    -------
-    History
-        One record per epoch: loss, seconds, learning rate and the validation value.
-
-    Raises
-    ------
-    TrainingError
-        If the loss or the validation value is no longer a number. The model is left with the
-        best weights so far; without validation with those of the last save, or else as it was
-        before the batch the message names.
-    CheckpointError
-        If the training cannot be saved, the saved one is damaged or another, or another process
-        trains into the same folder.
-    TrainingStopped
-        If `checkpoints` was asked to stop; the training is saved.
+    Result: one record per epoch: loss, seconds, learning rate and the validation value.
+    `groups`: training groups; targets are ids.
+    `plan`: epochs, batch size, learning rate and when to stop.
+    `generator`: decides the order of the groups and every sampled candidate.
+    `allowed` (n_groups, n_targets): targets each group may have, for the absent-class term.
+    `group_weights`: multiply the losses of the groups; all count alike by default.
+    `validate`: called after each epoch; larger is better. The weights of the best epoch are
+        restored, unless the plan keeps the last.
+    `on_epoch`: called with the record of each epoch, by the first worker alone.
+    `history`: where the records go; it is filled even if the training fails.
+    `workers`: the processes that share this training; by default this one trains alone.
+    `checkpoints`: where the training saves itself and resumes from.
+    `settings`: what beside the arguments above must be unchanged for a saved training to resume,
+        such as the names of the targets.
+    `device`: where the steps are made; the model comes from the CPU and returns to it.
+    Raises TrainingError if the loss or the validation value is no longer a number. The model is
+    left with the best weights so far; without validation with those of the last save, or else as it
+    was before the batch the message names.
+    Raises CheckpointError if the training cannot be saved, the saved one is damaged or another, or
+    another process trains into the same folder.
+    Raises TrainingStopped if `checkpoints` was asked to stop; the training is saved.
     """
     workers = workers or OneWorker()
     state = TrainingState.begin(model.to(device), plan, generator, history)

@@ -27,20 +27,14 @@ ACCURACY_VOTES = 20.0
 class Reliability:
     """What is known of each annotator.
 
-    Attributes
-    ----------
-    annotator_names, class_names : list of str
-        Who, and the labels.
-    n_votes : int64 ndarray of shape (n_annotators,)
-        Votes of each.
-    confusion : ndarray of shape (n_annotators, n_classes, n_classes)
-        P(said | true); rows of each matrix sum to one.
-    confusion_low, confusion_high : ndarray of the same shape
-        Ends of the interval of each entry: Beta, the marginal of the Dirichlet posterior.
-    accuracy, accuracy_low, accuracy_high : ndarray of shape (n_annotators,)
-        P(said = true) over the classes as frequent as they are, and its interval.
-    level : float
-        Probability that an interval holds.
+    `annotator_names`, `class_names`: who, and the labels.
+    `confusion` (n_annotators, n_classes, n_classes): p(said | true); rows of each matrix sum to
+        one.
+    `confusion_low`, `confusion_high`: ends of the interval of each entry: Beta, the marginal of the
+        Dirichlet posterior.
+    `accuracy`, `accuracy_low`, `accuracy_high`: p(said = true) over the classes as frequent as they
+        are, and its interval.
+    `level`: probability that an interval holds.
     """
 
     annotator_names: list[str]
@@ -57,10 +51,7 @@ class Reliability:
     def as_records(self) -> list[dict[str, object]]:
         """Return one plain dictionary per annotator, ready for JSON.
 
-        Returns
-        -------
-        records : list of dict
-            Name, votes, accuracy, confusion, and the ends of the intervals.
+        Name, votes, accuracy, confusion, and the ends of the intervals.
         """
         return [
             {

@@ -36,16 +36,10 @@ MAX_GUESSED_LABELS = 30
 class VotedRows:
     """Rows and the votes on them.
 
-    Attributes
-    ----------
-    table : Table
-        One row per row that is voted on.
-    votes : Votes
-        The votes.
-    is_candidates : bool
-        Whether the votes are sets of candidate labels that are taken to hold the truth.
-    columns : tuple of str
-        The columns of `table` that hold votes, or by which votes name rows.
+    `table`: one row per row that is voted on.
+    `is_candidates`: whether the votes are sets of candidate labels that are taken to hold the
+        truth.
+    `columns`: the columns of `table` that hold votes, or by which votes name rows.
     """
 
     table: Table

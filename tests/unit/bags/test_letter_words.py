@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.bags.letter_words import NONSENSE_TEXT, WALK_TEXT, draw_letter_words, words_of
+from groupnoise.bags.digits import NONSENSE_TEXT, WALK_TEXT, draw_letter_words, words_of
 from groupnoise.exceptions import DataError
 
 POOL_LETTERS = np.tile(np.arange(26), 80)

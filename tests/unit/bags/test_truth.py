@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags.truth import taught_bags
+from groupnoise.bags.forms import taught_bags
 from groupnoise.core import Groups
 from groupnoise.exceptions import DataError
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags.assembling import share_of_whole
-from groupnoise.bags.searching import Weighing
+from groupnoise.bags.searching import Weighing, share_of_whole
 from groupnoise.bags.statistics import StatisticsKernel, bag_statistics
 
 

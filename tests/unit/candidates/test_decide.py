@@ -20,10 +20,11 @@ from groupnoise.candidates.held_out import (
     TEMPERATURES,
     HeldOutTrials,
     best_information,
+    facts_of,
     information,
+    portfolio,
 )
 from groupnoise.candidates.model import CandidateModel
-from groupnoise.candidates.portfolio import facts_of, portfolio
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions import Decisions
 from groupnoise.decisions.halving import Search

@@ -8,13 +8,14 @@ from sklearn.datasets import load_digits
 
 import reference
 from groupnoise.candidates import MaxMatchingPartialLabelClassifier, add_candidates
-from groupnoise.core.candidate_belief import (
+from groupnoise.core.selective import (
+    SetCalibration,
     belief_in_candidates,
     belief_with_errors,
     foretold_candidates,
     hidden_errors,
+    risk_coverage,
 )
-from groupnoise.core.selective import SetCalibration, risk_coverage
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import load_model
 from groupnoise.training.calibration import (

@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
-from groupnoise.clicks import eigenvectors
-from groupnoise.clicks.eigenvectors import leading_of_gram
+from groupnoise.clicks import spectral
+from groupnoise.clicks.spectral import leading_of_gram
 
 
 def rows_of(n_rows: int, n_items: int, n_clicks: int, seed: int = 0) -> sparse.csr_array:
@@ -30,8 +30,8 @@ def dense_gram(rows: sparse.csr_array) -> np.ndarray:
     ids=["dense", "gram", "factors"],
 )
 def test_every_form_of_the_product_finds_the_leading_eigenvectors(share, rows, monkeypatch):
-    monkeypatch.setattr(eigenvectors, "DENSE_SHARE", share)
-    monkeypatch.setattr(eigenvectors, "COLUMNS_AT_ONCE", 7)
+    monkeypatch.setattr(spectral, "DENSE_SHARE", share)
+    monkeypatch.setattr(spectral, "COLUMNS_AT_ONCE", 7)
     gram = dense_gram(rows)
     vectors, values = leading_of_gram(rows, 12, seed=3)
     expected = np.linalg.eigvalsh(gram)[::-1][:12]

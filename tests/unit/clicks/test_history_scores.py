@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from builders import id_batch, table_model
-from groupnoise.clicks.history_scores import queries_of, score_catalogue, score_items
-from groupnoise.clicks.item_slices import item_slices
+from groupnoise.clicks.history_scores import item_slices, queries_of, score_catalogue, score_items
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core import GroupObjective, Groups, Max
 from groupnoise.core.similarity import Dot

@@ -7,7 +7,7 @@ import pytest
 
 from groupnoise.clicks import make_shop
 from groupnoise.clicks.history_split import last_queries, split_histories
-from groupnoise.clicks.protocols import ClickProtocol
+from groupnoise.clicks.splits import ClickProtocol
 from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import ClickDataset

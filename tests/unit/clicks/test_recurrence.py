@@ -11,8 +11,7 @@ from groupnoise.clicks.evidence_training import EvidencePlan, batch_loss, train_
 from groupnoise.clicks.history_scores import evidence_of_clicks
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.recurrence import Recurrence, weight_shapes
-from groupnoise.clicks.recurrence_steps import gated_recurrence
-from groupnoise.clicks.recurrence_training import RecurrentEncoder
+from groupnoise.clicks.recurrence_training import RecurrentEncoder, gated_recurrence
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.exceptions import ParameterError
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 import reference
-from groupnoise.clicks.group_weights import popular_negatives
-from groupnoise.clicks.mixture import log_sum_exp, recent_clicks
+from groupnoise.clicks.mixture import log_sum_exp, popular_negatives, recent_clicks
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core import GroupObjective
 from groupnoise.core.objective import make_weighting

@@ -11,13 +11,16 @@ from groupnoise import (
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
 from groupnoise.core import Groups
-from groupnoise.decisions.criteria import (
+from groupnoise.decisions.trade_off import (
+    STRENGTHS,
+    TEMPERATURES,
     GroupCriteria,
+    TradeOffTrial,
     bag_criteria,
+    best_trial,
     candidate_criteria,
     history_criteria,
 )
-from groupnoise.decisions.trade_off import STRENGTHS, TEMPERATURES, TradeOffTrial, best_trial
 from groupnoise.exceptions import DataError, ParameterError
 
 

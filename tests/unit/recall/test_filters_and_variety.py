@@ -8,7 +8,7 @@ import pytest
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.recall import RecallOptions, open_artifact, recall_file
 from groupnoise.recall.lists import MAX_LIST_BYTES, NamedLists, item_list, read_item_list
-from groupnoise.recall.variety import varied
+from groupnoise.recall.options import varied
 from serving_support import VECTORS, write_neighbour_shop, write_shop
 
 LABELS = [

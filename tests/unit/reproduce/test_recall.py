@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupnoise.clicks.protocols import ClickProtocol
+from groupnoise.clicks.splits import ClickProtocol
 from groupnoise.exceptions import ConfigError
 from groupnoise.io.registry import find_dataset
 from groupnoise.reproduce.recall import (

@@ -10,8 +10,7 @@ import pytest
 from groupnoise.exceptions import MissingColumnError, MissingExtraError, ParameterError
 from groupnoise.votes import DawidSkene, Votes, resolve
 from groupnoise.votes.crowd import doubted
-from groupnoise.votes.features import embedded
-from groupnoise.votes.neighbours import heed_neighbours, nearest_voted
+from groupnoise.votes.features import embedded, heed_neighbours, nearest_voted
 
 LABELS = ["x", "y", "z"]
 

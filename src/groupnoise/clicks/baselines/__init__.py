@@ -5,14 +5,16 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.clicks.baselines.attrec import AttRecRecommender
+    from groupnoise.clicks.baselines.attrec import AttRecRecommender, ComiRecRecommender
     from groupnoise.clicks.baselines.base import PopularityRecommender
     from groupnoise.clicks.baselines.caser import CaserRecommender
-    from groupnoise.clicks.baselines.comirec import ComiRecRecommender
     from groupnoise.clicks.baselines.counting import CooccurrenceRecommender
-    from groupnoise.clicks.baselines.ease_blocks import BlockEASERecommender
     from groupnoise.clicks.baselines.item_cf import ItemCFRecommender
-    from groupnoise.clicks.baselines.least_squares import ALSRecommender, EASERecommender
+    from groupnoise.clicks.baselines.least_squares import (
+        ALSRecommender,
+        BlockEASERecommender,
+        EASERecommender,
+    )
     from groupnoise.clicks.baselines.lrurec import LRURecRecommender
     from groupnoise.clicks.baselines.neural_cf import NeuralCFRecommender
     from groupnoise.clicks.baselines.sasrec import SASRecRecommender
@@ -20,14 +22,14 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "groupnoise.clicks.baselines.attrec": "AttRecRecommender",
+        "groupnoise.clicks.baselines.attrec": "AttRecRecommender ComiRecRecommender",
         "groupnoise.clicks.baselines.base": "PopularityRecommender",
         "groupnoise.clicks.baselines.caser": "CaserRecommender",
-        "groupnoise.clicks.baselines.comirec": "ComiRecRecommender",
         "groupnoise.clicks.baselines.counting": "CooccurrenceRecommender",
-        "groupnoise.clicks.baselines.ease_blocks": "BlockEASERecommender",
         "groupnoise.clicks.baselines.item_cf": "ItemCFRecommender",
-        "groupnoise.clicks.baselines.least_squares": "ALSRecommender EASERecommender",
+        "groupnoise.clicks.baselines.least_squares": (
+            "ALSRecommender BlockEASERecommender EASERecommender"
+        ),
         "groupnoise.clicks.baselines.lrurec": "LRURecRecommender",
         "groupnoise.clicks.baselines.neural_cf": "NeuralCFRecommender",
         "groupnoise.clicks.baselines.sasrec": "SASRecRecommender",

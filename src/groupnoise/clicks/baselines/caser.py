@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from groupnoise.clicks.baselines.losses import binary_loss
-from groupnoise.clicks.baselines.networks import VectorScoring, WindowRecommender
+from groupnoise.clicks.baselines.networks import VectorScoring, WindowRecommender, binary_loss
 from groupnoise.core.checks import check_count
 from groupnoise.core.docstrings import inherit_docstring
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from groupnoise.clicks.baselines.losses import left_aligned
+from groupnoise.clicks.baselines.networks import left_aligned
 from groupnoise.clicks.baselines.sasrec import SASRecRecommender
 from groupnoise.clicks.evidence_training import training_sequences
 from groupnoise.core.arrays import torch_generator

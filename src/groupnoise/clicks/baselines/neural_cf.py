@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.counting import SCOPES, item_counts
-from groupnoise.clicks.baselines.losses import binary_loss
-from groupnoise.clicks.baselines.networks import WindowRecommender
+from groupnoise.clicks.baselines.networks import WindowRecommender, binary_loss
 from groupnoise.clicks.recommender import last_items
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice

@@ -18,8 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from groupnoise import __version__
-from groupnoise.recall.http.answers import found_items
-from groupnoise.recall.http.errors import Refusal, install_error_handlers
+from groupnoise.recall.http.answers import Refusal, found_items, install_error_handlers
 from groupnoise.recall.http.feedback import FeedbackAnswer, FeedbackRequest
 from groupnoise.recall.http.guard import LISTS_PATH, Guard
 from groupnoise.recall.http.requests import (

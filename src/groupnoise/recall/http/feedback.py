@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from groupnoise.core.checks import MAX_ID_LENGTH
 from groupnoise.io.files import check_writable_folder
-from groupnoise.recall.http.errors import Refusal, sentence_of
+from groupnoise.recall.http.answers import Refusal, sentence_of
 from groupnoise.recall.http.monitoring import log
 from groupnoise.recall.http.requests import ItemId, ItemIds, check_limit, read_body
 from groupnoise.recall.http.settings import Limits

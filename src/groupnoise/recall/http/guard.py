@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from groupnoise.exceptions import GroupNoiseError
-from groupnoise.recall.http.errors import Refusal, internal_error, refusal_of
+from groupnoise.recall.http.answers import Refusal, internal_error, refusal_of
 from groupnoise.recall.http.monitoring import LOGGER, ServiceMetrics, log_request
 from groupnoise.recall.http.settings import ServiceSettings, is_loopback
 

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from groupnoise.recall.http.errors import Refusal
+from groupnoise.recall.http.answers import Refusal
 
 if TYPE_CHECKING:
     from groupnoise.recall.http.service import RecallService

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictInt, StrictStr, ValidationError
 from pydantic_core import from_json
 
-from groupnoise.recall.http.errors import Refusal, sentence_of
+from groupnoise.recall.http.answers import Refusal, sentence_of
 from groupnoise.recall.http.settings import Limits
 from groupnoise.recall.options import MAX_INTERESTS
 

@@ -155,12 +155,7 @@ def serve(settings: ServiceSettings, *, on_ready: Callable[[str], None] | None =
 def run_until_stopped(server: uvicorn.Server, listening: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT, which have done their work when everything is answered.
 
-    Parameters
-    ----------
-    server : uvicorn.Server
-        It would raise the signal again after its end, so that nothing behind it could run.
-    listening : socket.socket
-        Where it listens.
+    `server`: it would raise the signal again after its end, so that nothing behind it could run.
     """
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from groupnoise.exceptions import GroupNoiseError, ModelFileError
 from groupnoise.recall.artifact import open_artifact
 from groupnoise.recall.http.answers import (
+    Refusal,
     answer_of_one,
     as_json,
     describe,
@@ -20,7 +21,6 @@ from groupnoise.recall.http.answers import (
     ranked_items,
     recall_result,
 )
-from groupnoise.recall.http.errors import Refusal
 from groupnoise.recall.http.feedback import FeedbackLog, feedback_rows, parse_feedback
 from groupnoise.recall.http.monitoring import ServiceMetrics, log
 from groupnoise.recall.http.queue import MAX_DIRECT_IDS, MAX_DIRECT_SCORES, RecallQueue

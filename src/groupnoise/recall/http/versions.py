@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from groupnoise.exceptions import GroupNoiseError, ParameterError
-from groupnoise.recall.http.errors import Refusal
+from groupnoise.recall.http.answers import Refusal
 from groupnoise.recall.registry import POINTER, Registry, is_registry
 
 if TYPE_CHECKING:

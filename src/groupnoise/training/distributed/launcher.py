@@ -27,9 +27,8 @@ from torch.distributed.rendezvous import rendezvous
 from torch.distributed.run import parse_args, run
 
 from groupnoise.core.checks import require
-from groupnoise.core.threads import available_cores
+from groupnoise.core.threads import available_cores, n_restarts
 from groupnoise.exceptions import GroupNoiseError, TrainingError
-from groupnoise.training.distributed.environment import n_restarts
 
 REFUSED = 2
 """Exit code after an error that is explained in one sentence."""
@@ -87,23 +86,10 @@ def process_group() -> Iterator[None]:
 def launch(module: str, arguments: Sequence[str], *, workers: int, max_restarts: int = 0) -> None:
     """Run `python -m module arguments` as several workers on this machine and wait for them.
 
-    Parameters
-    ----------
-    module : str
-        What every worker runs.
-    arguments : sequence of str
-        Its arguments.
-    workers : int
-        How many processes share the training; each gets its part of the cores.
-    max_restarts : int, default=0
-        How often all are started anew after one was lost.
-
-    Raises
-    ------
-    TrainingError
-        If a worker failed, and no restart is left.
-    SystemExit
-        If this process was told to end by a signal, after the workers did.
+    `module`: what every worker runs. `workers`: how many processes share the training; each gets
+    its part of the cores. `max_restarts`: how often all are started anew after one was lost. Raises
+    TrainingError if a worker failed, and no restart is left. Raises SystemExit if this process was
+    told to end by a signal, after the workers did.
     """
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, available_cores() // workers)))
     # The agent lists exit codes and advice for developers; one sentence of ours says it better.

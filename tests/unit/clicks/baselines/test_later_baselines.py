@@ -10,8 +10,8 @@ from groupnoise.clicks.baselines import (
     EASERecommender,
     LRURecRecommender,
 )
-from groupnoise.clicks.baselines.comirec import ComiRecNetwork
-from groupnoise.clicks.baselines.ease_blocks import block_inputs, item_blocks
+from groupnoise.clicks.baselines.attrec import ComiRecNetwork
+from groupnoise.clicks.baselines.least_squares import block_inputs, item_blocks
 from groupnoise.clicks.baselines.lrurec import LRURecNetwork, complex_recurrence
 from groupnoise.core import Groups
 

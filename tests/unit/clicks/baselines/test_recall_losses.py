@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from groupnoise.clicks.baselines.losses import (
+from groupnoise.clicks.baselines.networks import (
     binary_loss,
     draw_negatives,
     hinge_loss,

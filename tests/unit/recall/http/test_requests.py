@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupnoise.recall.http import Limits
-from groupnoise.recall.http.errors import Refusal
+from groupnoise.recall.http.answers import Refusal
 from groupnoise.recall.http.requests import (
     RecallRequest,
     checked_request,
