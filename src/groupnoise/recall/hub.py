@@ -1,4 +1,4 @@
-"""Artifacts elsewhere: in repositories of a Hugging Face hub, and in MLflow's flavour."""
+"""Artifacts in repositories of a Hugging Face hub, with a model card, checked on arrival."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from groupnoise import __version__
 from groupnoise.core.checks import require
-from groupnoise.exceptions import DataError, OutputError, ParameterError, ServiceError
+from groupnoise.exceptions import DataError, OutputError, ServiceError
 from groupnoise.io.array_folder import read_manifest
-from groupnoise.io.files import explaining_writes, write_json
+from groupnoise.io.files import explaining_writes
 from groupnoise.recall.artifact import open_artifact
-from groupnoise.recall.engines import ABOUT, replaced_folder
 from groupnoise.recall.model import RecallModel
-from groupnoise.recall.options import RecallOptions
 from groupnoise.recall.registry import served_folder
 
 CARD = "README.md"
@@ -160,59 +158,3 @@ def _naming_the_hub(repository: str) -> Iterator[None]:
             "and at HF_ENDPOINT.",
             status=status,
         ) from None
-
-
-def write_mlflow(artifact: Path | str, folder: Path | str) -> None:
-    """Write an artifact as a folder that `mlflow.pyfunc.load_model` and `mlflow models serve` open.
-
-    `folder`: written whole or not at all.
-    """
-    pyfunc = require("mlflow.pyfunc", extra="mlflow")
-    version = open_artifact(artifact, memory_map=False).version
-    with replaced_folder(Path(folder)) as place:
-        pyfunc.save_model(
-            path=str(place / "model"),
-            loader_module=__name__,
-            data_path=str(artifact),
-            pip_requirements=[f"groupnoise=={__version__}"],
-        )
-        for path in list((place / "model").iterdir()):
-            path.rename(place / path.name)
-        (place / "model").rmdir()
-        write_json(place / ABOUT, {"to": "mlflow", "version": version})
-
-
-class _Answers:
-    """What MLflow calls."""
-
-    def __init__(self, model: RecallModel) -> None:
-        self._model = model
-
-    def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> Any:
-        """Return items and scores of each history, options of a recall being the parameters."""
-        if hasattr(model_input, "columns"):
-            if "items" not in model_input.columns:
-                raise DataError("the table must have a column `items`, a list of ids in each row.")
-            model_input = model_input["items"].tolist()
-        try:
-            options = RecallOptions(**(params or {}))
-        except TypeError as error:
-            raise ParameterError(f"a recall has no such option: {error}.") from None
-        recalled = self._model.recall([list(history) for history in model_input], options)
-        answers = []
-        for number in range(len(recalled.positions)):
-            positions, scores = recalled.row(number)
-            is_popular = bool(recalled.from_popularity[number])
-            answers.append(
-                {
-                    "items": self._model.items.ids_of(positions),
-                    "scores": scores.tolist(),
-                    "source": "popularity" if is_popular else "history",
-                }
-            )
-        return answers
-
-
-def _load_pyfunc(path: str) -> _Answers:
-    """Return the model of an artifact folder; the name is MLflow's."""
-    return _Answers(open_artifact(path))
