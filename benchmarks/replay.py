@@ -25,8 +25,7 @@ from groupnoise.clicks.baselines import (
     NeuralCFRecommender,
     PopularityRecommender,
 )
-from groupnoise.clicks.impressions import make_impressions
-from groupnoise.clicks.replay import chances_of_model, replay_policy
+from groupnoise.clicks.replay import chances_of_model, make_impressions, replay_policy
 
 N_USERS, N_ITEMS, N_SHOWN, TOP = 600, 200, 60, 10
 N_LOGS = 20

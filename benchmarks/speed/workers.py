@@ -252,7 +252,7 @@ def train_case(case: Case, workers: Any) -> dict[str, Any]:
     from groupnoise.core import GroupObjective, Groups, Marginal, PairMatching
     from groupnoise.core.candidates import SampledCandidates
     from groupnoise.core.weighting import SigmoidWeighting
-    from groupnoise.training.plan import TrainingPlan
+    from groupnoise.training.parameters import TrainingPlan
     from groupnoise.training.trainer import train
 
     torch.set_num_threads(1)

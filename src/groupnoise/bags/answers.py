@@ -18,12 +18,11 @@ from groupnoise.bags.forms import holds_bags, read_bag_labels, read_bags
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate, parts_of_batch
 from groupnoise.core.docstrings import inherit_docstring
-from groupnoise.core.feature_names import check_same_columns, rows_to_predict, tables_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
 from groupnoise.core.objective import GroupObjective, ObjectScores, mean_probability, object_scores
 from groupnoise.core.pair_matching import Matching
-from groupnoise.core.scaling import Scaler
+from groupnoise.core.scaling import Scaler, check_same_columns, rows_to_predict, tables_of_bags
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.weighting import ContrastiveWeighting
 from groupnoise.decisions.record import Decisions

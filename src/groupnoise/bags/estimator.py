@@ -28,17 +28,16 @@ from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_choice, check_count, check_dropout, check_positive
 from groupnoise.core.device import training_on
 from groupnoise.core.docstrings import inherit_docstring
-from groupnoise.core.feature_names import remember_columns, tables_of_bags
 from groupnoise.core.groups import Groups
 from groupnoise.core.objective import GroupObjective
-from groupnoise.core.scaling import SCALINGS, Scaler
+from groupnoise.core.scaling import SCALINGS, Scaler, remember_columns, tables_of_bags
 from groupnoise.core.selection import Marginal, Selection
 from groupnoise.core.similarity import Similarity
-from groupnoise.decisions.budget import is_auto, parse_budget
+from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
-from groupnoise.training.plan import History
+from groupnoise.training.parameters import History
 from groupnoise.training.workers import Workers
 
 AUTO_BUDGET = 600.0

@@ -17,8 +17,7 @@ from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.prior_weights import ClassWeight, group_weights
 from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
 from groupnoise.core.weighting import ContrastiveWeighting
-from groupnoise.decisions.budget import is_auto
-from groupnoise.decisions.portfolio import Option
+from groupnoise.decisions.portfolio import Option, is_auto
 from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import ParameterError
 from groupnoise.training.checkpoints import Checkpoints

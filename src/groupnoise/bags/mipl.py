@@ -19,23 +19,23 @@ from groupnoise.core.batching import GroupBatch, batch_rows, collate
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.encoders import EmbeddingEncoder
-from groupnoise.core.feature_names import (
-    check_same_columns,
-    column_state,
-    remember_columns,
-    restore_columns,
-    tables_of_bags,
-)
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import answered_right
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, mean_probability
 from groupnoise.core.pair_matching import JointMatching, PerObjectWeighting, match_pairs
 from groupnoise.core.prior_weights import group_weights
-from groupnoise.core.scaling import Scaler
+from groupnoise.core.scaling import (
+    Scaler,
+    check_same_columns,
+    column_state,
+    remember_columns,
+    restore_columns,
+    tables_of_bags,
+)
 from groupnoise.core.selection import Selection
 from groupnoise.core.similarity import Similarity
-from groupnoise.decisions.budget import is_auto
+from groupnoise.decisions.portfolio import is_auto
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.model_files import pack_labels, unpack_labels
 from groupnoise.training.checkpoints import Checkpoints

@@ -21,9 +21,8 @@ from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import family, refined, statistics_options
 from groupnoise.bags.statistics import MAX_SUPPORT
 from groupnoise.core.arrays import FloatArray, ProgressCallback
-from groupnoise.decisions.budget import Stopwatch
 from groupnoise.decisions.halving import standard_error, successive_halving
-from groupnoise.decisions.portfolio import Option
+from groupnoise.decisions.portfolio import Option, Stopwatch
 from groupnoise.decisions.record import Trial
 
 FIRST_FOLDS = 2

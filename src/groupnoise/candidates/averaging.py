@@ -16,12 +16,17 @@ from groupnoise.candidates.answers import DETAILS
 from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.docstrings import inherit_docstring
-from groupnoise.core.feature_names import rows_to_predict
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
 from groupnoise.core.objective import GroupObjective, ObjectScores
-from groupnoise.decisions.budget import is_auto
-from groupnoise.training.parameters import OWN_ENCODER, WEIGHTS, read_parameters, saved_parameters
-from groupnoise.training.plan import History
+from groupnoise.core.scaling import rows_to_predict
+from groupnoise.decisions.portfolio import is_auto
+from groupnoise.training.parameters import (
+    OWN_ENCODER,
+    WEIGHTS,
+    History,
+    read_parameters,
+    saved_parameters,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -24,14 +24,13 @@ from groupnoise.candidates.held_out import (
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_positive
 from groupnoise.core.prior_weights import spread_over_neighbours
-from groupnoise.decisions.budget import is_auto, parse_budget
 from groupnoise.decisions.halving import (
     SAVED_AS,
     Search,
     is_level,
     successive_halving,
 )
-from groupnoise.decisions.portfolio import Option, is_plain, narrow
+from groupnoise.decisions.portfolio import Option, is_auto, is_plain, narrow, parse_budget
 from groupnoise.decisions.record import Decisions
 from groupnoise.exceptions import ParameterError, TrainingStopped
 from groupnoise.training.checkpoints import Checkpoints

@@ -26,10 +26,9 @@ from groupnoise.candidates.decide import (
 from groupnoise.candidates.held_out import HeldOutTrials
 from groupnoise.candidates.model import CandidateModel, read_rows
 from groupnoise.core.docstrings import inherit_docstring
-from groupnoise.core.feature_names import remember_columns
-from groupnoise.core.scaling import Scaler
-from groupnoise.decisions.budget import AUTO, is_auto
+from groupnoise.core.scaling import Scaler, remember_columns
 from groupnoise.decisions.halving import SAVED_AS
+from groupnoise.decisions.portfolio import AUTO, is_auto
 from groupnoise.training.calibration import calibrated_by, why_not_to_trust_sets
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate

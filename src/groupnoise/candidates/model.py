@@ -29,7 +29,6 @@ from groupnoise.core.checks import (
 )
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.encoders import EmbeddingEncoder
-from groupnoise.core.feature_names import remember_columns, rows_to_predict
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import (
     check_equal_rows,
@@ -39,12 +38,12 @@ from groupnoise.core.label_sets import (
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.pair_matching import Matcher, PairMatching, PriorMatching
 from groupnoise.core.prior_weights import group_weights, log_candidate_weights
-from groupnoise.core.scaling import Scaler
+from groupnoise.core.scaling import Scaler, remember_columns, rows_to_predict
 from groupnoise.decisions.trade_off import CandidateTrials
 from groupnoise.exceptions import DataError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
-from groupnoise.training.plan import History
+from groupnoise.training.parameters import History
 from groupnoise.training.truth import known_candidates, truth_columns
 from groupnoise.training.workers import Workers
 

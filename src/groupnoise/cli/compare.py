@@ -60,7 +60,7 @@ def compare(
     Example: groupnoise compare bags.csv --setting mil --budget 2m
     """
     from groupnoise.cli.sources import find_data
-    from groupnoise.decisions.budget import parse_budget
+    from groupnoise.decisions.portfolio import parse_budget
     from groupnoise.io.files import check_writable_file, write_text
     from groupnoise.reproduce.compare import compare_methods, methods_to_compare
 

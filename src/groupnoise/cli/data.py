@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
-from rich.table import Table
 
-from groupnoise.cli.data_convert import convert
 from groupnoise.cli.options import SETTINGS, DataOptions, reads_data
 from groupnoise.cli.sources import find_data
 from groupnoise.exceptions import MissingDataError
-from groupnoise.io.description import Description, Histogram, format_fact
-from groupnoise.io.registry import DatasetEntry
 
 if TYPE_CHECKING:
+    from groupnoise.core.arrays import ProgressCallback
     from groupnoise.io.registry import DatasetEntry
 
 
 data_app = typer.Typer(help="Data sets: list, describe, path, fetch, check and convert.")
-data_app.command("convert")(convert)
 
 Name = Annotated[str, typer.Argument(help="A name from `groupnoise data list`.")]
 DataDir = Annotated[
@@ -82,7 +75,7 @@ def describe_command(
     as_json: AsJson = False,
 ) -> None:
     """Show what a data set holds and what is odd about it."""
-    from groupnoise.cli.data import show_description
+    from groupnoise.cli.data_tables import show_description
     from groupnoise.io.description import write_description
     from groupnoise.io.files import check_not_own_input, check_writable_file
 
@@ -118,7 +111,7 @@ def path_command(name: Name, data_dir: DataDir = None) -> None:
 @data_app.command("fetch")
 def fetch_command(name: Name, data_dir: DataDir = None) -> None:
     """Download a data set, verify it, and print where it lies."""
-    from groupnoise.cli.data import transfer_bars
+    from groupnoise.cli.data_tables import transfer_bars
     from groupnoise.io.download import fetch_dataset
 
     with transfer_bars() as progress:
@@ -162,73 +155,131 @@ def _show_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
         typer.echo(json.dumps(rows, indent=2))
         return
 
-    from groupnoise.cli.data import show_rows
+    from groupnoise.cli.data_tables import show_rows
 
     show_rows(rows)
 
 
-MAX_BARS = 30
-BAR_WIDTH = 40
+WINDOWS = ("none", "sliding", "chunks", "leave_one_out")
+
+# typer reads these annotations at run time, so they must also hold on Python 3.10.
+Number = Optional[float]  # noqa: UP045
+Count = Optional[int]  # noqa: UP045
 
 
-def show_rows(rows: list[dict[str, Any]]) -> None:
-    """Print a table with the keys of the first row as its header."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in rows[0]:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(str(value)) for value in row.values()))
-    Console().print(table)
+@data_app.command("convert")
+@reads_data
+def convert(
+    source: Annotated[
+        str, typer.Argument(metavar="INPUT", help="A file, a folder, a glob or an address.")
+    ],
+    output: Annotated[Path, typer.Argument(help="The data folder to write.")],
+    setting: Annotated[
+        str, typer.Option(help="mil (bags), pll (candidate labels) or rs (clicks).")
+    ],
+    options: DataOptions,
+    session_gap: Annotated[
+        Number, typer.Option(help="rs: cut histories at longer pauses, in the unit of the time.")
+    ] = None,
+    repeats: Annotated[
+        str, typer.Option(help="rs: keep, merge_adjacent or keep_first clicks on one item.")
+    ] = "keep",
+    per_user: Annotated[int, typer.Option(help="rs: fewest clicks of a user (k-core).")] = 1,
+    per_item: Annotated[int, typer.Option(help="rs: fewest clicks on an item (k-core).")] = 1,
+    windows: Annotated[
+        str,
+        typer.Option(help="rs: also write OUTPUT/windows: sliding, chunks or leave_one_out."),
+    ] = "none",
+    size: Annotated[int, typer.Option(help="rs: the most clicks in a window.")] = 5,
+    min_size: Annotated[Count, typer.Option(help="rs: the fewest clicks in a window.")] = None,
+    rows_at_once: Annotated[
+        int, typer.Option(help="rs: how many clicks to hold in memory at a time.")
+    ] = 2_000_000,
+    name: Annotated[Optional[str], typer.Option(help="What to call the set.")] = None,  # noqa: UP045
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUTPUT.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No guesses, no progress.")] = False,
+) -> None:
+    """Read a file of your own, say what was guessed about it, and write it as a data folder.
+
+    Click logs are read in blocks, so they may be larger than memory; when this is interrupted,
+    the same command resumes where it stopped.
+    """
+    from groupnoise.cli.sources import check_columns, read_file
+    from groupnoise.core.checks import check_choice
+    from groupnoise.io.data_folder import write_groups
+    from groupnoise.io.setting import find_setting
+
+    kind = find_setting(setting)
+    check_choice("--windows", windows, WINDOWS)
+    report = (lambda sentence: None) if quiet else _show_guess
+    if kind.is_streamed:
+        check_columns(kind, options)
+        summary = _convert_log(
+            source, output, windows, size, min_size, quiet, overwrite=overwrite,
+            session_gap=session_gap, repeats=repeats, per_user=per_user, per_item=per_item,
+            rows_at_once=rows_at_once, name=name, report=report, **options.given,
+        )  # fmt: skip
+    else:
+        found = read_file(source, kind, options, report=report, name=name)
+        write_groups(output, found.dataset, overwrite=overwrite)
+        summary = kind.summary(found.dataset)
+    typer.echo(f"wrote {output}: {summary}")
 
 
-def show_description(description: Description, entry: DatasetEntry | None) -> None:
-    """Print counts, oddities and bars, and whom to cite for a named set."""
-    console = Console()
-    console.print(f"[bold]{escape(description.name)}[/] ({description.setting})\n")
-    facts = Table(box=None, show_header=False, pad_edge=False)
-    facts.add_column()
-    facts.add_column(justify="right")
-    for name, value in description.facts.items():
-        facts.add_row(escape(name), format_fact(value))
-    console.print(facts)
-    for sentence in description.oddities:
-        console.print(f"[yellow]! {escape(sentence)}[/]")
-    for histogram in description.histograms:
-        console.print(f"\n[bold]{escape(histogram.title)}[/]")
-        console.print(_bars(histogram))
-    if entry is not None:
-        console.print(f"\ncite   {escape(entry.citation)}\nterms  {escape(entry.terms)}")
+def _convert_log(
+    source: str,
+    output: Path,
+    windows: str,
+    size: int,
+    min_size: int | None,
+    quiet: bool,
+    **options: Any,
+) -> str:
+    from groupnoise.clicks.stored_windows import write_windows
+    from groupnoise.clicks.streaming import convert_clicks
+    from groupnoise.io.setting import setting_of
+
+    with conversion_progress(quiet) as show:
+        clicks = convert_clicks(source, output, progress=show, **options)
+        summary = setting_of(clicks).summary(clicks)
+        if windows != "none":
+            cut = write_windows(
+                output / "windows", clicks.histories, windows, size=size, min_size=min_size,
+                progress=show,
+            )  # fmt: skip
+            n_cut = 1 + int((cut.users[1:] != cut.users[:-1]).sum())
+            n_short = len(clicks.histories) - n_cut
+            summary += f", {len(cut.groups)} windows ({n_short} histories too short for one)"
+    return summary
 
 
-def _bars(histogram: Histogram) -> Table:
-    """Draw one line per bar; of many, the first ones and how many are left out."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(justify="right", max_width=24, overflow="ellipsis", no_wrap=True)
-    table.add_column(justify="right")
-    table.add_column()
-    highest = max(*histogram.counts, 1)
-    bars = list(zip(histogram.labels, histogram.counts, strict=True))
-    for label, count in bars[:MAX_BARS]:
-        table.add_row(escape(label), format_fact(count), "█" * round(BAR_WIDTH * count / highest))
-    if len(bars) > MAX_BARS:
-        table.add_row("...", f"{len(bars) - MAX_BARS} more", "")
-    return table
+def _show_guess(sentence: str) -> None:
+    typer.echo(sentence, err=True)
 
 
 @contextmanager
-def transfer_bars() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Yield a progress callback that shows one bar per file, on the error stream."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    progress = Progress(*columns, console=Console(stderr=True), transient=True)
-    tasks: dict[str, TaskID] = {}
+def conversion_progress(quiet: bool) -> Iterator[ProgressCallback]:
+    """Yield a callback that shows each stage; the length of a log is not known beforehand."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    def advance(name: str, n_received: int, n_total: int | None) -> None:
-        if name not in tasks:
-            progress.start()
-            tasks[name] = progress.add_task(escape(name))
-        progress.update(tasks[name], completed=n_received, total=n_total)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
+        task = bar.add_task("reading", total=None)
 
-    try:
-        yield advance
-    finally:
-        progress.stop()
+        def show(record: dict[str, Any]) -> None:
+            if record["stage"] == "reading":
+                bar.update(task, description=f"reading, {record['rows']:,} rows")
+            elif record["stage"] == "sorting":
+                bar.update(
+                    task, description="sorting", completed=record["part"], total=record["parts"]
+                )
+            else:
+                bar.update(
+                    task,
+                    description="windows",
+                    completed=record["users"],
+                    total=record["of_users"],
+                )
+
+        yield show

@@ -14,7 +14,13 @@ import typer
 
 from groupnoise.cli.options import DataOptions, reads_data
 from groupnoise.cli.workers import (
+    cut_on_disk,
+    explaining_lack_of_memory,
+    go_on,
+    holds_bags,
     join_workers,
+    open_bags,
+    open_log,
     read_checkpoints,
     small_batch,
     start_workers,
@@ -128,16 +134,8 @@ def fit(
 
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
-    from groupnoise.cli.going_on import go_on
     from groupnoise.cli.methods import AUTO_METHOD, chosen_method, make_estimator
     from groupnoise.cli.sources import find_data
-    from groupnoise.cli.workers import (
-        cut_on_disk,
-        explaining_lack_of_memory,
-        holds_bags,
-        open_bags,
-        open_log,
-    )
     from groupnoise.core.checks import check_fraction
     from groupnoise.io.files import check_not_own_input, check_writable_folder
     from groupnoise.io.training_record import TrainingRecord, write_training_record

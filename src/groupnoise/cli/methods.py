@@ -69,7 +69,7 @@ def chosen_method(
     """Return the method that groups held out of the training part prefer, and its estimator."""
     import typer
 
-    from groupnoise.decisions.budget import parse_budget
+    from groupnoise.decisions.portfolio import parse_budget
     from groupnoise.reproduce.choice import choose_method
     from groupnoise.reproduce.compare import make_estimator
 

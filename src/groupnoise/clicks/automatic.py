@@ -34,9 +34,8 @@ from groupnoise.clicks.linear_evidence import (
 )
 from groupnoise.core.arrays import FloatArray, ProgressCallback
 from groupnoise.core.groups import Groups
-from groupnoise.decisions.budget import Stopwatch
 from groupnoise.decisions.halving import standard_error, successive_halving
-from groupnoise.decisions.portfolio import Option, narrow
+from groupnoise.decisions.portfolio import Option, Stopwatch, narrow
 from groupnoise.decisions.record import Decisions, Trial
 
 CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"

@@ -25,11 +25,11 @@ from groupnoise.core.device import training_on
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.selection import Selection
-from groupnoise.decisions.budget import is_auto, parse_budget
+from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
-from groupnoise.training.plan import History
+from groupnoise.training.parameters import History
 from groupnoise.training.saver import training_alone
 from groupnoise.training.workers import OneWorker, Workers
 

@@ -22,8 +22,7 @@ from groupnoise.core.candidates import (
 from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel, item_model, merge_item_models
 from groupnoise.core.pair_matching import PairMatching
-from groupnoise.decisions.budget import is_auto
-from groupnoise.decisions.portfolio import Option
+from groupnoise.decisions.portfolio import Option, is_auto
 from groupnoise.decisions.record import Decisions
 from groupnoise.decisions.trade_off import WindowTrials
 from groupnoise.training.checkpoints import Checkpoints

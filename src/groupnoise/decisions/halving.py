@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from groupnoise.core.arrays import FloatArray, ProgressCallback
-from groupnoise.decisions.budget import Stopwatch
-from groupnoise.decisions.portfolio import Option
+from groupnoise.decisions.portfolio import Option, Stopwatch
 from groupnoise.decisions.record import Trial
 from groupnoise.exceptions import CheckpointError, ParameterError, TrainingStopped
 from groupnoise.io.files import write_json

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, blocks
 from groupnoise.core.groups import Groups
 from groupnoise.core.metrics import approximated_accuracy, covering_rate, hit_at_k, ndcg_at_k
-from groupnoise.decisions.budget import is_auto
+from groupnoise.decisions.portfolio import is_auto
 from groupnoise.exceptions import DataError, ParameterError
 
 STRENGTHS = (0.0, 0.1, 0.3, 1.0, 3.0)

@@ -251,7 +251,7 @@ class Setting(ABC, Generic[Data]):
         `estimator`: of this setting, ours or a baseline. `dataset`: what to train on. `named`:
         passed to `fit`: `checkpoint`, `workers`, `truth`, `on_epoch`; what is None is left out.
         """
-        from groupnoise.core.feature_names import name_columns
+        from groupnoise.core.scaling import name_columns
 
         positional, own = self.arguments(dataset)
         accepted = inspect.signature(estimator.fit).parameters

@@ -24,9 +24,9 @@ from groupnoise.io.delimited import (
     open_delimited,
     parse_delimited,
     read_separator,
+    sheet_as_text,
 )
 from groupnoise.io.sources import Report, Source, find_source, name_of, say_nothing
-from groupnoise.io.spreadsheets import sheet_as_text
 
 TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl", "xlsx")
 DELIMITED = ("csv", "tsv", "text")

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.audit.attachments import Picture
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, keep_objects
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.review.bag_views import BagViews
-from groupnoise.review.pictures import Picture
 from groupnoise.review.questions import Answers, checksum, who_said
 
 MAX_SHOWN = 30

@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from groupnoise.audit.attachments import picture_of_array
+from groupnoise.audit.attachments import (
+    Picture,
+    picture_columns,
+    picture_of_array,
+    picture_paths,
+    read_picture,
+)
 from groupnoise.bags.heatmap.sources import Sources, find_sources, thumbnail
 from groupnoise.bags.object_answers import STRETCH
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.tables import Table
-from groupnoise.review.pictures import Picture, picture_columns, picture_paths, read_picture
 from groupnoise.review.questions import shown
 
 MAX_CELLS = 12

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from groupnoise.audit.attachments import Picture
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.exceptions import DataError, GroupNoiseError
 from groupnoise.review.answers import AnswerFile
-from groupnoise.review.pictures import Picture
 from groupnoise.review.questions import Questions, RowQuestions
 from groupnoise.votes.resolution import Resolution
 

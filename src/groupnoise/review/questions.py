@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from groupnoise.audit.attachments import Picture, read_picture
 from groupnoise.core.arrays import FloatArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.columns import OF_PEOPLE
-from groupnoise.review.pictures import Picture, read_picture
 from groupnoise.votes.resolution import Resolution
 
 MAX_CELL = 20_000

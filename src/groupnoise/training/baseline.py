@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_features
-from groupnoise.core.feature_names import remember_columns, rows_to_predict
-from groupnoise.core.scaling import Scaler
+from groupnoise.core.scaling import Scaler, remember_columns, rows_to_predict
 from groupnoise.io.model_files import (
     pack_labels,
     pack_parameters,

@@ -16,10 +16,9 @@ from torch import Tensor
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count
-from groupnoise.core.feature_names import column_state, restore_columns
 from groupnoise.core.label_sets import check_equal_rows, read_candidates
 from groupnoise.core.objective import mean_probability
-from groupnoise.core.scaling import Scaler
+from groupnoise.core.scaling import Scaler, column_state, restore_columns
 from groupnoise.core.selective import (
     MAX_FORETOLD,
     SetCalibration,

@@ -25,7 +25,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
 from groupnoise.core.pair_matching import Matcher
-from groupnoise.decisions.budget import is_auto
+from groupnoise.decisions.portfolio import is_auto
 from groupnoise.decisions.record import Decisions
 from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off
 from groupnoise.exceptions import ModelFileError, ParameterError
@@ -33,13 +33,14 @@ from groupnoise.io.model_files import read_model, whole_model, write_model
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.parameters import (
     OWN_ENCODER,
+    History,
     MatchingParameters,
+    TrainingPlan,
     load_weights,
     read_parameters,
     saved_parameters,
     saved_weights,
 )
-from groupnoise.training.plan import History, TrainingPlan
 from groupnoise.training.saver import training_alone
 from groupnoise.training.trainer import train
 from groupnoise.training.workers import OneWorker, Workers

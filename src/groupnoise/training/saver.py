@@ -18,7 +18,7 @@ from torch import Tensor
 from groupnoise.core.arrays import blocks
 from groupnoise.exceptions import CheckpointError, ModelFileError, TrainingError, TrainingStopped
 from groupnoise.training.checkpoints import Checkpoints, read_part, write_part
-from groupnoise.training.plan import TrainingPlan
+from groupnoise.training.parameters import TrainingPlan
 from groupnoise.training.state import (
     TrainingState,
     first_not_finite,

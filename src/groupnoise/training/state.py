@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from groupnoise.core.arrays import torch_generator
 from groupnoise.core.model import MatchingModel
 from groupnoise.training.optimizer import RowAdam, make_optimizers
-from groupnoise.training.plan import History, TrainingPlan
+from groupnoise.training.parameters import History, TrainingPlan
 
 WEIGHTS, BEST, MOMENTS, GENERATORS = "model.", "best.", "optimizer.", "generator."
 GLOBAL = "global"

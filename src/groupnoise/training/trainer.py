@@ -24,7 +24,7 @@ from groupnoise.core.pair_matching import Matcher
 from groupnoise.core.threads import StepWatch, threads_for
 from groupnoise.exceptions import GroupNoiseError, TrainingError
 from groupnoise.training.checkpoints import Checkpoints
-from groupnoise.training.plan import History, TrainingPlan
+from groupnoise.training.parameters import History, TrainingPlan
 from groupnoise.training.saver import Saver, identity_of, training_alone
 from groupnoise.training.state import TrainingState
 from groupnoise.training.workers import OneWorker, Workers

@@ -7,11 +7,11 @@ import pytest
 import reference
 from groupnoise.clicks import make_shop
 from groupnoise.clicks.baselines import ItemCFRecommender, PopularityRecommender
-from groupnoise.clicks.impressions import make_impressions
 from groupnoise.clicks.replay import (
     Impressions,
     about_replay,
     chances_of_model,
+    make_impressions,
     read_impressions,
     replay_policy,
 )

@@ -5,7 +5,7 @@ from groupnoise.core import GroupObjective, Groups, Marginal, MatchingModel, Pai
 from groupnoise.core.candidates import FullCandidates
 from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder
 from groupnoise.core.pair_matching import PriorMatching
-from groupnoise.training.plan import TrainingPlan
+from groupnoise.training.parameters import TrainingPlan
 from groupnoise.training.trainer import train
 
 

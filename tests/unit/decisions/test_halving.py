@@ -8,9 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from groupnoise.decisions.budget import Stopwatch
 from groupnoise.decisions.halving import successive_halving
-from groupnoise.decisions.portfolio import Option
+from groupnoise.decisions.portfolio import Option, Stopwatch
 from groupnoise.exceptions import CheckpointError, DataError, ParameterError, TrainingStopped
 
 QUALITY = {"a": 0.1, "b": 0.5, "c": 0.9, "d": 0.3}

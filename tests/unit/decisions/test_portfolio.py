@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from groupnoise.decisions.budget import is_auto, parse_budget
-from groupnoise.decisions.portfolio import Option, narrow
+from groupnoise.decisions.portfolio import Option, is_auto, narrow, parse_budget
 from groupnoise.exceptions import ParameterError
 
 PORTFOLIO = [

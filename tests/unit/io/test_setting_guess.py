@@ -2,8 +2,8 @@
 
 import pytest
 
-from groupnoise.cli.sources import guess_setting, settings_of_columns
 from groupnoise.exceptions import DataError
+from groupnoise.io.setting_guess import guess_setting, settings_of_columns
 
 
 @pytest.mark.parametrize(

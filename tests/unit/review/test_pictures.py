@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
+from groupnoise.audit.attachments import picture_columns, picture_paths, read_picture
 from groupnoise.exceptions import DataError
 from groupnoise.io.tables import read_table
 from groupnoise.review import Desk, pictures
-from groupnoise.review.pictures import picture_columns, picture_paths, read_picture
 from groupnoise.review.questions import RowQuestions
 from groupnoise.votes import resolve
 

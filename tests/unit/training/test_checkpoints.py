@@ -14,7 +14,7 @@ from groupnoise.core.encoders import MLPEncoder
 from groupnoise.core.weighting import SigmoidWeighting
 from groupnoise.exceptions import CheckpointError, TrainingError, TrainingStopped
 from groupnoise.training import Checkpoints
-from groupnoise.training.plan import History, TrainingPlan
+from groupnoise.training.parameters import History, TrainingPlan
 from groupnoise.training.trainer import train
 from groupnoise.training.workers import OneWorker
 

@@ -1,6 +1,6 @@
 """History as a table."""
 
-from groupnoise.training.plan import History
+from groupnoise.training.parameters import History
 
 
 def test_history_reads_by_rows_and_by_columns():

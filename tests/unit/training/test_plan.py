@@ -3,7 +3,7 @@
 import pytest
 
 from groupnoise.exceptions import ParameterError
-from groupnoise.training.plan import TrainingPlan
+from groupnoise.training.parameters import TrainingPlan
 
 
 @pytest.mark.parametrize(

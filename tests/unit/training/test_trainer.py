@@ -11,7 +11,7 @@ from groupnoise.core import GroupObjective, Groups, Marginal, PairMatching
 from groupnoise.core.candidates import FullCandidates, SampledCandidates
 from groupnoise.core.weighting import SigmoidWeighting
 from groupnoise.exceptions import TrainingError
-from groupnoise.training.plan import TrainingPlan
+from groupnoise.training.parameters import TrainingPlan
 from groupnoise.training.trainer import train
 
 N_TARGETS = 5
