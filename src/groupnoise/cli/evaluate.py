@@ -296,7 +296,6 @@ def calibrate(
 
     Example: groupnoise calibrate model bags.csv -o calibrated
     """
-    from groupnoise.cli.evaluate import check_held_out
     from groupnoise.cli.sources import find_model_and_data
     from groupnoise.io.files import check_not_own_input, check_writable_folder
     from groupnoise.io.model_files import load_model

@@ -107,7 +107,6 @@ def select(
     Example: groupnoise select model bags.csv -o witnesses.csv --top 3
     """
     from groupnoise.bags.object_answers import answer_objects, best_objects
-    from groupnoise.cli.heatmap import with_labels_if_any
     from groupnoise.core.checks import check_count
     from groupnoise.io.answer_files import check_format, write_columns
     from groupnoise.io.files import check_not_own_input, check_writable_file

@@ -22,15 +22,7 @@ ORIGIN = ("code", "commit", "dirty", "processor", "cores", "threads", "load", "e
 def trial_line(result: TrialResult) -> str:
     """Return a trial on one line: what it was, its figures, its settings, its cost, its origin.
 
-    Parameters
-    ----------
-    result : TrialResult
-        What to keep; curves and examples are left out.
-
-    Returns
-    -------
-    line : str
-        Parts with a bar between them.
+    Parts with a bar between them. `result`: what to keep; curves and examples are left out.
     """
     figures = " ".join(f"{name}={value:.6f}" for name, value in result.metrics.items())
     epochs = f"{result.n_epochs} epochs, " if result.n_epochs else ""
@@ -44,19 +36,7 @@ def trial_line(result: TrialResult) -> str:
 
 
 def read_trial_line(setting: str, line: str) -> TrialResult:
-    """Return a trial as `trial_line` wrote it.
-
-    Parameters
-    ----------
-    setting : {"mil", "pll", "rs"}
-        Of the recipe.
-    line : str
-        The line.
-
-    Returns
-    -------
-    result : TrialResult
-    """
+    """Return a trial as `trial_line` wrote it."""
     dataset, method, criterion, seed, figures, validation, settings, cost, *origin = line.split(
         " | "
     )
@@ -103,19 +83,8 @@ def _as_it_was(name: str, value: str) -> Any:
 def read_result_file(path: Path, name: str) -> tuple[Recipe, list[TrialResult]]:
     """Return the recipe that a result file was made by, and its trials.
 
-    Parameters
-    ----------
-    path : Path
-        What `benchmarks/keep_reproduction.py` wrote.
-    name : str
-        Of the recipe.
-
-    Returns
-    -------
-    recipe : Recipe
-        As it was then.
-    results : list of TrialResult
-        Without those that rest on settings of a still earlier recipe.
+    Returns `recipe`: as it was then; `results`: without those that rest on settings of a still
+    earlier recipe. `path`: what `benchmarks/keep_reproduction.py` wrote.
     """
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -135,14 +104,7 @@ def read_result_file(path: Path, name: str) -> tuple[Recipe, list[TrialResult]]:
 def read_log_lines(log: Path) -> list[TrialResult]:
     """Return the trials of a log, one line per finished job; lines cut short are left out.
 
-    Parameters
-    ----------
-    log : Path
-        `trials.jsonl` of a run; there may be none.
-
-    Returns
-    -------
-    results : list of TrialResult
+    `log`: `trials.jsonl` of a run; there may be none.
     """
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
     found: list[TrialResult] = []

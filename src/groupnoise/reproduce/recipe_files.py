@@ -71,16 +71,7 @@ def read_recipe(path: Path | str) -> Recipe:
 def parse_recipe(text: str, path: Path) -> Recipe:
     """Return the recipe of a text.
 
-    Parameters
-    ----------
-    text : str
-        TOML.
-    path : Path
-        Where it comes from, for errors; its stem is the name of the recipe.
-
-    Returns
-    -------
-    recipe : Recipe
+    `path`: where it comes from, for errors; its stem is the name of the recipe.
     """
     try:
         content = tomllib.loads(text)
