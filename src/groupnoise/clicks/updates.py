@@ -12,18 +12,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupnoise.clicks.automatic import Decided
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
+from groupnoise.clicks.described_items import (
+    catalogue_with,
+    chosen_strength,
+    placed_by_features,
+    positions_of,
+    read_item_features,
+)
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.item_features import (
     FAIR_QUERIES,
     FAIR_TOP,
     HELD_OUT_SHARE,
     MAX_FAIR_SCORES,
-    catalogue_with,
-    chosen_strength,
     held_back,
-    placed_by_features,
-    positions_of,
-    read_item_features,
 )
 from groupnoise.clicks.item_table import ItemRows
 from groupnoise.clicks.mixture import ItemVectors

@@ -1,4 +1,4 @@
-"""Feature scaling learned from the training rows alone."""
+"""Features of the training rows: their width, names and scaling, and the refusal of others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import boxcox1p
-from sklearn.utils.validation import validate_data
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_choice, check_features
@@ -268,6 +267,8 @@ def rows_to_predict(estimator: Any, X: Any) -> FloatArray:
 
 def remember_columns(estimator: Any, tables: Sequence[Any]) -> None:
     """Set `n_features_in_` and, for data frames, `feature_names_in_`; all tables must agree."""
+    from sklearn.utils.validation import validate_data  # answers without torch do without sklearn
+
     validate_data(estimator, tables[0], "no_validation", reset=True, skip_check_array=True)
     check_same_columns(estimator, tables[1:])
 
@@ -279,6 +280,8 @@ def name_columns(estimator: Any, names: Sequence[str]) -> None:
 
 def check_same_columns(estimator: Any, tables: Sequence[Any]) -> None:
     """Refuse tables of another width, or data frames whose columns have other names or order."""
+    from sklearn.utils.validation import validate_data
+
     for table in tables:
         try:
             validate_data(estimator, table, "no_validation", reset=False, skip_check_array=True)

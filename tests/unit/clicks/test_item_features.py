@@ -12,16 +12,17 @@ from scipy import sparse
 
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks.catalogue import Catalogue
+from groupnoise.clicks.described_items import chosen_strength
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.held_out import HeldOut
+from groupnoise.clicks.item_columns import Column
 from groupnoise.clicks.item_features import (
     FeatureMap,
     _ridge_path,
     borrowed,
-    chosen_strength,
     learn_feature_map,
 )
-from groupnoise.clicks.item_table import Column, ItemRows
+from groupnoise.clicks.item_table import ItemRows
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, ModelFileError

@@ -85,7 +85,7 @@ def test_windows_are_judged_alike_a_few_at_a_time(monkeypatch):
     model = SaidBefore(scores=generator.normal(size=(50, 30)).astype(np.float32))
     windows = Groups(np.arange(50), np.arange(51), generator.integers(30, size=50))
     together = history_criteria(model, windows)
-    monkeypatch.setattr("groupnoise.decisions.criteria.SCORES_AT_ONCE", 7 * 30)
+    monkeypatch.setattr("groupnoise.decisions.trade_off.SCORES_AT_ONCE", 7 * 30)
     assert history_criteria(model, windows) == pytest.approx(together, rel=1e-12)
 
 
