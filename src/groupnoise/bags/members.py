@@ -37,31 +37,19 @@ ABSENT_STRENGTH = 0.5
 class MemberSettings:
     """What tells one member from another.
 
-    Parameters
-    ----------
-    likelihood : str, default="noisy_or"
-        A quantifier of `groupnoise.core.quantifier`; "mixture" (a share of the instances of a
-        positive bag is positive, and learned); "inherited" (each instance has a label of its
-        bag), "label_set" (exact likelihood of the set of labels) or "matching" (the
-        paper's, both normalisations, tempered).
-    scaling : {"standard", "l2", "power", "rms", "pieces", "none"}, default="standard"
-        Scaling of the features; "pieces" is for tables of few features (`Scaler`).
-    encoder : {"identity", "mlp"}, default="identity"
-        Linear, or with one hidden layer.
-    hidden : int, default=32
-        Its width.
-    dropout : float, default=0.0
-        Share of its units dropped in training.
-    background : bool, default=False
-        Whether instances may have a target that no bag is asked for.
-    weight_decay : float, default=0.1
-        Half of it times the squared weights is added to the mean loss of a bag.
-    learning_rate : float, default=0.1
-        Largest step size of Adam.
-    max_epochs : int, default=150
-        Steps over the whole data.
-    width : float, default=1.0
-        Of the kernel of "statistics".
+    `likelihood`: a quantifier of `groupnoise.core.quantifier`; "mixture" (a share of the instances
+        of a positive bag is positive, and learned); "inherited" (each instance has a label of its
+        bag), "label_set" (exact likelihood of the set of labels) or "matching" (the paper's, both
+        normalisations, tempered).
+    `scaling`: scaling of the features; "pieces" is for tables of few features (`Scaler`).
+    `encoder` (one of "identity", "mlp"): linear, or with one hidden layer.
+    `hidden`: its width.
+    `dropout`: share of its units dropped in training.
+    `background`: whether instances may have a target that no bag is asked for.
+    `weight_decay`: half of it times the squared weights is added to the mean loss of a bag.
+    `learning_rate`: largest step size of Adam.
+    `max_epochs`: steps over the whole data.
+    `width`: of the kernel of "statistics".
     """
 
     likelihood: str = "noisy_or"
@@ -86,14 +74,9 @@ class MemberSettings:
 class BagProblem:
     """Labelled bags as members see them.
 
-    Parameters
-    ----------
-    segments : Segments
-        Where the bags are.
-    labels : bool ndarray of shape (n_bags, n_named)
-        The labels bags are asked for: all classes but a negative one.
-    has_negative : bool
-        Whether a class is negative: then it is the free target of every instance.
+    `segments`: where the bags are.
+    `labels` (n_bags, n_named): the labels bags are asked for: all classes but a negative one.
+    `has_negative`: whether a class is negative: then it is the free target of every instance.
     """
 
     segments: Segments
@@ -168,22 +151,11 @@ def bag_loss(
 ) -> Tensor:
     """Return the negative log likelihood of each bag under each model, (n_bags, n_models).
 
-    Parameters
-    ----------
-    logits : Tensor of shape (n_rows, n_models, n_targets)
-        Of the instances; the last axis is one logit for positive and negative bags.
-    problem : BagProblem
-        The bags.
-    labels : bool Tensor of shape (n_bags, 1, n_named)
-        Their labels.
-    settings : MemberSettings
-        The likelihood.
-    counted : bool Tensor of shape (n_bags, n_models)
-        Which bags a model learns from; others take no part in any normalisation.
-    progress : float
-        How much of the training is done, for the temperature of "matching".
-    mixture : Tensor of shape (2, n_models, 1), optional
-        Of "mixture": the logit of the share of positive instances, and a constant.
+    `logits` (n_rows, n_models, n_targets): of the instances; the last axis is one logit for
+    positive and negative bags. `labels`: of shape (n_bags, 1, n_named). `counted` (n_bags,
+    n_models): which bags a model learns from; others take no part in any normalisation. `progress`:
+    how much of the training is done, for the temperature of "matching". `mixture` (2, n_models, 1):
+    of "mixture": the logit of the share of positive instances, and a constant.
     """
     segments, n_named = problem.segments, problem.n_named
     binary = problem.is_binary(settings)

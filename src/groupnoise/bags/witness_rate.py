@@ -136,21 +136,9 @@ def accurate_threshold(
     the most accurate one whose balanced accuracy is at most a little less. Both are estimated: an
     instance of a positive bag counts as positive by its probability.
 
-    Parameters
-    ----------
-    found : WitnessRate
-        What :func:`find_witness_rate` found of the same instances.
-    scores : ndarray of shape (n_rows,)
-        Of instances that models have not seen.
-    bag : int64 ndarray of shape (n_rows,)
-        Their bags.
-    is_positive : bool ndarray of shape (n_bags,)
-        Of which bags are positive; there are both kinds.
-
-    Returns
-    -------
-    float
-        Zero or more where positive instances are the fewer, else zero or less.
+    Zero or more where positive instances are the fewer, else zero or less. `found`: what
+    :func:`find_witness_rate` found of the same instances. `scores`: of instances that models have
+    not seen. `is_positive`: of which bags are positive; there are both kinds.
     """
     from scipy.special import expit
 

@@ -212,14 +212,9 @@ def _rank_counts(n_better: ArrayLike, n_tied: ArrayLike, k: int) -> tuple[IntArr
 class ReliabilityBins(NamedTuple):
     """Predictions sorted into bins by the probability they claim.
 
-    Attributes
-    ----------
-    claimed : ndarray of shape (n_bins,)
-        Mean probability of the predicted class in each bin, NaN where the bin is empty.
-    right : ndarray of shape (n_bins,)
-        Fraction of predictions that came true, NaN where the bin is empty.
-    counts : int64 ndarray of shape (n_bins,)
-        How many predictions fell into each bin.
+    `claimed`: mean probability of the predicted class in each bin, NaN where the bin is empty.
+    `right`: fraction of predictions that came true, NaN where the bin is empty.
+    `counts`: how many predictions fell into each bin.
     """
 
     claimed: FloatArray

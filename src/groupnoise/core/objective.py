@@ -135,20 +135,9 @@ class GroupObjective:
 def named_objective(name: str) -> dict[str, str | float]:
     """Return the estimator parameters that make one of the paper's four objectives.
 
-    Parameters
-    ----------
-    name : {"pairwise", "matching", "maximizing", "max_matching"}
-        A line of the paper's ablation.
-
-    Returns
-    -------
-    dict
-        `selection` and `weighting_strength`.
-
-    Raises
-    ------
-    ParameterError
-        If there is no objective of that name.
+    `selection` and `weighting_strength`. `name` (one of "pairwise", "matching", "maximizing",
+    "max_matching"): a line of the paper's ablation. Raises ParameterError if there is no objective
+    of that name.
     """
     check_choice("objective", name, NAMED_OBJECTIVES)
     return dict(NAMED_OBJECTIVES[name])
@@ -202,18 +191,12 @@ def make_weighting(
 class ObjectScores(NamedTuple):
     """Which object of each group matched, and how every object scored.
 
-    Attributes
-    ----------
-    chosen : int64 ndarray of shape (n_groups,)
-        Position inside its group of the object that matches best.
-    scores : ndarray of shape (n_objects,)
-        Matching score of every object, groups one after the other.
-    log_weight : ndarray of shape (n_objects,)
-        log P(object | group), before it is multiplied by the weighting strength.
-    responsibility : ndarray of shape (n_objects,)
-        The part of each object in its group; sums to one over a group under soft selection.
-    offsets : int64 ndarray of shape (n_groups + 1,)
-        Where each group begins.
+    `chosen`: position inside its group of the object that matches best.
+    `scores`: matching score of every object, groups one after the other.
+    `log_weight`: log P(object | group), before it is multiplied by the weighting strength.
+    `responsibility`: the part of each object in its group; sums to one over a group under soft
+        selection.
+    `offsets`: where each group begins.
     """
 
     chosen: IntArray

@@ -37,16 +37,13 @@ Floats = NDArray[np.float64]
 class Scaler:
     """Scales feature rows to float32.
 
-    Parameters
-    ----------
-    kind : {"standard", "l2", "power", "rms", "pieces", "none"}
-        Zero mean and unit standard deviation per feature; one length for all rows, as they are
-        (for components whose spread tells how much they matter); the same as "standard" after
-        the power of each feature that makes it most like a normal one (for counts, energies and
-        other features with long tails); all features divided by one number, their root mean
-        square, so that zeros and proportions stay (for words and pixels); the same as "standard"
-        after features became pieces (an indicator of each value of a code, other features beside
-        what they exceed their quantiles by), so that linear models bend; or nothing.
+    `kind`: zero mean and unit standard deviation per feature; one length for all rows, as they are
+        (for components whose spread tells how much they matter); the same as "standard" after the
+        power of each feature that makes it most like a normal one (for counts, energies and other
+        features with long tails); all features divided by one number, their root mean square, so
+        that zeros and proportions stay (for words and pixels); the same as "standard" after
+        features became pieces (an indicator of each value of a code, other features beside what
+        they exceed their quantiles by), so that linear models bend; or nothing.
     """
 
     def __init__(self, kind: str) -> None:
@@ -166,10 +163,8 @@ def _check_position(rows: NDArray[Any], row: int, column: int) -> None:
 class PowerMap:
     """Yeo and Johnson's power of each feature.
 
-    Parameters
-    ----------
-    table : ndarray of shape (3, n_features)
-        The exponent of each feature, and its least and greatest training value.
+    `table` (3, n_features): the exponent of each feature, and its least and greatest training
+        value.
     """
 
     def __init__(self, table: Floats) -> None:
@@ -198,11 +193,8 @@ class PowerMap:
 class PieceMap:
     """Indicators of values and excesses over quantiles, so that linear models bend.
 
-    Parameters
-    ----------
-    table : ndarray of shape (3, n_columns)
-        Of each column the feature, whether it is the feature itself (0), indicates a value (1) or
-        tells the excess over one (2), and this value.
+    `table` (3, n_columns): of each column the feature, whether it is the feature itself (0),
+        indicates a value (1) or tells the excess over one (2), and this value.
     """
 
     def __init__(self, table: Floats) -> None:

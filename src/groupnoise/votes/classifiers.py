@@ -14,7 +14,7 @@ from groupnoise import __version__
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.io.files import atomic_path, check_writable_folder
 from groupnoise.votes.dawid_skene import MIN_PROBABILITY
-from groupnoise.votes.neighbours import has_unit_rows
+from groupnoise.votes.features import has_unit_rows
 
 MIN_WEIGHT = 1e-3
 """Least weight of a named label in training: a vote is evidence, never a proof."""
@@ -28,12 +28,8 @@ SCALINGS = ("standard", "l2")
 class MaxMatching:
     """Trains a Max-Matching classifier on weighted candidates.
 
-    Parameters
-    ----------
-    seed : int
-        Decides initial weights and batches.
-    parameters : mapping
-        Parameters of the classifier that shall differ from the plain values.
+    `seed`: decides initial weights and batches.
+    `parameters`: parameters of the classifier that shall differ from the plain values.
     """
 
     seed: int
@@ -75,10 +71,7 @@ def trainings(
 class KeptAnswers:
     """Answers of finished trainings in a folder, found again by what they were learned from.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Made where there is none; one small file per training.
+    `folder`: made where there is none; one small file per training.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -89,17 +82,7 @@ class KeptAnswers:
     def __call__(self, train: Callable[[], FloatArray], *learned_from: Any) -> FloatArray:
         """Return the answers that are kept, or train and keep them.
 
-        Parameters
-        ----------
-        train : callable
-            Returns the answers.
-        *learned_from
-            All that decides them: arrays, and what trains, by its text.
-
-        Returns
-        -------
-        answers : ndarray
-            As `train` returned them.
+        `learned_from`: all that decides them: arrays, and what trains, by its text.
         """
         digest = hashlib.sha256(f"{__version__}\0".encode())
         for part in learned_from:
@@ -139,25 +122,10 @@ def out_of_fold(
 ) -> FloatArray:
     """Return P(label | features) of every row from models that did not see it.
 
-    Parameters
-    ----------
-    named : bool ndarray of shape (n_rows, n_classes)
-        Labels that somebody named; rows without any are predicted and teach nothing.
-    features : ndarray of shape (n_rows, n_features)
-        The rows.
-    belief : ndarray of shape (n_rows, n_classes)
-        How far each named label is trusted.
-    n_folds, fit, seed
-        As in `believe`.
-    kept : KeptAnswers, optional
-        Answers of an earlier run that was interrupted.
-    on_fold : callable, optional
-        Called after each fold.
-
-    Returns
-    -------
-    predicted : ndarray of shape (n_rows, n_classes)
-        Probabilities.
+    Of shape (n_rows, n_classes). `named` (n_rows, n_classes): labels that somebody named; rows
+    without any are predicted and teach nothing. `features`: of shape (n_rows, n_features). `belief`
+    (n_rows, n_classes): how far each named label is trusted. `kept`: answers of an earlier run that
+    was interrupted. `on_fold`: called after each fold.
     """
     from groupnoise.candidates.label_issues import cross_fit
 
