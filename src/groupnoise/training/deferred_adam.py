@@ -45,18 +45,11 @@ class _Read:
 class DeferredAdam(LightOptimizer):
     """Dense Adam with decay towards anchors, taken row by row when rows are read.
 
-    Parameters
-    ----------
-    tables : sequence of Tensor
-        Tables of shape (rows, dim).
-    anchors : sequence of Tensor
-        What each decays towards.
-    learning_rate : float
-        Step size; follow a schedule by `param_groups[0]["lr"]`.
-    weight_decay : float
-        learning_rate * weight_decay of the way to the anchor is gone each step.
-    betas : pair of float, default=(0.9, 0.999)
-        Decay of the first and second moments.
+    `tables`: tables of shape (rows, dim).
+    `anchors`: what each decays towards.
+    `learning_rate`: step size; follow a schedule by `param_groups[0]["lr"]`.
+    `weight_decay`: learning_rate * weight_decay of the way to the anchor is gone each step.
+    `betas`: decay of the first and second moments.
     """
 
     def __init__(
@@ -85,16 +78,8 @@ class DeferredAdam(LightOptimizer):
     def lookup(self, ids: Tensor, table: Tensor) -> Tensor:
         """Return rows of a table as they are now, with gradients for the next step.
 
-        Parameters
-        ----------
-        ids : int64 Tensor of shape (n,)
-            Rows, any of them repeatedly; a table is looked up once in a step.
-        table : Tensor of shape (rows, dim)
-            One of the tables.
-
-        Returns
-        -------
-        Tensor of shape (n, dim)
+        Of shape (n, dim). `ids`: rows, any of them repeatedly; a table is looked up once in a step.
+        `table` (rows, dim): one of the tables.
         """
         place = torch.zeros(len(table), dtype=torch.int64, device=table.device)
         place[ids] = 1
