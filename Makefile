@@ -3,6 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests wait for processes, sockets and pages now and then: one worker more than there are cores.
+WORKERS = $(shell echo $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 )))
+# Collecting the other files would take longer than reading for a word.
+SLOW_FILES = $(shell grep -rl --include='test_*.py' mark.slow tests)
+# Else every process that a test starts would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test wheel check lint doctest docs format slow nightly clean
@@ -11,11 +17,11 @@ demo: $(VENV)/.installed
 	$(BIN)/groupnoise demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 # The second stage: tests of several seconds each. CI runs both.
 slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist worksteal -m slow $(PYTEST)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow $(SLOW_FILES) $(PYTEST)
 
 # The built wheel in an environment of its own, in an empty folder.
 wheel:
@@ -52,6 +58,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(INSTALL) -e '.[all]'
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
+$(VENV)/.installed-dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e '.[all,dev,docs]'
-	touch $@
+	touch $(VENV)/.installed $@

@@ -8,9 +8,14 @@ trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 "$python" -m venv "$work/venv"
 bin=$work/venv/bin
-install=("$bin/pip" install --quiet --disable-pip-version-check -c "$root/constraints.txt")
-"${install[@]}" build
-"$bin/python" -m build --wheel --outdir "$work/dist" "$root" >/dev/null
+# Most of what is installed is never imported here, so nothing is compiled ahead of its import.
+unset PYTHONDONTWRITEBYTECODE
+install=("$bin/pip" install --quiet --disable-pip-version-check --no-compile -c "$root/constraints.txt")
+# From a copy: another installation may be writing beside the sources.
+mkdir "$work/source"
+cp -r "$root"/{pyproject.toml,README.md,LICENSE,src} "$work/source"
+rm -rf "$work"/source/src/*.egg-info
+"$bin/pip" wheel --quiet --disable-pip-version-check --no-deps -w "$work/dist" "$work/source"
 "${install[@]}" "$(ls "$work"/dist/*.whl)"
 cd "$work"
 mkdir empty && cd empty

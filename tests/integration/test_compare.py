@@ -71,6 +71,7 @@ def test_the_command_of_a_baseline_scales_as_it_was_compared(groupnoise, bags):
     assert "-p scaling=standard" in json.loads(said)["command"]
 
 
+@pytest.mark.slow
 def test_fit_leaves_the_method_to_held_out_bags_and_says_which(groupnoise, bags, tmp_path):
     model = str(tmp_path / "model")
     words = ("--setting", "mil", "--method", "auto", "--budget", "20s")

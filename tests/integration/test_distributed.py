@@ -37,11 +37,13 @@ def losses_in(folder):
     return json.loads((folder / "losses.json").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRAININGS)
 def test_two_processes_give_the_loss_curve_of_one(alone, together, name):
     assert_allclose(losses_in(together)[name], losses_in(alone)[name], rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECOMMENDERS)
 def test_the_gathered_weights_are_those_of_one_process(alone, together, name):
     expected = MaxMatchingRecommender.load(alone / name).model_.state_dict()
@@ -51,6 +53,7 @@ def test_the_gathered_weights_are_those_of_one_process(alone, together, name):
         torch.testing.assert_close(gathered[key], weight, rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_saved_model_recommends_what_that_of_one_process_does(alone, together):
     histories = [[1, 2, 3], [40], [99, 101, 102]]
     expected, scores = MaxMatchingRecommender.load(alone / "sampled").recommend(histories, top=5)

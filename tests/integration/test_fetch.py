@@ -266,11 +266,14 @@ def test_the_command_prints_where_the_file_lies(server, tmp_path, monkeypatch):
 
 def test_an_interrupted_fetch_leaves_nothing(server, tmp_path):
     url = entry_at(server, "stalled").files[0].url
+    # Begun in the background, a process ignores the signal unless it says otherwise.
     program = f"""
+import signal
 from dataclasses import replace
 from groupnoise.io import fetch_dataset
 from groupnoise.io.registry import DataFile, find_dataset
 file = DataFile(path="rs/log.txt", sha256="0" * 64, url={url!r})
+signal.signal(signal.SIGINT, signal.default_int_handler)
 fetch_dataset(replace(find_dataset("video"), files=(file,)), data_dir={str(tmp_path)!r})
 """
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as process:
@@ -280,5 +283,6 @@ fetch_dataset(replace(find_dataset("video"), files=(file,)), data_dir={str(tmp_p
         assert files_below(tmp_path), "the transfer never began"
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
+    assert server.requests["stalled"] == 1
     assert process.returncode != 0
     assert files_below(tmp_path) == []

@@ -33,6 +33,7 @@ PYTHON_BLOCKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "block"),
     [(page, block) for page, _, block in PYTHON_BLOCKS],

@@ -14,6 +14,8 @@ from groupnoise.recall import Registry, open_artifact
 from groupnoise.recall.http import Limits, ServiceSettings
 from serving_support import Client, running_service, write_random, write_shop
 
+pytestmark = pytest.mark.slow  # each test starts three processes
+
 
 def workers_of(service):
     """Return the processes that a service started."""
@@ -29,7 +31,7 @@ def wait_until(condition, seconds=30.0):
 
 
 def count(service, name):
-    text = httpx.get(f"{service.address}/metrics").text
+    text = service.get("/metrics").text
     found = re.findall(rf"^{re.escape(name)}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
     return sum(map(float, found))
 
@@ -185,7 +187,7 @@ def test_feedback_is_kept_by_every_process(folder):
     ) as service:
         for number in range(30):
             body = {"request_id": f"r{number}", "user": "u", "shown": ["tea", "cup"]}
-            answer = httpx.post(f"{service.address}/v1/feedback", json=body)
+            answer = service.post("/v1/feedback", body)
             assert answer.status_code == 200, answer.text
         wait_until(lambda: count(service, "groupnoise_impressions_total") == 60)
     rows = [line for path in told.iterdir() for line in path.read_text().splitlines()]

@@ -1,8 +1,6 @@
 """Filters, named lists, variety and interests over real sockets and the command line."""
 
 import json
-import subprocess
-import sys
 
 import httpx
 import pytest
@@ -115,13 +113,7 @@ def test_a_bad_list_is_refused_and_nothing_is_kept(service, name, content, statu
     assert name not in names
 
 
-def command(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "groupnoise", *map(str, arguments)], capture_output=True, text=True
-    )
-
-
-def test_the_command_has_the_options_of_the_service(service, folder):
+def test_the_command_has_the_options_of_the_service(service, folder, groupnoise):
     log, stock = folder / "clicks.csv", folder / "stock.txt"
     log.write_text("user,item,time\nann,tea,1\nann,hammer,2\n")
     stock.write_text("cup\nnail\nsaw\n")
@@ -134,12 +126,12 @@ def test_the_command_has_the_options_of_the_service(service, folder):
         "interests": 2,
         "top": 2,
     }
-    done = command(
+    code, _, said = groupnoise(
         "recall", folder / "artifact", "--histories", log, "--output", output, "--quiet",
         "--filter", json.dumps(options["filter"]), "--allow", stock, "--max-per", "brand=2",
         "--diversity", 0.2, "--min-score", -50, "--interests", 2, "--top", 2,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert code == 0, said
     httpx.put(f"{service.address}/v1/lists/stock", json=stock.read_text().split())
     answer = service.recall([["tea", "hammer"]], allow_lists=["stock"], **options)
     expected = answer["results"][0]["items"]
@@ -151,8 +143,8 @@ def test_the_command_has_the_options_of_the_service(service, folder):
         (("--max-per", "brand"), "--max-per is written ATTRIBUTE=COUNT"),
         (("--allow", folder / "none.txt"), "cannot be read as a list"),
     ):
-        refused = command(
+        code, _, said = groupnoise(
             "recall", folder / "artifact", "--histories", log, "--output", folder / "x.csv", *wrong
         )
-        assert refused.returncode == 2
-        assert sentence in " ".join(refused.stderr.split())
+        assert code == 2
+        assert sentence in " ".join(said.split())

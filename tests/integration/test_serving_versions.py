@@ -2,7 +2,6 @@
 
 import time
 
-import httpx
 import numpy as np
 import pytest
 
@@ -102,7 +101,7 @@ def test_a_shift_of_what_is_asked_shows_in_the_metrics(tmp_path):
     add_reference(artifact, [["tea"], ["cup"], ["hammer"]] * 50)
     with running_service(tmp_path, artifact) as service:
         version = service.recall([["nail", "spoon"]] * 250)["version"]
-        metrics = httpx.get(f"{service.address}/metrics").text
+        metrics = service.get("/metrics").text
     for of in ("popularity", "score"):
         (line,) = (
             line
@@ -136,6 +135,6 @@ def test_a_canary_needs_a_registry_that_has_it(registry, tmp_path):
 def test_who_asks_must_be_an_id(registry, tmp_path):
     with running_service(tmp_path, write_shop(tmp_path / "a")) as service:
         body = {"histories": [["tea"]], "user": ["a"]}
-        answer = httpx.post(f"{service.address}/v1/recall", json=body)
+        answer = service.post("/v1/recall", body)
         assert answer.status_code == 422
         assert "user" in answer.json()["error"]["message"]

@@ -343,6 +343,6 @@ FILES = {
 QUICK = {
     "mil": ["-p", "max_epochs=2"],
     "pll": ["-p", "max_epochs=2"],
-    "rs": ["-p", "max_epochs=2", "-p", "dim=8"],
+    "rs": ["-p", "max_epochs=2", "-p", "dim=8", "-p", "normalization=click"],
 }
 """Parameters with which a journey takes a second."""

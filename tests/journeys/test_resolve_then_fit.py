@@ -14,6 +14,7 @@ from groupnoise.votes import resolve
 from journeys.own_files import write_csv
 
 WRITTEN = ("probability", "second", "margin", "agreement", "look")
+QUICK = ("--folds", "2", "--rounds", "1")
 
 
 @pytest.fixture
@@ -35,8 +36,7 @@ def votes_csv(tmp_path):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl", ".xlsx"])
 def test_answers_and_votes_are_no_features(command, votes_csv, tmp_path, suffix):
     labels = tmp_path / f"labels{suffix}"
-    quick = ("--folds", "2", "--rounds", "1")
-    command("resolve", votes_csv, "--annotators", "ann_*,Eve", "-o", labels, *quick)
+    command("resolve", votes_csv, "--annotators", "ann_*,Eve", *QUICK, "-o", labels)
     done = command("fit", labels, "-o", tmp_path / "model", "-p", "encoder=kernel", "-q")
     said = " ".join(done.err.split())
     assert "took column 'label', which `resolve` wrote" in said
@@ -53,7 +53,7 @@ def test_answers_and_votes_are_no_features(command, votes_csv, tmp_path, suffix)
 def test_a_second_resolve_learns_nothing_from_the_first_and_loses_no_column(
     command, votes_csv, tmp_path
 ):
-    words = ("--annotators", "ann_*,Eve", "--folds", "2", "--rounds", "1")
+    words = ("--annotators", "ann_*,Eve", *QUICK)
     columns = ["row_id", "f0", "f1", "f2", "ann_1", "ann_2", "Eve"]
     made = [votes_csv, *(tmp_path / f"{n}.csv" for n in range(3))]
     for given, kept in itertools.pairwise(made):
@@ -76,7 +76,7 @@ def test_words_about_the_votes_are_no_text_to_learn_from(command, tmp_path):
     rows = [[text, kind, kind if n % 7 else "plant"] for n, (text, kind) in
             enumerate(zip(texts, kinds, strict=True))]  # fmt: skip
     votes = write_csv(tmp_path / "votes.csv", ["text", "ann_1", "ann_2"], rows)
-    command("resolve", votes, "-o", tmp_path / "labels.csv")
+    command("resolve", votes, *QUICK, "-o", tmp_path / "labels.csv")
     done = command(
         "fit", tmp_path / "labels.csv", "-o", tmp_path / "model", "-p", "encoder=kernel", "-q"
     )

@@ -18,6 +18,7 @@ def pairs(seed=0, n_bags=60):
     return bags, [set(names[row]) for row in truth], names[truth].ravel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", [{"encoder": "identity"}, {"max_epochs": 40}])
 def test_a_few_known_instances_tell_apart_what_bags_never_do(parameters):
     bags, labels, truth = pairs()

@@ -114,6 +114,17 @@ def test_normalizers_equal_a_plain_log_sum_exp():
     np.testing.assert_allclose(log_normalizers(queries, targets), expected, rtol=1e-5)
 
 
+def test_normalizers_of_many_queries_and_of_scores_beyond_the_range_of_exponentials():
+    generator = np.random.default_rng(0)
+    queries = generator.standard_normal((5000, 4)).astype(np.float32)
+    targets = generator.standard_normal((1500, 4)).astype(np.float32)
+    targets[700] *= 200
+    scores = queries.astype(float) @ targets.T.astype(float)
+    expected = np.logaddexp.reduce(scores, axis=1)
+    assert expected.max() > 500
+    np.testing.assert_allclose(log_normalizers(queries, targets), expected, rtol=1e-5, atol=1e-5)
+
+
 @given(
     st.integers(1, 5),
     st.integers(1, 4),
