@@ -188,9 +188,11 @@ def _vector_arrays(
     changed: dict[str, NDArray[Any]] = {"target_vectors": targets}
     if queries is not None:
         changed["query_vectors"] = queries
-    rows = np.ones(targets.shape, dtype=np.float32)
-    rows[:, :-1] = targets[:, :-1] if queries is None else queries
-    normalizer = log_normalizers(rows, targets)
+    normalizer = np.zeros(len(targets), dtype=np.float32)
+    if rule.normalization == "click":  # a history is normalized when it is asked about
+        rows = np.ones(targets.shape, dtype=np.float32)
+        rows[:, :-1] = targets[:, :-1] if queries is None else queries
+        normalizer = log_normalizers(rows, targets)
     changed["log_normalizer"] = normalizer
     if "index" in manifest:
         old = manifest["index"]
