@@ -22,7 +22,7 @@ from groupnoise.cli.workers import (
     open_bags,
     open_log,
     read_checkpoints,
-    small_batch,
+    settle_batch,
     start_workers,
     stopping,
 )
@@ -204,7 +204,8 @@ def fit(
             training = cut_on_disk(found.dataset, estimator, out_of_core, held_out, quiet)
         # Held until the checkpoints are gone, or another training would find them finished.
         with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
-            if team.rank == 0 and (sentence := small_batch(estimator, team.count)):
+            sentence = settle_batch(estimator, team.count, found.dataset)
+            if sentence is not None and team.rank == 0:
                 typer.echo(sentence, err=True)
             with _progress(quiet or team.rank > 0) as show, _without_known_warnings(estimator):
                 found.setting.fit(

@@ -77,6 +77,8 @@ def _command_to_resume() -> str:
 LAUNCHERS = ("torchrun", "ray")
 MIN_GROUPS_EACH = 1024
 """Groups of a step for each worker below which sending rows takes longer than it saves."""
+MIN_STEPS = 100
+"""Steps of an epoch that larger batches must leave, or too few would be made to learn anything."""
 
 
 def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) -> None:
@@ -121,11 +123,12 @@ def join_workers() -> Iterator[Workers]:
         yield TorchWorkers()
 
 
-def small_batch(estimator: Any, count: int) -> str | None:
-    """Return a sentence where several workers train a recommender more slowly than one would.
+def settle_batch(estimator: Any, count: int, dataset: Any) -> str | None:
+    """Give several workers of a recommender a batch that pays, if none was asked for.
 
-    None where the batch is large enough, or what is trained sends no rows of items. `estimator`:
-    not fitted yet. `count`: how many workers share its training.
+    Returns what to tell of the batch; None where it is large enough, or what is trained sends no
+    rows of items. `batch_size` of the `estimator`, not fitted yet, is set where it is "auto" and
+    the log of the `dataset` is long enough for `count` workers.
     """
     from groupnoise.clicks.window_training import CLICK_VALUES, WindowTraining
 
@@ -133,11 +136,18 @@ def small_batch(estimator: Any, count: int) -> str | None:
         return None
     asked = estimator.get_params()["batch_size"]
     batch_size: int = CLICK_VALUES["batch_size"] if asked == "auto" else asked
-    if batch_size >= count * MIN_GROUPS_EACH:
+    paying = count * MIN_GROUPS_EACH
+    if batch_size >= paying:
         return None
+    if asked == "auto" and dataset.histories.n_objects >= MIN_STEPS * paying:
+        estimator.set_params(batch_size=paying)
+        return (
+            f"batch_size={paying}, for {count} workers would be slower than one process with the "
+            f"usual {batch_size}; -p batch_size={batch_size} keeps that."
+        )
     return (
         f"batch_size={batch_size} is little work for {count} workers, who will be slower than one "
-        f"process; -p batch_size={count * MIN_GROUPS_EACH} pays where memory or time is short."
+        f"process; -p batch_size={paying} pays where memory or time is short."
     )
 
 

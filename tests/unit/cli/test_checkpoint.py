@@ -3,11 +3,14 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.base import clone
 
-from groupnoise import MaxMatchingMILClassifier, MaxMatchingRecommender
-from groupnoise.cli.workers import read_checkpoints, small_batch
+from groupnoise import Groups, MaxMatchingMILClassifier, MaxMatchingRecommender
+from groupnoise.cli.workers import read_checkpoints, settle_batch
 from groupnoise.exceptions import ParameterError
+from groupnoise.io import ClickDataset
 
 
 @pytest.mark.parametrize(
@@ -42,15 +45,22 @@ def test_without_a_folder_nothing_is_saved():
 
 
 @pytest.mark.parametrize(
-    ("estimator", "count", "sentence"),
+    ("estimator", "count", "n_clicks", "batch_size", "sentence"),
     [
-        (MaxMatchingRecommender(), 1, None),
-        (MaxMatchingRecommender(), 2, "batch_size=512 is little work for 2 workers.*=2048 pays"),
-        (MaxMatchingRecommender(batch_size=2048), 2, None),
-        (MaxMatchingRecommender(batch_size=2048), 4, "-p batch_size=4096 pays"),
-        (MaxMatchingMILClassifier(), 2, None),
+        (MaxMatchingRecommender(), 1, 10**6, "auto", None),
+        (MaxMatchingRecommender(), 2, 10**6, 2048, "batch_size=2048.*=512 keeps that"),
+        (MaxMatchingRecommender(), 2, 10**5, "auto", "=512 is little work for 2 workers.*=2048"),
+        (MaxMatchingRecommender(batch_size=512), 2, 10**6, 512, "batch_size=2048 pays"),
+        (MaxMatchingRecommender(batch_size=2048), 2, 10**6, 2048, None),
+        (MaxMatchingMILClassifier(batch_size=8), 2, 10**6, 8, None),
     ],
 )
-def test_workers_who_are_slower_than_one_process_are_told_of(estimator, count, sentence):
-    found = small_batch(estimator, count)
+def test_workers_get_a_batch_that_pays_unless_another_was_asked_for(
+    estimator, count, n_clicks, batch_size, sentence
+):
+    histories = Groups(np.zeros(n_clicks, dtype=np.int64), np.array([0, n_clicks]))
+    log = ClickDataset("log", histories, np.array(["a"]), np.array(["b"]))
+    settled = clone(estimator)
+    found = settle_batch(settled, count, log)
     assert found is None if sentence is None else re.search(sentence, found)
+    assert settled.batch_size == batch_size
