@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from groupnoise.clicks.mixture import Float32Array, Mixture, log_sum_exp
 from groupnoise.clicks.scoring import SCOPES, ScoringRule
