@@ -52,7 +52,9 @@ def _of_clicks(result: dict[str, Any]) -> Figures:
 
 def _line(title: str, figures: Figures) -> str:
     """Rank the methods that were run on every set; compare ours with all that were run on each."""
-    with_ours = {name: values for name, values in figures.items() if OURS in values}
+    with_ours = {
+        name: values for name, values in figures.items() if OURS in values and len(values) > 1
+    }
     methods = sorted(set.intersection(*(set(values) for values in with_ours.values())))
     ranks = np.mean(
         [rankdata([-values[each] for each in methods]) for values in with_ours.values()], axis=0
