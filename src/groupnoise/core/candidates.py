@@ -38,17 +38,7 @@ class CandidateSource(Protocol):
     def draw(self, target_ids: Tensor, generator: torch.Generator) -> Candidates:
         """Return the candidates of a batch.
 
-        Parameters
-        ----------
-        target_ids : int64 Tensor of shape (groups,)
-            The target of each group.
-        generator : torch.Generator
-            Decides what is sampled.
-
-        Returns
-        -------
-        Candidates
-            The ids to normalize over.
+        The ids to normalize over. `generator`: decides what is sampled.
         """
         ...
 

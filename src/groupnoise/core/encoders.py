@@ -86,15 +86,7 @@ class IdentityEncoder(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the inputs unchanged.
 
-        Parameters
-        ----------
-        inputs : Tensor of shape (n, dim)
-            Feature rows.
-
-        Returns
-        -------
-        Tensor of shape (n, dim)
-            The same tensor.
+        Of shape (n, dim): the same tensor. `inputs` (n, dim): feature rows.
         """
         return inputs
 
@@ -102,14 +94,9 @@ class IdentityEncoder(nn.Module):
 class LinearEncoder(nn.Module):
     """A linear map of features: g in the paper's partial-label setting.
 
-    Parameters
-    ----------
-    n_features : int
-        Width of the inputs.
-    dim : int
-        Width of the vectors.
-    generator : torch.Generator
-        Decides the initial weights.
+    `n_features`: width of the inputs.
+    `dim`: width of the vectors.
+    `generator`: decides the initial weights.
     """
 
     def __init__(self, n_features: int, dim: int, *, generator: torch.Generator) -> None:
@@ -120,15 +107,7 @@ class LinearEncoder(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (n, n_features) to (n, dim).
 
-        Parameters
-        ----------
-        inputs : Tensor of shape (n, n_features)
-            Feature rows.
-
-        Returns
-        -------
-        Tensor of shape (n, dim)
-            Their vectors.
+        `inputs` (n, n_features): feature rows.
         """
         return F.linear(inputs, self.weight, self.bias)
 
@@ -136,18 +115,11 @@ class LinearEncoder(nn.Module):
 class MLPEncoder(nn.Module):
     """Linear layers with batch-free ReLU and dropout between them.
 
-    Parameters
-    ----------
-    n_features : int
-        Width of the inputs.
-    hidden : sequence of int
-        Widths of the hidden layers.
-    dim : int
-        Width of the vectors.
-    dropout : float, default=0.0
-        Fraction of hidden units dropped in training.
-    generator : torch.Generator
-        Decides the initial weights and every dropout mask.
+    `n_features`: width of the inputs.
+    `hidden`: widths of the hidden layers.
+    `dim`: width of the vectors.
+    `dropout`: fraction of hidden units dropped in training.
+    `generator`: decides the initial weights and every dropout mask.
     """
 
     def __init__(
@@ -170,15 +142,7 @@ class MLPEncoder(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """Map (n, n_features) to (n, dim).
 
-        Parameters
-        ----------
-        inputs : Tensor of shape (n, n_features)
-            Feature rows.
-
-        Returns
-        -------
-        Tensor of shape (n, dim)
-            Their vectors; while training, with dropout.
+        Result: their vectors; while training, with dropout. `inputs` (n, n_features): feature rows.
         """
         values = inputs
         for layer in self.layers[:-1]:
@@ -244,15 +208,7 @@ class EmbeddingEncoder(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """Map ids (n,) to vectors (n, dim).
 
-        Parameters
-        ----------
-        ids : int64 Tensor of shape (n,)
-            Rows of the table.
-
-        Returns
-        -------
-        Tensor of shape (n, dim)
-            Their vectors.
+        `ids`: rows of the table.
         """
         return look_up(self.weight, ids) if self.sparse else F.embedding(ids, self.weight)
 

@@ -43,51 +43,24 @@ class Similarity(Protocol):
     def between(self, left: Tensor, right: Tensor) -> Tensor:
         """Return S of every pair.
 
-        Parameters
-        ----------
-        left : Tensor of shape (groups, a, dim)
-            Features; under S as a divergence the reference distributions.
-        right : Tensor of shape (groups, b, dim)
-            Features.
-
-        Returns
-        -------
-        Tensor of shape (groups, a, b)
-            How alike they are.
+        Of shape (groups, a, b). `left` (groups, a, dim): features; under S as a divergence the
+        reference distributions. `right` (groups, b, dim): features.
         """
         ...
 
     def context(self, weights: Tensor, features: Tensor) -> Tensor:
         """Return mixtures of features.
 
-        Parameters
-        ----------
-        weights : Tensor of shape (groups, a, b)
-            Attention of a to b.
-        features : Tensor of shape (groups, b, dim)
-            Vectors, or log-probabilities over targets.
-
-        Returns
-        -------
-        Tensor of shape (groups, a, dim)
-            One context for each of a, of the kind of the features.
+        Of shape (groups, a, dim): one context for each of a, of the kind of the features. `weights`
+        (groups, a, b): attention of a to b. `features` (groups, b, dim): vectors, or
+        log-probabilities over targets.
         """
         ...
 
     def matched(self, context: Tensor, features: Tensor) -> Tensor:
         """Return S(context, features) position by position.
 
-        Parameters
-        ----------
-        context : Tensor of shape (groups, a, dim)
-            Contexts.
-        features : Tensor of shape (groups, a, dim)
-            Features.
-
-        Returns
-        -------
-        Tensor of shape (groups, a)
-            How alike they are.
+        Of shape (groups, a). `context` and `features`: of shape (groups, a, dim).
         """
         ...
 

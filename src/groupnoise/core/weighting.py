@@ -191,10 +191,7 @@ class SigmoidWeighting:
 
     A group of one has no context; weight 1 leaves it plain pair matching.
 
-    Parameters
-    ----------
-    similarity : Similarity, default=Dot()
-        S of Eq. 6.
+    `similarity`: s of Eq. 6.
     """
 
     similarity: Similarity = field(default_factory=Dot)
@@ -214,15 +211,11 @@ class ContrastiveWeighting:
     of this group. As in that code attention weights carry no gradient and an object's own
     similarity enters the softmax as zero instead of being left out.
 
-    Parameters
-    ----------
-    similarity : Similarity
-        S of Eq. 6.
-    n_negatives : int, default=100
-        How many objects of other groups an object is held against.
-    negatives : Tensor of shape (n_negatives, dim), optional
-        Features that every object is held against instead, so that the weights of a group do not
-        depend on the rest of its batch. Training takes what the batch has.
+    `similarity`: s of Eq. 6.
+    `n_negatives`: how many objects of other groups an object is held against.
+    `negatives` (n_negatives, dim): features that every object is held against instead, so that the
+        weights of a group do not depend on the rest of its batch. Training takes what the batch
+        has.
     """
 
     similarity: Similarity = field(default_factory=Dot)
@@ -232,14 +225,7 @@ class ContrastiveWeighting:
     def against(self, negatives: Tensor) -> ContrastiveWeighting:
         """Return this weighting with fixed negatives, for answers.
 
-        Parameters
-        ----------
-        negatives : Tensor of shape (n_negatives, dim)
-            Features that every object is held against.
-
-        Returns
-        -------
-        ContrastiveWeighting
+        `negatives` (n_negatives, dim): features that every object is held against.
         """
         return replace(self, negatives=negatives)
 
