@@ -26,8 +26,7 @@ from groupnoise.cli.predict import predict
 from groupnoise.cli.recall import recall
 from groupnoise.cli.replay import replay
 from groupnoise.cli.reproduce import reproduce
-from groupnoise.cli.resolve import resolve
-from groupnoise.cli.review import review
+from groupnoise.cli.review import resolve, review
 from groupnoise.cli.serve import serve
 from groupnoise.core.threads import configure_threads, is_worker
 from groupnoise.exceptions import GroupNoiseError

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.bars import counted_bars
-from groupnoise.cli.options import DataOptions, reads_data
+from groupnoise.cli.options import DataOptions, counted_bars, reads_data
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:

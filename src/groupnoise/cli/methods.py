@@ -70,8 +70,7 @@ def chosen_method(
     import typer
 
     from groupnoise.decisions.portfolio import parse_budget
-    from groupnoise.reproduce.choice import choose_method
-    from groupnoise.reproduce.compare import make_estimator
+    from groupnoise.reproduce.compare import choose_method, make_estimator
 
     def show(method: str, split: int, value: float | None) -> None:
         if not quiet:

@@ -1,15 +1,20 @@
-"""What every command that reads data lets a user say about it, declared once."""
+"""What every command that reads data lets a user say about it, and bars of its work."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Optional, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Optional, get_args
 
 import typer
+
+if TYPE_CHECKING:
+    from groupnoise.core.arrays import ProgressCallback
+
 
 SETTINGS = ("mil", "pll", "rs")
 """What `--setting` takes; `groupnoise.io.setting` has what they do."""
@@ -163,3 +168,36 @@ def option_of(name: str) -> str:
     """Return the words of an option as a user types them."""
     declared = get_args((COLUMNS | VOTES | FORM)[name])[1].param_decls
     return declared[0] if declared else f"--{name.replace('_', '-')}"
+
+
+@contextmanager
+def counted_bars(stages: Sequence[str], quiet: bool = False) -> Iterator[ProgressCallback]:
+    """Yield what shows records of `stage`, `done` and `total`, one bar per stage.
+
+    Takes one record; bars vanish at the end. `stages`: what the bars are called. `quiet`: whether
+    nothing is shown.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    is_hidden = quiet or not console.is_terminal  # elsewhere it would leave an empty line
+    with Progress(*columns, console=console, disable=is_hidden, transient=True) as bar:
+        tasks = {stage: bar.add_task(stage, total=None) for stage in stages}
+
+        def show(record: dict[str, Any]) -> None:
+            bar.update(tasks[record["stage"]], completed=record["done"], total=record["total"])
+
+        yield show

@@ -148,9 +148,9 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper with all baselines, reported beside the printed figures."""
     from groupnoise.io.files import check_writable_file, check_writable_folder, write_json
-    from groupnoise.reproduce.kept_trials import read_result_file
     from groupnoise.reproduce.recipe_files import read_recipe
     from groupnoise.reproduce.running import TimeTable
+    from groupnoise.reproduce.verification import read_result_file
 
     if trials is not None and (seeds is not None or trials < 1):
         raise ParameterError("--trials takes a whole number of at least 1, and no --seeds beside.")
@@ -330,8 +330,7 @@ def _check(
     n_jobs: int,
 ) -> None:
     """Repeat kept trials; a figure that differs ends the command with code 1."""
-    from groupnoise.reproduce.kept_trials import read_log_lines
-    from groupnoise.reproduce.verification import TOLERANCE, Repeated, check_trials
+    from groupnoise.reproduce.verification import TOLERANCE, Repeated, check_trials, read_log_lines
 
     def tell(figures: list[Repeated]) -> None:
         for figure in figures:

@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from groupnoise.clicks.evidence import Evidence
+from groupnoise.clicks.evidence import (
+    GAIN_CUT,
+    MIN_HELD_OUT,
+    Evidence,
+    HeldOut,
+    evidence_gains,
+    gains_by_block,
+    hold_out_last,
+)
 from groupnoise.clicks.evidence_options import (
     DEEP,
     TRIAL_TARGETS,
@@ -16,14 +24,6 @@ from groupnoise.clicks.evidence_options import (
     portfolio,
 )
 from groupnoise.clicks.evidence_saves import EvidenceSaves
-from groupnoise.clicks.held_out import (
-    GAIN_CUT,
-    MIN_HELD_OUT,
-    HeldOut,
-    evidence_gains,
-    gains_by_block,
-    hold_out_last,
-)
 from groupnoise.clicks.linear_evidence import (
     Linear,
     added_evidence,

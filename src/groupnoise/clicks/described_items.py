@@ -11,8 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.clicks.catalogue import Catalogue
-from groupnoise.clicks.evidence import Evidence
-from groupnoise.clicks.held_out import HeldOut, evidence_gains
+from groupnoise.clicks.evidence import Evidence, HeldOut, evidence_gains
 from groupnoise.clicks.item_features import FeatureMap, borrowed, learn_feature_map
 from groupnoise.clicks.item_table import ItemRows, read_item_rows
 from groupnoise.clicks.linear_evidence import MIN_LEAD

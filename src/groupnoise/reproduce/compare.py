@@ -1,4 +1,4 @@
-"""All methods on one data set under the same splits: means, intervals, paired differences."""
+"""All methods on one data set under the same splits, and the one to take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from groupnoise.clicks.recall_metrics import Interval
 from groupnoise.core.checks import check_count, check_fraction
@@ -24,6 +23,7 @@ from groupnoise.reproduce.methods import (
     import_class,
     parameters_of,
 )
+from groupnoise.reproduce.report.tables import corrected_t_test
 
 CONFIDENCE = 0.95
 MAIN_METRICS = {
@@ -142,13 +142,9 @@ class ComparisonOfMethods:
 
 
 def corrected_interval(values: Any, share: float) -> Interval:
-    """Return mean and interval over splits that overlap.
+    """Return mean and interval over splits that overlap, as `corrected_t_test` has them.
 
-    Paper: Nadeau and Bengio's correction: the variance of the mean over n splits is
-    (1/n + test/train) times that of a split, because splits share most of what they train on.
-
-    Its ends are NaN for a single split. `values`: a figure on each split. `share`: share of the
-    groups that a split holds out.
+    Its ends are NaN for a single split. `share`: share of the groups that a split holds out.
 
     Examples
     --------
@@ -156,13 +152,10 @@ def corrected_interval(values: Any, share: float) -> Interval:
     >>> round(found.mean, 2), found.low < 0.8
     (0.85, True)
     """
-    values = np.asarray(values, dtype=np.float64)
-    mean, n_splits = float(values.mean()), len(values)
-    if n_splits < 2:
-        return Interval(mean, math.nan, math.nan)
-    error = math.sqrt((1.0 / n_splits + share / (1.0 - share)) * float(values.var(ddof=1)))
-    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, n_splits - 1)) * error
-    return Interval(mean, mean - reach, mean + reach)
+    found = corrected_t_test(values, share / (1.0 - share), confidence=CONFIDENCE)
+    if found.n_trials < 2:
+        return Interval(found.mean, math.nan, math.nan)
+    return Interval(found.mean, found.low, found.high)
 
 
 def methods_to_compare(setting: str, names: Sequence[str] = ()) -> list[MethodEntry]:
@@ -308,3 +301,95 @@ def _ranked(
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+OURS = "max-matching"
+
+
+BASELINES = {
+    "mil": ("milr", "mi-net", "attention-mil", "instance-lr"),
+    "pll": ("soft-lr", "pl-knn", "pl-svm", "clpl", "sure", "cc", "proden", "lws"),
+    "rs": ("popularity", "cooccurrence", "item-cf", "item-knn", "ease", "als"),
+}
+"""Baselines that cost no more than ours, and are worth asking."""
+
+
+MAX_ROWS = {"sure": 5_000}
+"""Rows up to which a method fits in memory: SURE solves with a kernel between all rows."""
+
+
+N_SPLITS = 3
+
+
+ERRORS = 1.0
+"""Standard errors of the paired difference by which a baseline must be ahead to be taken."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The method that was taken, why, and the comparison behind it.
+
+    `method`: what is to be fitted.
+    `sentence`: who was taken and what was measured.
+    `comparison`: all methods that were run.
+    """
+
+    method: MethodEntry
+    sentence: str
+    comparison: ComparisonOfMethods
+
+
+def choose_method(
+    setting: Setting[Any],
+    training: Any,
+    *,
+    budget: float | None = 600.0,
+    seed: int = 0,
+    on_fit: Callable[[str, int, float | None], None] | None = None,
+) -> Choice:
+    """Compare ours with the baselines of a setting and take the one that held-out groups prefer.
+
+    Result: a baseline only where it is ahead of ours by more than a standard error over the splits.
+    `setting`: what the data is. `training`: what the method taken will be trained on. `budget`:
+    seconds after which no further fit begins. None sets none. `seed`: decides splits and fits.
+    `on_fit`: called with the method, the number of the split, and the main figure, None after a
+    failure.
+    """
+    n_groups = setting.n_groups(training)
+    names = [name for name in BASELINES[setting.name] if n_groups <= MAX_ROWS.get(name, n_groups)]
+    entries = [find_method(name, setting.name) for name in (OURS, *names)]
+    found = compare_methods(
+        setting, training, entries, n_splits=N_SPLITS, budget=budget, seed=seed, on_fit=on_fit
+    )
+    taken = method_taken(found)
+    return Choice(find_method(taken, setting.name), _sentence(found, taken), found)
+
+
+def method_taken(found: ComparisonOfMethods) -> str:
+    """Return the name of the winner where it is ahead of ours beyond chance, otherwise ours."""
+    ours = next((each for each in found.methods if each.name == OURS), found.winner)
+    if ours.failed is not None or found.winner is ours:
+        return found.winner.name
+    ahead = (found.winner.values(found.metric) - ours.values(found.metric))[: found.n_splits]
+    error = float(ahead.std(ddof=1)) / np.sqrt(len(ahead)) if len(ahead) > 1 else np.inf
+    return found.winner.name if ahead.mean() > ERRORS * error else OURS
+
+
+def _sentence(found: ComparisonOfMethods, taken: str) -> str:
+    told = "by true labels of the training part" if found.needs_truth else "without true labels"
+    splits = "1 split" if found.n_splits == 1 else f"{found.n_splits} splits"
+    means = {
+        each.name: float(np.nanmean(each.values(found.metric)))
+        for each in found.methods
+        if each.failed is None
+    }
+    others = [name for name in means if name != taken]
+    sentence = f"{taken} was taken: {found.metric} {means[taken]:.3f} on {splits}, {told}"
+    if taken == OURS and found.winner.name != OURS:
+        best = found.winner.name
+        return f"{sentence}; {best} with {means[best]:.3f} is not ahead beyond chance."
+    if OURS in others:
+        return f"{sentence}; this package's {OURS} has {means[OURS]:.3f}."
+    if not others:
+        return f"{sentence}; no baseline was run."
+    return f"{sentence}; the best baseline, {others[0]}, has {means[others[0]]:.3f}."

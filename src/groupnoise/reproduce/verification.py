@@ -1,15 +1,22 @@
-"""Kept trials are run again, a few drawn at random, and must give what was kept."""
+"""Trials that result files keep: written, read again, and a few of them repeated."""
 
 from __future__ import annotations
 
+import ast
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from groupnoise.exceptions import DataError
 from groupnoise.reproduce.jobs import Job
+from groupnoise.reproduce.recipe_files import parse_recipe
+from groupnoise.reproduce.recipes import Recipe
 from groupnoise.reproduce.run import TrialResult
 from groupnoise.reproduce.running import Plan, run_jobs
 
@@ -109,3 +116,106 @@ def _figures(before: TrialResult, again: TrialResult) -> list[Repeated]:
         for metric, value in again.metrics.items()
         if metric in before.metrics
     ]
+
+
+FINAL = "_final"
+"""Ends the names of result files of the seeds that were kept for last."""
+ORIGIN = ("code", "commit", "dirty", "processor", "cores", "threads", "load", "ended")
+"""What a line keeps of where a trial came from; versions of packages stand once in the file."""
+
+
+def trial_line(result: TrialResult) -> str:
+    """Return a trial on one line: what it was, its figures, its settings, its cost, its origin.
+
+    Parts with a bar between them. `result`: what to keep; curves and examples are left out.
+    """
+    figures = " ".join(f"{name}={value:.6f}" for name, value in result.metrics.items())
+    epochs = f"{result.n_epochs} epochs, " if result.n_epochs else ""
+    made = [f"{name} {result.provenance[name]}" for name in ORIGIN if name in result.provenance]
+    return (
+        f"{result.dataset} | {result.method} | {result.criterion} | seed {result.seed} | {figures} "
+        f"| validation={result.validation:.4f} | {result.chosen_settings} "
+        f"| {result.n_fits} fits, {epochs}{result.processor_seconds:.1f} s"
+        f"{' | ' if made else ''}{'; '.join(made)}"
+    )
+
+
+def read_trial_line(setting: str, line: str) -> TrialResult:
+    """Return a trial as `trial_line` wrote it."""
+    dataset, method, criterion, seed, figures, validation, settings, cost, *origin = line.split(
+        " | "
+    )
+    metrics = {
+        name.strip(): float(value)
+        for name, value in re.findall(r"([^=]+)=([-\d.]+)(?: |$)", figures)
+    }
+    numbers = [float(each) for each in re.findall(r"[\d.]+", cost)]
+    return TrialResult(
+        setting=setting,
+        dataset=dataset,
+        method=method,
+        seed=int(seed.removeprefix("seed ")),
+        metrics=metrics,
+        validation=float(validation.removeprefix("validation=")),
+        chosen_settings=ast.literal_eval(settings),
+        curve=[],
+        seconds=numbers[-1],
+        processor_seconds=numbers[-1],
+        criterion=criterion,
+        n_fits=int(numbers[0]),
+        n_epochs=int(numbers[1]) if "epochs" in cost else 0,
+        provenance=_read_origin(origin[0]) if origin else {},
+    )
+
+
+def _read_origin(text: str) -> dict[str, Any]:
+    """Return where a trial came from; earlier lines hold the code and the time alone."""
+    earlier = re.fullmatch(r"code (\w+), (\S+)", text)
+    if earlier:
+        return {"code": earlier[1], "ended": earlier[2]}
+    pairs = dict(part.split(" ", 1) for part in text.split("; "))
+    return {name: _as_it_was(name, value) for name, value in pairs.items()}
+
+
+def _as_it_was(name: str, value: str) -> Any:
+    if value in ("None", "True", "False"):
+        return {"None": None, "True": True, "False": False}[value]
+    if name in ("cores", "threads"):
+        return int(value)
+    return float(value) if name == "load" else value
+
+
+def read_result_file(path: Path, name: str) -> tuple[Recipe, list[TrialResult]]:
+    """Return the recipe that a result file was made by, and its trials.
+
+    Returns `recipe`: as it was then; `results`: without those that rest on settings of a still
+    earlier recipe. `path`: what `benchmarks/keep_reproduction.py` wrote.
+    """
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        text, lines, outdated = content["recipe"], content["trials"], content["outdated"]
+        recipe = parse_recipe("\n".join(text), path.with_name(f"{name}.toml"))
+        if content["name"].removesuffix(FINAL) != f"reproduce_{name}":
+            raise DataError(f"{path} holds {content['name']}, not reproduce_{name}.")
+        trials = [read_trial_line(recipe.setting, line) for line in lines]
+    except (OSError, ValueError, KeyError, TypeError, IndexError, SyntaxError) as error:
+        raise DataError(
+            f"{path} is not a result file of reproduce ({type(error).__name__}: {error}); take one "
+            "of benchmarks/results/reproduce_*.json."
+        ) from None
+    return recipe, [each for each in trials if f"{each.dataset} | {each.method}" not in outdated]
+
+
+def read_log_lines(log: Path) -> list[TrialResult]:
+    """Return the trials of a log, one line per finished job; lines cut short are left out.
+
+    `log`: `trials.jsonl` of a run; there may be none.
+    """
+    lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
+    found: list[TrialResult] = []
+    for line in lines:
+        try:
+            found += [TrialResult(**record) for record in json.loads(line)["results"]]
+        except (json.JSONDecodeError, KeyError, TypeError):
+            continue
+    return found

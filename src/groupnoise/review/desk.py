@@ -14,8 +14,7 @@ import numpy as np
 from groupnoise.audit.attachments import Picture
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.exceptions import DataError, GroupNoiseError
-from groupnoise.review.answers import AnswerFile
-from groupnoise.review.questions import Questions, RowQuestions
+from groupnoise.review.questions import AnswerFile, Questions, RowQuestions
 from groupnoise.votes.resolution import Resolution
 
 LOCK_SECONDS = 300.0

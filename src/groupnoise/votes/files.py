@@ -15,8 +15,7 @@ from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Votes
-from groupnoise.votes.cells import SEPARATORS, cell_reader
-from groupnoise.votes.exports import read_export
+from groupnoise.votes.exports import SEPARATORS, cell_reader, read_export
 from groupnoise.votes.long_tables import (
     LONG_NAMES,
     Entry,

@@ -15,7 +15,7 @@ from groupnoise.io.feature_columns import is_id_name
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Said
-from groupnoise.votes.cells import cell_reader, read_confidences
+from groupnoise.votes.exports import cell_reader, read_confidences
 
 LONG_NAMES = {
     "annotator": ("annotator", "annotator_id", "rater", "rater_id", "worker", "worker_id", "coder",

@@ -1,8 +1,9 @@
-"""Why a row got its label: who named which label, what rows like it are, and which these are."""
+"""Votes in words: why a row got its label, and what stands out in all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,7 @@ from groupnoise.io.columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABE
 from groupnoise.io.tables import Table
 from groupnoise.votes.crowd import Belief
 from groupnoise.votes.files import VotedRows
-from groupnoise.votes.long_tables import names_rows
+from groupnoise.votes.long_tables import names_rows, quoted
 
 N_NAMED = 3
 """Similar rows that are named."""
@@ -67,3 +68,93 @@ def row_names(table: Table) -> Sequence[str]:
         if names_rows(name) and not cells.is_null().any() and cells.n_unique() == len(cells):
             return [str(cell) for cell in cells.cast(pl.String)]
     return [table.locate(row).rsplit(", ", 1)[-1] for row in range(len(table))]
+
+
+STUCK_VOTES = 10
+"""Votes from which on somebody who only ever said one label is pointed out."""
+MOSTLY = 0.8
+"""Share of rows that a column must tell apart to be taken for one of their ids."""
+MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
+"""What stands in cells, in lower case, where nobody voted."""
+JOINTS = (" and ", " or ", ", ", ",", "/", " + ", "+", "&")
+"""What may join several labels in a cell and is never guessed to."""
+
+
+def what_stands_out(voted: VotedRows) -> list[str]:
+    """Say what a person should know of the votes before trusting anything learned from them."""
+    votes = voted.votes
+    said = [*ids_that_repeat(voted.table), *labels_to_look_at(votes.class_names)]
+    named = votes.candidates()
+    is_voted = votes.counts > 0
+    if not is_voted.all():
+        first = int(np.flatnonzero(~is_voted)[0])
+        n_rows = int((~is_voted).sum())
+        said.append(
+            f"{n_rows} {'row has' if n_rows == 1 else 'rows have'} no vote, the first at "
+            f"{voted.table.locate(first)}; answered from features alone where there are any, and "
+            "marked"
+        )
+    if votes.n_classes == 1:
+        said.append(f"{votes.class_names[0]!r} is the only label: nothing to resolve")
+        return said
+    if voted.is_candidates:
+        if (named.sum(axis=1) <= 1).all():
+            said.append("every row has one candidate: nothing to resolve")
+        return said
+    if (named.sum(axis=1) <= 1).all() and (votes.counts > 1).any():
+        said.append("all rows are unanimous: nothing to resolve; look for labels that are wrong "
+                    "all the same with `groupnoise audit`")  # fmt: skip
+    for number, name in enumerate(votes.annotator_names):
+        mine = votes.named_labels()[votes.annotators == number]
+        if len(mine) >= STUCK_VOTES and (mine == mine[0]).all():
+            always = " or ".join(repr(votes.class_names[k]) for k in np.flatnonzero(mine[0]))
+            said.append(
+                f"annotator {name!r} said {always} in all of {len(mine)} votes, which tells "
+                "nothing about the rows"
+            )
+    return said
+
+
+def labels_to_look_at(names: Sequence[str]) -> list[str]:
+    """Point out labels that may mean one thing, several labels, or no vote at all."""
+    said = []
+    missing = [name for name in names if name.lower() in MISSING]
+    if missing:
+        said.append(
+            f"took {quoted(missing)} as labels like any other; where they mean that nobody voted, "
+            "empty those cells"
+        )
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(" ".join(name.casefold().split()), []).append(name)
+    for same in alike.values():
+        if len(same) > 1:
+            said.append(
+                f"{quoted(same)} are different labels; where they mean the same, write them alike"
+            )
+    for name, mark in product(names, JOINTS):
+        parts = [part.strip() for part in name.split(mark)]
+        if len(parts) > 1 and set(parts) <= set(names):
+            said.append(
+                f"took {name!r} as one label; where it means several, say "
+                f"--label-separator {mark!r}"
+            )
+            break
+    return said
+
+
+def ids_that_repeat(table: Table) -> list[str]:
+    """Point out columns that look like ids of the rows and name some of them alike."""
+    said = []
+    for name in filter(names_rows, table.frame.columns):
+        cells = table.frame[name].drop_nulls().cast(pl.String)
+        repeated = cells.filter(cells.is_duplicated())
+        if len(repeated) and cells.n_unique() >= MOSTLY * len(cells):
+            row = table.frame[name].cast(pl.String).to_list().index(repeated[0])
+            n_ids = repeated.n_unique()
+            said.append(
+                f"{n_ids} {'id' if n_ids == 1 else 'ids'} of column {name!r} "
+                f"{'stands' if n_ids == 1 else 'stand'} in more than one row, {repeated[0]!r} at "
+                f"{table.locate(row)} for one; all rows are kept, and each is answered by itself"
+            )
+    return said

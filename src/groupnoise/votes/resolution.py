@@ -20,8 +20,7 @@ from groupnoise.votes.crowd import Belief, believe
 from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, read_votes, who_is_left_out
-from groupnoise.votes.oddities import what_stands_out
-from groupnoise.votes.reasons import reasons
+from groupnoise.votes.reasons import reasons, what_stands_out
 
 
 @dataclass(frozen=True)

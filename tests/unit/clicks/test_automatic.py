@@ -14,8 +14,8 @@ from groupnoise.clicks.baselines import (
     ItemCFRecommender,
     PopularityRecommender,
 )
+from groupnoise.clicks.evidence import gains, hold_out_last
 from groupnoise.clicks.evidence_options import DEEP, portfolio
-from groupnoise.clicks.held_out import gains, hold_out_last
 from groupnoise.core import ndcg_at_k
 from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Trial

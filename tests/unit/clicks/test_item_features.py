@@ -13,8 +13,7 @@ from scipy import sparse
 from groupnoise import MaxMatchingRecommender
 from groupnoise.clicks.catalogue import Catalogue
 from groupnoise.clicks.described_items import chosen_strength
-from groupnoise.clicks.evidence import Evidence
-from groupnoise.clicks.held_out import HeldOut
+from groupnoise.clicks.evidence import Evidence, HeldOut
 from groupnoise.clicks.item_columns import Column
 from groupnoise.clicks.item_features import (
     FeatureMap,

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks.evidence import joined
+from groupnoise.clicks.evidence import evidence_scores, joined
 from groupnoise.clicks.evidence_options import EvidenceLearner, averaged
-from groupnoise.clicks.held_out import evidence_scores
 from groupnoise.clicks.resumed_evidence import ResumedEvidence, members_of, turned
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError

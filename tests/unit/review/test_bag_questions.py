@@ -11,8 +11,7 @@ from groupnoise.exceptions import DataError
 from groupnoise.io import BagDataset
 from groupnoise.io.tables import read_table
 from groupnoise.review import Desk
-from groupnoise.review.bag_questions import BagQuestions, who_carries
-from groupnoise.review.bag_views import BagViews
+from groupnoise.review.bag_questions import BagQuestions, BagViews, who_carries
 
 PLAIN = MaxMatchingMILClassifier.fixed(random_state=0, max_epochs=20, n_members=1)
 

@@ -9,9 +9,9 @@ import pytest
 
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.votes import read_votes, resolve
-from groupnoise.votes.cells import parse_vote
 from groupnoise.votes.classifiers import trainings
 from groupnoise.votes.crowd import likeliest
+from groupnoise.votes.exports import parse_vote
 
 ANSWERS = ["label", "probability", "second", "margin", "agreement", "why", "look"]
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.bags.bag_folder import LABEL_FILES
-from groupnoise.bags.embedding import pictures, recordings, texts
-from groupnoise.bags.embedding.parts import Cut, Embedded
+from groupnoise.bags.embedding import Cut, Embedded, pictures, recordings, texts
 from groupnoise.core.checks import check_choice, require
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 from groupnoise.io.data_folder import new_data_folder

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.bags.embedding.parts import Cut, Embedded
+from groupnoise.bags.embedding import Cut, Embedded
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError, ParameterError

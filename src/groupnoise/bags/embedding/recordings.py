@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from groupnoise.bags.embedding.parts import Cut, Embedded
+from groupnoise.bags.embedding import Cut, Embedded
 from groupnoise.core.arrays import FloatArray
 from groupnoise.exceptions import DataError
 

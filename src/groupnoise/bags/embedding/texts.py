@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.embedding.parts import Cut, Embedded
+from groupnoise.bags.embedding import Cut, Embedded
 from groupnoise.exceptions import DataError
 
 SUFFIXES = (".txt",)

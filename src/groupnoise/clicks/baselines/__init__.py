@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.clicks.baselines.attrec import AttRecRecommender, ComiRecRecommender
     from groupnoise.clicks.baselines.base import PopularityRecommender
-    from groupnoise.clicks.baselines.caser import CaserRecommender
     from groupnoise.clicks.baselines.counting import CooccurrenceRecommender
     from groupnoise.clicks.baselines.item_cf import ItemCFRecommender
     from groupnoise.clicks.baselines.least_squares import (
@@ -18,13 +16,19 @@ if TYPE_CHECKING:
     from groupnoise.clicks.baselines.lrurec import LRURecRecommender
     from groupnoise.clicks.baselines.neural_cf import NeuralCFRecommender
     from groupnoise.clicks.baselines.sasrec import SASRecRecommender
+    from groupnoise.clicks.baselines.short_windows import (
+        AttRecRecommender,
+        CaserRecommender,
+        ComiRecRecommender,
+    )
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "groupnoise.clicks.baselines.attrec": "AttRecRecommender ComiRecRecommender",
+        "groupnoise.clicks.baselines.short_windows": (
+            "AttRecRecommender CaserRecommender ComiRecRecommender"
+        ),
         "groupnoise.clicks.baselines.base": "PopularityRecommender",
-        "groupnoise.clicks.baselines.caser": "CaserRecommender",
         "groupnoise.clicks.baselines.counting": "CooccurrenceRecommender",
         "groupnoise.clicks.baselines.item_cf": "ItemCFRecommender",
         "groupnoise.clicks.baselines.least_squares": (

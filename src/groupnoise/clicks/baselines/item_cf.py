@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from groupnoise.clicks.baselines.counting import CountingRecommender, baskets, column_products
-from groupnoise.clicks.held_out import gains_by_block, hold_out_last
+from groupnoise.clicks.evidence import gains_by_block, hold_out_last
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_choice, check_count, check_positive
 from groupnoise.core.docstrings import inherit_docstring

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from groupnoise.clicks.baselines.networks import VectorScoring, left_aligned, sampled_softmax_loss
-from groupnoise.clicks.held_out import hold_out_last
+from groupnoise.clicks.evidence import hold_out_last
 from groupnoise.core.arrays import IntArray, ProgressCallback, torch_generator
 from groupnoise.core.batching import batch_rows
 from groupnoise.core.checks import check_count

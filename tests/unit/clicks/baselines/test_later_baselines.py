@@ -10,9 +10,9 @@ from groupnoise.clicks.baselines import (
     EASERecommender,
     LRURecRecommender,
 )
-from groupnoise.clicks.baselines.attrec import ComiRecNetwork
 from groupnoise.clicks.baselines.least_squares import block_inputs, item_blocks
 from groupnoise.clicks.baselines.lrurec import LRURecNetwork, complex_recurrence
+from groupnoise.clicks.baselines.short_windows import ComiRecNetwork
 from groupnoise.core import Groups
 
 

@@ -13,10 +13,9 @@ from groupnoise.clicks.baselines import (
     SASRecRecommender,
 )
 from groupnoise.clicks.baselines import neural_cf as _neural_cf
-from groupnoise.clicks.baselines.attrec import AttRecNetwork, sinusoidal_signal
-from groupnoise.clicks.baselines.caser import CaserNetwork
 from groupnoise.clicks.baselines.neural_cf import NeuralCFNetwork
 from groupnoise.clicks.baselines.sasrec import SASRecNetwork
+from groupnoise.clicks.baselines.short_windows import AttRecNetwork, CaserNetwork, sinusoidal_signal
 from groupnoise.core import Groups
 from groupnoise.exceptions import ParameterError
 
