@@ -272,3 +272,33 @@ def test_options_that_do_not_fit_end_with_a_sentence(
 )
 def test_every_shipped_recipe_fits_the_code(path):
     assert {"paper", "ours"} <= set(read_recipe(path).rows)
+
+
+def tiny(setting):
+    """What a bag or candidate classifier is fitted on: two classes, four features."""
+    generator = np.random.default_rng(0)
+    if setting == "pll":
+        candidates = np.array([[1, 0], [0, 1], [1, 1], [1, 0], [0, 1], [1, 1]])
+        return generator.normal(size=(6, 4)).astype(np.float32), candidates
+    bags = [generator.normal(size=(3, 4)).astype(np.float32) for _ in range(6)]
+    return bags, np.array([0, 1, 0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("name", ["mil", "sival-ablation", "sival-pairs", "pll", "pll-noise"])
+def test_every_row_of_a_shipped_recipe_can_be_fitted_on_every_set(name):
+    folder = Path(__file__).parents[2] / "src/groupnoise/reproduce/recipes"
+    recipe = read_recipe(folder / f"{name}.toml")
+    fitted = set()
+    for row, dataset in product(recipe.rows, recipe.all_datasets):
+        method = recipe.method(row, dataset, quick=True)
+        settings = {key: v for key, v in method.settings()[0].items() if key != "n_members"}
+        if method.decides or (row, repr(settings)) in fitted:
+            continue
+        fitted.add((row, repr(settings)))
+        if "n_neighbors" in settings:
+            settings["n_neighbors"] = 1
+        inputs, targets = tiny(recipe.setting)
+        if method.supervised and recipe.setting == "mil":
+            inputs, targets = np.concatenate(inputs), np.repeat(targets, 3)
+        method.make(**settings, random_state=0).fit(inputs, targets)
+    assert fitted

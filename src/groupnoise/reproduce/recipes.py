@@ -31,6 +31,8 @@ QUICK = {"max_epochs": 2, "n_members": 1, "n_starts": 1, "max_iterations": 30}
 QUICK_SECONDS = 0.1
 """Of a plain fit in a quick run: the first setting is tried, and no other."""
 QUICK_VIEWS = 2
+DEFAULT = "default"
+"""In a recipe: the parameter has the value that the estimator gives it."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +133,14 @@ class Recipe:
         return tuple(self.protocol.get("criteria", ("oracle",)))
 
     def settings(self, name: str, dataset: str) -> dict[str, Any]:
-        """Return the settings of a row on one data set, lists for grids."""
+        """Return the settings of a row on one data set, lists for grids.
+
+        The word "default" takes back what the row would inherit.
+        """
         row = self.rows[name]
         inherited = self.settings(row.like, dataset) if row.like else {}
-        return {**inherited, **row.settings, **self.by_dataset.get(dataset, {}).get(name, {})}
+        given = {**inherited, **row.settings, **self.by_dataset.get(dataset, {}).get(name, {})}
+        return {key: value for key, value in given.items() if value != DEFAULT}
 
     def method(self, name: str, dataset: str, *, quick: bool = False) -> Method:
         """Return a row's method with its grid for one data set.
