@@ -162,7 +162,7 @@ def resolve(
     ] = None,
     folds: Annotated[int, typer.Option(help="Parts, each answered by the others.")] = 5,
     rounds: Annotated[int, typer.Option(help="Times votes and features judge each other.")] = 2,
-    members: Annotated[int, typer.Option(help="Classifiers that are averaged.")] = 1,
+    members: Annotated[int, typer.Option(help="Networks averaged per fold (candidates).")] = 1,
     seed: Annotated[int, typer.Option(help="Decides all randomness.")] = 0,
     checkpoint: Annotated[
         Optional[Path],  # noqa: UP045

@@ -206,7 +206,7 @@ def resolve(
     n_rounds : int, default=2
         How often annotators and classifier are learned from each other.
     n_members : int, default=1
-        Classifiers that are averaged in each fold.
+        Networks that are averaged in each fold; kernels, which votes are learned from, are one.
     fit : callable, optional
         Trains another classifier: `fit(X, candidates, weights)` returns what has `predict_proba`.
     random_state : int, default=0

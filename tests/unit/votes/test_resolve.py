@@ -486,11 +486,11 @@ def test_classifiers_that_cannot_tell_rows_apart_give_way_to_one_that_can():
     assert share == its_share == 1.0
 
 
-def test_text_is_learned_from_under_two_scalings_and_numbers_under_one():
+def test_votes_are_learned_from_by_kernels_candidates_and_many_rows_by_networks():
     numbers = np.random.default_rng(0).normal(size=(30, 3))
-    words = numbers / np.linalg.norm(numbers, axis=1, keepdims=True)
-    counts = [
-        len(trainings(None, features, 0, is_candidates=is_candidates))
-        for features, is_candidates in ((numbers, False), (words, False), (numbers, True))
-    ]
-    assert counts == [1, 2, 2]
+    many = np.tile(numbers, (200, 1))
+    words = many / np.linalg.norm(many, axis=1, keepdims=True)
+    cases = ((numbers, False), (numbers, True), (many, False), (words, False))
+    found = [trainings(None, rows, 0, is_candidates=of_sets) for rows, of_sets in cases]
+    encoders = [[fit.parameters.get("encoder", "mlp") for fit in fits] for fits in found]
+    assert encoders == [["kernel"] * 2, ["mlp"] * 2, ["mlp"], ["mlp"] * 2]
