@@ -103,7 +103,7 @@ def what_stands_out(voted: VotedRows) -> list[str]:
         return said
     if (named.sum(axis=1) <= 1).all() and (votes.counts > 1).any():
         said.append("all rows are unanimous: nothing to resolve; look for labels that are wrong "
-                    "all the same with `groupnoise audit`")  # fmt: skip
+                    "all the same with `groupnoise audit` on what is written")  # fmt: skip
     for number, name in enumerate(votes.annotator_names):
         mine = votes.named_labels()[votes.annotators == number]
         if len(mine) >= STUCK_VOTES and (mine == mine[0]).all():
