@@ -60,6 +60,33 @@ def profile_table(result: dict[str, Any]) -> str:
     return _table(["part of a step", "before, ms", "after, ms"], rows, result)
 
 
+def limits_table(result: dict[str, Any]) -> str:
+    """One line per kind of work, beside what the machine and bare calls would take."""
+    rows = [
+        [
+            name,
+            *(f"{found[f'{part}_ms']:.1f}" for part in ("products", "memory", "bare", "ours")),
+            f"**{found['share_of_bare']:.0%}**",
+        ]
+        for name, found in result["rows"].items()
+    ]
+    header = ["work", "products, ms", "memory, ms", "bare calls, ms", "ours, ms", "of bare calls"]
+    rates = result["rates"]
+    return _table(header, rows, result) + (
+        f" A square product makes {rates['operations_per_second'] / 1e9:.0f}·10⁹ operations a second, "
+        f"a triad moves {rates['bytes_per_second'] / 1e9:.1f} GB."
+    )
+
+
+def epochs_table(result: dict[str, Any]) -> str:
+    """One line per log and kind of member."""
+    rows = [
+        [row["log"], row["member"], f"{row['epoch']:.1f}", f"{row['ranking']:.1f}"]
+        for row in sorted(result["rows"], key=lambda row: (row["log"], row["member"]))
+    ]
+    return _table(["log", "member", "epoch, s", "ranking, s"], rows, result)
+
+
 def exact_softmax_table(result: dict[str, Any]) -> str:
     """One line per number of threads, and the memory below."""
     rows = [

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import sys
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from _record import write_result
+from _record import RESULTS, write_result
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import rank_targets
@@ -91,8 +93,14 @@ def main() -> None:
     rows = []
     for log, histories in logs.items():
         for member in arguments.members:
-            rows.append({"log": log, "member": member, **measure(histories, MEMBERS[member])})
+            found = measure(histories, MEMBERS[member])
+            rows.append({"log": log, "member": member, **found, "measured": str(date.today())})
             print(rows[-1], flush=True)
+    kept = RESULTS / "epochs.json"
+    if kept.is_file():  # of logs and members that were not asked for now
+        measured = {(row["log"], row["member"]) for row in rows}
+        before = json.loads(kept.read_text(encoding="utf-8"))["rows"]
+        rows += [row for row in before if (row["log"], row["member"]) not in measured]
     command = "python benchmarks/speed/epochs.py --data DIRECTORY"
     print(write_result("epochs", {"command": command, "seed": 0, "rows": rows}))
 

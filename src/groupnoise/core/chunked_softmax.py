@@ -126,7 +126,7 @@ class _LogNormaliser(torch.autograd.Function):
             )
             excluded = _excluded_among(active, len(ctx.saved_tensors[0]), *excluded)
         wants_queries, wants_candidates, wants_offset = ctx.needs_input_grad[:3]
-        grad_queries = torch.zeros_like(queries)
+        grad_queries = torch.empty_like(queries) if wants_queries else None
         grad_candidates = torch.empty_like(candidates) if wants_candidates else None
         grad_offset = torch.empty_like(offset) if wants_offset else None
         if ctx.kept is None:
@@ -145,13 +145,14 @@ class _LogNormaliser(torch.autograd.Function):
         # Weighing the queries costs less than weighing the numerators, the larger array by far.
         weighted = queries * weight.unsqueeze(-1)
         for chunk, numerator in numerators:
-            if wants_queries:
-                grad_queries.addmm_(numerator, candidates[chunk])
+            if grad_queries is not None:
+                # The first product is written and not added: no pass to fill an array with zeros.
+                grad_queries.addmm_(numerator, candidates[chunk], beta=float(chunk.start > 0))
             if grad_candidates is not None:
                 torch.mm(numerator.t(), weighted, out=grad_candidates[chunk])
             if grad_offset is not None:
                 torch.mv(numerator.t(), weight, out=grad_offset[chunk])
-        if not wants_queries:
+        if grad_queries is None:
             return None, grad_candidates, grad_offset, None, None
         grad_queries *= weight.unsqueeze(-1)
         if not all_active:
