@@ -81,10 +81,16 @@ def limits_table(result: dict[str, Any]) -> str:
 def epochs_table(result: dict[str, Any]) -> str:
     """One line per log and kind of member."""
     rows = [
-        [row["log"], row["member"], f"{row['epoch']:.1f}", f"{row['ranking']:.1f}"]
+        [
+            row["log"],
+            row["member"],
+            f"{row['epoch']:.1f}",
+            f"{row['ranking']:.1f}",
+            f"{row['load']:.1f}",
+        ]
         for row in sorted(result["rows"], key=lambda row: (row["log"], row["member"]))
     ]
-    return _table(["log", "member", "epoch, s", "ranking, s"], rows, result)
+    return _table(["log", "member", "epoch, s", "ranking, s", "load of two cores"], rows, result)
 
 
 def exact_softmax_table(result: dict[str, Any]) -> str:

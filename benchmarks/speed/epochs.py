@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import sys
 import time
 from datetime import date
@@ -90,19 +91,22 @@ def main() -> None:
     logs = {"zipf": zipf_log()}
     if (arguments.data / FILE).is_file():
         logs["movielens-1m"] = movielens(arguments.data / FILE)
-    rows = []
     for log, histories in logs.items():
         for member in arguments.members:
-            found = measure(histories, MEMBERS[member])
-            rows.append({"log": log, "member": member, **found, "measured": str(date.today())})
-            print(rows[-1], flush=True)
-    kept = RESULTS / "epochs.json"
-    if kept.is_file():  # of logs and members that were not asked for now
-        measured = {(row["log"], row["member"]) for row in rows}
+            row = {"log": log, "member": member, **measure(histories, MEMBERS[member])}
+            print(row, flush=True)
+            keep({**row, "measured": str(date.today()), "load": round(os.getloadavg()[1], 1)})
+
+
+def keep(row: dict[str, Any]) -> None:
+    """Write a row to the result file, beside those of other logs and members."""
+    kept, rows = RESULTS / "epochs.json", [row]
+    if kept.is_file():
         before = json.loads(kept.read_text(encoding="utf-8"))["rows"]
-        rows += [row for row in before if (row["log"], row["member"]) not in measured]
+        names = (row["log"], row["member"])
+        rows += [other for other in before if (other["log"], other["member"]) != names]
     command = "python benchmarks/speed/epochs.py --data DIRECTORY"
-    print(write_result("epochs", {"command": command, "seed": 0, "rows": rows}))
+    write_result("epochs", {"command": command, "seed": 0, "rows": rows})
 
 
 if __name__ == "__main__":
