@@ -73,8 +73,8 @@ def limits_table(result: dict[str, Any]) -> str:
     header = ["work", "products, ms", "memory, ms", "bare calls, ms", "ours, ms", "of bare calls"]
     rates = result["rates"]
     return _table(header, rows, result) + (
-        f" A square product makes {rates['operations_per_second'] / 1e9:.0f}·10⁹ operations a second, "
-        f"a triad moves {rates['bytes_per_second'] / 1e9:.1f} GB."
+        f" A square product makes {rates['operations_per_second'] / 1e9:.0f}·10⁹ operations a "
+        f"second, a triad moves {rates['bytes_per_second'] / 1e9:.1f} GB."
     )
 
 
