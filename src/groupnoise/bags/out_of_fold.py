@@ -26,7 +26,7 @@ from groupnoise.bags.members import (
     bag_presence,
     problem_of,
 )
-from groupnoise.bags.statistics import StatisticsKernel
+from groupnoise.bags.statistics import MAX_SUPPORT, StatisticsKernel
 from groupnoise.bags.witness_rate import witness_evidence
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
@@ -230,11 +230,19 @@ class BagSearch:
         return self._kernels[key]
 
     def fit_whole(self, option: Option, weight: float) -> FittedStatistics:
-        """Return a member that sees bags as a whole, from the bags that were compared on."""
+        """Return a member that sees bags as a whole, from all bags where they are not too many."""
         settings = MemberSettings(**option.parameters)
         found = self.out_of_fold(option, self.n_folds)
-        model = self._kernel(settings).fit(self.labels, settings.weight_decay)
-        scaler = self.scaled(settings.scaling)[0]
+        scaler, kernel, labels = (
+            self.scaled(settings.scaling)[0],
+            self._kernel(settings),
+            self.labels,
+        )
+        if not self.covers_all and len(self.all_bags) <= MAX_SUPPORT:
+            rows, offsets = scaler(self.all_bags.objects), np.asarray(self.all_bags.offsets)
+            kernel = StatisticsKernel(rows, offsets, settings.width)
+            labels = self.all_labels
+        model = kernel.fit(labels, settings.weight_decay)
         return FittedStatistics(settings, weight, scaler, model, found.bag_scale, found.bag_shift)
 
     def instance_scores(self, log_p: Tensor, part: BoolArray) -> FloatArray:

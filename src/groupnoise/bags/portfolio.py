@@ -23,7 +23,7 @@ MAX_PIECED, MAX_PIECES = 40, 400
 """Features that are cut to pieces, and columns that may come of it."""
 LINEAR_DECAYS = (0.1, 0.01)
 DECAYS = {"identity": (0.1,), "mlp": (0.01,)}
-CLASS_DECAYS = {"identity": (0.01, 0.1, 0.001), "mlp": (0.001, 0.01)}
+CLASS_DECAYS = {"identity": (0.01, 0.1, 0.001), "mlp": (0.01, 0.001)}
 """Weight decays, the first one tried first: of one positive class, and of several classes."""
 RATES = {"identity": 0.1, "mlp": 0.02}
 EPOCHS = {"identity": 120, "mlp": 100}

@@ -28,7 +28,7 @@ from groupnoise.decisions.record import Trial
 FIRST_FOLDS = 2
 LARGE_LOGITS = 400_000
 N_REFINED = 6
-N_DEEP = 2
+N_DEEP = 3
 LARGE_INPUT = 150_000
 """Instances times features above which hidden layers are tried under the best scaling alone."""
 
@@ -199,7 +199,17 @@ def _of_positive_bags(
         deep = [each for each in deep if not best or each.parameters["scaling"] in best]
     if deep:
         ranking += trials.rank(deep, search.n_folds, lambda _: deep)
-    taken = trials.choose(ranking, POSITIVE)
+    return _with_whole(trials, options, trials.choose(ranking, POSITIVE), explicit)
+
+
+def _with_whole(
+    trials: _Trials,
+    options: list[Option],
+    taken: list[tuple[Option, float]],
+    explicit: Mapping[str, Any],
+) -> tuple[list[Option], list[tuple[Option, float]]]:
+    """Let kernels of whole bags answer of bags too, as much as held-out bags speak for it."""
+    search = trials.search
     whole = statistics_options(explicit)
     if len(search.bags) > MAX_SUPPORT or not whole:
         return options, taken
@@ -240,7 +250,8 @@ def _of_several_labels(
     large = search.all_bags.n_objects * (search.labels.shape[1] + 1) > LARGE_LOGITS
     taken = trials.choose(ranking, SEVERAL_LARGE if large else SEVERAL)
     known = {option.name for option in options}
-    return [*options, *(each for each in finalists if each.name not in known)], taken
+    options = [*options, *(each for each in finalists if each.name not in known)]
+    return _with_whole(trials, options, taken, explicit)
 
 
 def _reporter(on_progress: ProgressCallback | None, n_trials: int) -> ProgressCallback | None:

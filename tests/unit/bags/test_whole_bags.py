@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from groupnoise import MaxMatchingMILClassifier
+from groupnoise.bags.out_of_fold import BagSearch
+from groupnoise.bags.portfolio import statistics_options
 from groupnoise.bags.searching import Weighing, share_of_whole
 from groupnoise.bags.statistics import StatisticsKernel, bag_statistics
+from groupnoise.core.groups import Groups
 
 
 def spread_bags(n_bags=40, seed=0):
@@ -53,6 +56,33 @@ def test_what_is_said_of_a_fold_is_what_a_model_without_it_says():
     said = model(rows.reshape(-1, 3), offsets)
     ridge = kernel._solver(0.1) @ (2.0 * present - 1.0)
     np.testing.assert_allclose(said, (2.0 * present - 1.0) - 0.1 * ridge, atol=1e-6)
+
+
+@pytest.mark.parametrize(("most", "n_support"), [(40, 40), (39, 11)])
+def test_a_model_of_whole_bags_learns_from_all_bags_unless_they_are_too_many(
+    monkeypatch, most, n_support
+):
+    monkeypatch.setattr("groupnoise.bags.out_of_fold.MAX_SEARCH_ROWS", 90)
+    monkeypatch.setattr("groupnoise.bags.out_of_fold.MAX_SUPPORT", most)
+    rows, labels = spread_bags()
+    bags = Groups(rows.reshape(-1, 3), 8 * np.arange(41))
+    present = np.stack([labels == 0, labels == 1, np.arange(40) % 3 == 0], axis=1)
+    search = BagSearch(bags, present, False, np.random.default_rng(0))
+    assert len(search.bags) == 11
+    whole = search.fit_whole(statistics_options({})[0], 1.0)
+    assert len(whole.model.support) == n_support
+    assert whole.log_odds(bags.objects, bags.sizes).shape == (40, 3)
+
+
+@pytest.mark.slow
+def test_whole_bags_tell_several_labels_apart_where_no_instance_does():
+    generator = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    rows = generator.normal(size=(90, 8, 3)) * np.array([0.5, 1.0, 2.0])[labels][:, None, None]
+    names = np.array(["calm", "brisk", "wild"])
+    model = MaxMatchingMILClassifier(random_state=0).fit(rows[:60], names[labels[:60]])
+    assert "statistics" in [each["likelihood"] for _, each in model.decisions_.members]
+    assert np.mean(model.predict_bags(rows[60:]) == names[labels[60:]]) > 0.8
 
 
 @pytest.mark.slow
