@@ -1,4 +1,4 @@
-"""What a plain fit reaches on data nobody tuned for, in a few lines for the README."""
+"""What a plain fit reaches on data nobody tuned for: a few lines for the README, tables of bags."""
 
 from __future__ import annotations
 
@@ -73,3 +73,90 @@ def _line(title: str, figures: Figures) -> str:
     won = f"{n_first} of {len(with_ours)}"
     cells = [title, len(with_ours), len(methods), f"**{ours:.2f}**", next_one, won, lost]
     return "| " + " | ".join(map(str, cells)) + " |"
+
+
+BAG_FIGURES = {
+    "instance AUROC": "instance AUROC",
+    "instance average precision": "average precision",
+    "instance balanced accuracy": "balanced accuracy",
+    "instance accuracy": "accuracy of instances",
+    "bag AUROC": "bag AUROC",
+    "bag accuracy": "bag accuracy",
+}
+MAX_BEHIND = 0.02
+
+
+def behind(rows: list[dict[str, Any]], figure: str) -> dict[str, float]:
+    """Return by how much ours is behind the best baseline on each set; negative is ahead."""
+    result = {}
+    for name, values in _of_bags({"rows": rows}, figure).items():
+        baselines = [value for method, value in values.items() if method != OURS]
+        if OURS in values and baselines:
+            result[name] = round(max(baselines) - values[OURS], 4)
+    return result
+
+
+def bag_ranks(bags: dict[str, Any]) -> str:
+    """Mean rank of ours over all sets and over the check sets, and where it is behind."""
+    rows, methods = bags["rows"], bags["methods"]
+    check = {row["set"] for row in rows if row["part"] == "check"}
+    lines = ["| | all sets | check sets | more than two points behind |", "|---|---|---|---|"]
+    for name, title in BAG_FIGURES.items():
+        ranks = _ranks(rows, name, methods)
+        of_check = {each: rank for each, rank in ranks.items() if each in check}
+        lost = sorted(behind(rows, name).items(), key=lambda pair: -pair[1])
+        far = ", ".join(f"{each} ({gap:.3f})" for each, gap in lost if gap > MAX_BEHIND)
+        cells = [
+            f"{np.mean(list(each.values()), axis=0)[methods.index(OURS)]:.2f} ({len(each)} sets)"
+            for each in (ranks, of_check)
+        ]
+        lines.append(f"| {title} | {' | '.join(cells)} | {far or 'nowhere'} |")
+    return "\n".join(lines)
+
+
+def bag_tables(bags: dict[str, Any]) -> str:
+    """One table per figure, sets where ours is furthest behind first."""
+    rows, methods = bags["rows"], bags["methods"]
+    part = {row["set"]: row["part"] for row in rows}
+    seeds = {row["set"]: len(row["seeds"]) for row in rows if row["method"] == OURS}
+    lines: list[str] = []
+    for name, title in BAG_FIGURES.items():
+        lines += [f"**{title[0].upper()}{title[1:]}**", ""]
+        lines += [f"| | {' | '.join(methods)} | behind |", "|---" * (len(methods) + 2) + "|"]
+        figures = _of_bags(bags, name)
+        for each, gap in sorted(behind(rows, name).items(), key=lambda pair: -pair[1]):
+            values = figures[each]
+            best = max(values.values())
+            cells = [
+                ""
+                if m not in values
+                else f"{'**' * (values[m] == best)}{values[m]:.3f}{'**' * (values[m] == best)}"
+                for m in methods
+            ]
+            about = part[each] if seeds[each] == 1 else f"{part[each]}, {seeds[each]} seeds"
+            lines.append(
+                f"| {each} ({about}) | {' | '.join(cells)} | {f'{gap:.3f}' if gap > 0 else ''} |"
+            )
+        mean = np.mean(list(_ranks(rows, name, methods).values()), axis=0)
+        lines += [f"| mean rank | {' | '.join(f'{rank:.2f}' for rank in mean)} | |", ""]
+    return "\n".join(lines).rstrip()
+
+
+def _ranks(rows: list[dict[str, Any]], figure: str, methods: list[str]) -> dict[str, Any]:
+    """Return the ranks of the methods on each set that all of them were run on; 1 is best."""
+    return {
+        each: rankdata([-values[method] for method in methods])
+        for each, values in _of_bags({"rows": rows}, figure).items()
+        if len(values) == len(methods)
+    }
+
+
+def bag_accuracy_table(result: dict[str, Any]) -> str:
+    """Accuracy on whole bags beside the aim, which is bold where it is reached."""
+    lines = ["| | aim | accuracy | AUROC | seeds |", "|---|---|---|---|---|"]
+    for row in result["rows"]:
+        mark = "**" if row["reached"] else ""
+        cells = [row["set"], f"{row['aim']:.2f}", f"{mark}{row['accuracy']:.3f}{mark}"]
+        cells += [f"{row['AUROC']:.3f}", str(len(row["seeds"]))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)

@@ -1,7 +1,6 @@
 """Bags nobody tuned for: ours without a parameter beside baselines at their defaults.
 
     python benchmarks/unseen_bags.py [--seeds 0,1] [--methods ...] [--log FILE] [SET ...]
-    python benchmarks/unseen_bags.py table        (prints what docs/unseen.md shows)
 
 Trials are kept in the log, so that a stopped run is resumed, and in the result, where they replace
 earlier ones of the same set, method and seed and stand beside all others.
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from _record import RESULTS, write_result
-from scipy.stats import rankdata
+from _unseen_tables import behind
 
 from groupnoise.reproduce.unseen import UnseenResult, run_unseen
 from groupnoise.reproduce.unseen_sets import read_unseen_sets
@@ -65,71 +64,14 @@ def table(trials: Iterable[dict[str, object]]) -> list[dict[str, object]]:
     return rows
 
 
-def behind(rows: list[dict[str, object]], figure: str) -> dict[str, float]:
-    """Return by how much ours is behind the best baseline on each set; negative is ahead."""
-    result = {}
-    for name in sorted({str(row["set"]) for row in rows}):
-        values = {str(r["method"]): r[figure] for r in rows if r["set"] == name and figure in r}
-        ours = values.pop("max-matching", None)
-        if isinstance(ours, float) and values:
-            result[name] = round(max(float(str(each)) for each in values.values()) - ours, 4)
-    return result
-
-
-def markdown() -> str:
-    """Return the kept result as a table, sets where ours is furthest behind first."""
-    kept = json.loads((RESULTS / "unseen_bags.json").read_text())
-    rows = kept["rows"]
-    sets = sorted({(row["part"], row["set"]) for row in rows})
-    shown = {
-        "instance AUROC": "instance AUROC",
-        "instance average precision": "average precision",
-        "instance balanced accuracy": "balanced accuracy",
-        "bag AUROC": "bag AUROC",
-        "bag accuracy": "bag accuracy",
-    }
-    lines = []
-    for name, title in shown.items():
-        lost = behind(rows, name)
-        head = " | ".join(kept["methods"])
-        lines += [f"**{title[0].upper()}{title[1:]}**", "", f"| | {head} | behind |"]
-        lines.append("|---" * (len(kept["methods"]) + 2) + "|")
-        for part, each in sorted(sets, key=lambda pair: -lost.get(pair[1], -9.0)):
-            if each in lost:
-                values = {r["method"]: r[name] for r in rows if r["set"] == each and name in r}
-                best = max(values.values())
-                cells = [
-                    f"**{values[m]:.3f}**" if values[m] == best else f"{values[m]:.3f}"
-                    for m in kept["methods"]
-                ]
-                gap = f"{lost[each]:.3f}" if lost[each] > 0 else ""
-                lines.append(f"| {each} ({part}) | {' | '.join(cells)} | {gap} |")
-        ranks = mean_ranks(rows, name, kept["methods"])
-        lines += [f"| mean rank | {' | '.join(f'{rank:.2f}' for rank in ranks)} | |", ""]
-    return "\n".join(lines)
-
-
-def mean_ranks(rows: list[dict[str, object]], figure: str, methods: list[str]) -> list[float]:
-    """Return the mean rank of each method over the sets that have a figure; 1 is best."""
-    ranks = []
-    for each in sorted({str(row["set"]) for row in rows}):
-        values = {r["method"]: r[figure] for r in rows if r["set"] == each and figure in r}
-        if len(values) == len(methods):
-            ranks.append(rankdata([-float(str(values[method])) for method in methods]))
-    return [float(rank) for rank in np.mean(ranks, axis=0)]
-
-
 def main() -> None:
     """Run, and write the table after every set."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sets", nargs="*", help="names of sets, by default all; or 'table'")
+    parser.add_argument("sets", nargs="*", help="names of sets, by default all")
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
     parser.add_argument("--log", type=Path, default=Path("runs") / "unseen_bags.jsonl")
     options = parser.parse_args()
-    if options.sets == ["table"]:
-        print(markdown())
-        return
     seeds = [int(each) for each in options.seeds.split(",")]
     sets = [each for each in read_unseen_sets() if each.setting == "mil"]
     sets = [each for name in options.sets for each in sets if each.name == name] or sets
