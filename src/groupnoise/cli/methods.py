@@ -70,7 +70,8 @@ def chosen_method(
     import typer
 
     from groupnoise.decisions.portfolio import parse_budget
-    from groupnoise.reproduce.compare import choose_method, make_estimator
+    from groupnoise.reproduce.compare import make_estimator
+    from groupnoise.reproduce.methods import choose_method
 
     def show(method: str, split: int, value: float | None) -> None:
         if not quiet:

@@ -1,4 +1,4 @@
-"""All methods on one data set under the same splits, and the one to take."""
+"""All methods on one data set under the same splits: means, intervals, paired differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from groupnoise.clicks.recall_metrics import Interval
 from groupnoise.core.checks import check_count, check_fraction
 from groupnoise.exceptions import DataError, GroupNoiseError, ParameterError
-from groupnoise.io.setting import Setting
+from groupnoise.io.setting import Evaluation, Setting
 from groupnoise.reproduce.methods import (
     METHODS,
     MethodEntry,
@@ -192,45 +192,134 @@ def compare_methods(
     """
     check_count("splits", n_splits)
     check_fraction("share", share)
-    started = time.perf_counter()
-    found: dict[str, list[Mapping[str, float]]] = {each.name: [] for each in methods}
-    seconds: dict[str, list[float]] = {each.name: [] for each in methods}
-    failed: dict[str, str] = {}
-    is_over = False
-    for split in range(n_splits):
+
+    def fit_on(split: int) -> Fit:
         rows = setting.hold_out(dataset, share, seed + split)
         if not len(rows):
             raise DataError("the data is too small to hold anything out; nothing to compare on.")
         training = setting.without(dataset, rows)
-        for number, entry in enumerate(methods):
-            if entry.name in failed:
-                continue
+        return lambda entry: _fit_and_measure(setting, dataset, training, rows, entry, seed + split)
+
+    def main_value(figures: Mapping[str, float]) -> float | None:
+        return next((figures[each] for each in MAIN_METRICS[setting.name] if each in figures), None)
+
+    turns = fit_in_turns(methods, n_splits, fit_on, main_value, budget=budget, on_fit=on_fit)
+    first = next(iter(turns.complete().values()))[0].metrics
+    metric = next(name for name in (*MAIN_METRICS[setting.name], *first) if name in first)
+    notes = turns.notes("splits", n_splits)
+    if turns.n_complete < 2:
+        notes.append("one split tells nothing of chance: differences have no intervals.")
+    return ComparisonOfMethods(
+        dataset=dataset.name,
+        setting=setting.name,
+        metric=metric,
+        needs_truth=metric in ("instance AUROC", "accuracy"),
+        n_splits=turns.n_complete,
+        share=share,
+        methods=turns.compared(metric),
+        notes=tuple(notes),
+    )
+
+
+Fit = Callable[[MethodEntry], Evaluation]
+"""Fits a method on what one split leaves, and measures it."""
+
+
+@dataclass
+class FitsInTurns:
+    """Fits of several methods, all on one split before the next one begins.
+
+    `found`, `seconds`: what each method was worth on each split, and how long it took.
+    `failed`: why a method has no figures.
+    `is_over`: whether the budget was spent before all splits were.
+    """
+
+    found: dict[str, list[Evaluation]]
+    seconds: dict[str, list[float]]
+    failed: dict[str, str] = field(default_factory=dict)
+    is_over: bool = False
+
+    @property
+    def n_complete(self) -> int:
+        """How many splits every method that did not fail was run on."""
+        return min(len(self.found[name]) for name in self._names())
+
+    def complete(self) -> dict[str, list[Evaluation]]:
+        """Return what each method that did not fail was worth on the splits that all had."""
+        return {name: self.found[name][: self.n_complete] for name in self._names()}
+
+    def compared(self, metric: str) -> tuple[ComparedMethod, ...]:
+        """Return the methods, best first by a figure; those without figures last."""
+        ranked = [
+            ComparedMethod(
+                name, tuple(each.metrics for each in results), float(np.mean(self.seconds[name]))
+            )
+            for name, results in self.complete().items()
+        ]
+        ranked.sort(key=lambda each: -float(np.nanmean(each.values(metric))))
+        return *ranked, *(ComparedMethod(name, failed=why) for name, why in self.failed.items())
+
+    def notes(self, units: str, n_splits: int) -> list[str]:
+        """Return a sentence where the budget was spent."""
+        if not self.is_over:
+            return []
+        return [
+            f"the budget was spent after {self.n_complete} of {n_splits} {units}; --budget takes "
+            "more, such as 30m."
+        ]
+
+    def _names(self) -> list[str]:
+        return [name for name, results in self.found.items() if results and name not in self.failed]
+
+
+def fit_in_turns(
+    methods: Sequence[MethodEntry],
+    n_splits: int,
+    fit_on: Callable[[int], Fit],
+    main_value: Callable[[Mapping[str, float]], float | None],
+    *,
+    budget: float | None,
+    on_fit: Callable[[str, int, float | None], None] | None,
+) -> FitsInTurns:
+    """Fit all methods on each split, until a budget of seconds is spent and one has figures.
+
+    `fit_on`: returns for the number of a split what fits a method on it. `main_value`: of the
+    figures of a fit, what `on_fit` is told. Raises ParameterError if no method could be fitted.
+    """
+    started = time.perf_counter()
+    turns = FitsInTurns({each.name: [] for each in methods}, {each.name: [] for each in methods})
+    for split in range(n_splits):
+        fit = fit_on(split)
+        for entry in (each for each in methods if each.name not in turns.failed):
             late = budget is not None and time.perf_counter() - started > budget
-            if late and (split or number):
-                is_over = True
-                if not split:
-                    failed[entry.name] = "not run: the budget was spent"
-                    continue
-                break
-            fit_started = time.perf_counter()
+            if late and any(turns.found.values()):
+                turns.is_over = True
+                if split:
+                    break
+                turns.failed[entry.name] = "not run: the budget was spent"
+                continue
+            fit_started, value = time.perf_counter(), None
             try:
-                figures = _figures(setting, dataset, training, rows, entry, seed + split)
+                result = fit(entry)
             except (GroupNoiseError, ValueError, MemoryError) as error:
-                failed[entry.name] = str(error) or type(error).__name__
-                figures = {}
+                turns.failed[entry.name] = str(error) or type(error).__name__
             else:
-                found[entry.name].append(figures)
-                seconds[entry.name].append(time.perf_counter() - fit_started)
+                turns.found[entry.name].append(result)
+                turns.seconds[entry.name].append(time.perf_counter() - fit_started)
+                value = main_value(result.metrics)
             if on_fit is not None:
-                on_fit(entry.name, split, _main_value(setting.name, figures))
-        if is_over:
+                on_fit(entry.name, split, value)
+        if turns.is_over:
             break
-    return _ranked(setting, dataset, found, seconds, failed, share, n_splits, is_over)
+    if not turns._names():
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in turns.failed.items())
+        raise ParameterError(f"no method could be fitted ({reasons}).")
+    return turns
 
 
-def _figures(
+def _fit_and_measure(
     setting: Setting[Any], dataset: Any, training: Any, rows: Any, entry: MethodEntry, seed: int
-) -> dict[str, float]:
+) -> Evaluation:
     estimator = make_estimator(entry, seed)
     with warnings.catch_warnings():
         # What a fit warns of (too little data, no better than chance) the figures show.
@@ -238,7 +327,7 @@ def _figures(
         setting.fit(estimator, training)
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_  # what is evaluated are rows of the same table, unnamed
-    return setting.evaluate(estimator, dataset, rows, seed=seed).metrics
+    return setting.evaluate(estimator, dataset, rows, seed=seed)
 
 
 def make_estimator(entry: MethodEntry, seed: int) -> Any:
@@ -249,147 +338,5 @@ def make_estimator(entry: MethodEntry, seed: int) -> Any:
     return import_class(entry)(**parameters)
 
 
-def _main_value(setting: str, figures: Mapping[str, float]) -> float | None:
-    for metric in MAIN_METRICS[setting]:
-        if metric in figures:
-            return figures[metric]
-    return None
-
-
-def _ranked(
-    setting: Setting[Any],
-    dataset: Any,
-    found: Mapping[str, list[Mapping[str, float]]],
-    seconds: Mapping[str, list[float]],
-    failed: Mapping[str, str],
-    share: float,
-    n_splits: int,
-    is_over: bool,
-) -> ComparisonOfMethods:
-    ran = {name: splits for name, splits in found.items() if splits and name not in failed}
-    if not ran:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
-        raise ParameterError(f"no method could be fitted ({reasons}).")
-    complete = min(len(splits) for splits in ran.values())
-    first = next(iter(ran.values()))[0]
-    metric = next(name for name in (*MAIN_METRICS[setting.name], *first) if name in first)
-    compared = [
-        ComparedMethod(name, tuple(splits[:complete]), float(np.mean(seconds[name])))
-        for name, splits in ran.items()
-    ]
-    compared.sort(key=lambda each: -float(np.nanmean(each.values(metric))))
-    compared += [ComparedMethod(name, failed=reason) for name, reason in failed.items()]
-    notes = []
-    if is_over:
-        notes.append(
-            f"the budget was spent after {complete} of {n_splits} splits; --budget takes more, "
-            "such as 30m."
-        )
-    if complete < 2:
-        notes.append("one split tells nothing of chance: differences have no intervals.")
-    return ComparisonOfMethods(
-        dataset=dataset.name,
-        setting=setting.name,
-        metric=metric,
-        needs_truth=metric in ("instance AUROC", "accuracy"),
-        n_splits=complete,
-        share=share,
-        methods=tuple(compared),
-        notes=tuple(notes),
-    )
-
-
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-OURS = "max-matching"
-
-
-BASELINES = {
-    "mil": ("milr", "mi-net", "attention-mil", "instance-lr"),
-    "pll": ("soft-lr", "pl-knn", "pl-svm", "clpl", "sure", "cc", "proden", "lws"),
-    "rs": ("popularity", "cooccurrence", "item-cf", "item-knn", "ease", "als"),
-}
-"""Baselines that cost no more than ours, and are worth asking."""
-
-
-MAX_ROWS = {"sure": 5_000}
-"""Rows up to which a method fits in memory: SURE solves with a kernel between all rows."""
-
-
-N_SPLITS = 3
-
-
-ERRORS = 1.0
-"""Standard errors of the paired difference by which a baseline must be ahead to be taken."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The method that was taken, why, and the comparison behind it.
-
-    `method`: what is to be fitted.
-    `sentence`: who was taken and what was measured.
-    `comparison`: all methods that were run.
-    """
-
-    method: MethodEntry
-    sentence: str
-    comparison: ComparisonOfMethods
-
-
-def choose_method(
-    setting: Setting[Any],
-    training: Any,
-    *,
-    budget: float | None = 600.0,
-    seed: int = 0,
-    on_fit: Callable[[str, int, float | None], None] | None = None,
-) -> Choice:
-    """Compare ours with the baselines of a setting and take the one that held-out groups prefer.
-
-    Result: a baseline only where it is ahead of ours by more than a standard error over the splits.
-    `setting`: what the data is. `training`: what the method taken will be trained on. `budget`:
-    seconds after which no further fit begins. None sets none. `seed`: decides splits and fits.
-    `on_fit`: called with the method, the number of the split, and the main figure, None after a
-    failure.
-    """
-    n_groups = setting.n_groups(training)
-    names = [name for name in BASELINES[setting.name] if n_groups <= MAX_ROWS.get(name, n_groups)]
-    entries = [find_method(name, setting.name) for name in (OURS, *names)]
-    found = compare_methods(
-        setting, training, entries, n_splits=N_SPLITS, budget=budget, seed=seed, on_fit=on_fit
-    )
-    taken = method_taken(found)
-    return Choice(find_method(taken, setting.name), _sentence(found, taken), found)
-
-
-def method_taken(found: ComparisonOfMethods) -> str:
-    """Return the name of the winner where it is ahead of ours beyond chance, otherwise ours."""
-    ours = next((each for each in found.methods if each.name == OURS), found.winner)
-    if ours.failed is not None or found.winner is ours:
-        return found.winner.name
-    ahead = (found.winner.values(found.metric) - ours.values(found.metric))[: found.n_splits]
-    error = float(ahead.std(ddof=1)) / np.sqrt(len(ahead)) if len(ahead) > 1 else np.inf
-    return found.winner.name if ahead.mean() > ERRORS * error else OURS
-
-
-def _sentence(found: ComparisonOfMethods, taken: str) -> str:
-    told = "by true labels of the training part" if found.needs_truth else "without true labels"
-    splits = "1 split" if found.n_splits == 1 else f"{found.n_splits} splits"
-    means = {
-        each.name: float(np.nanmean(each.values(found.metric)))
-        for each in found.methods
-        if each.failed is None
-    }
-    others = [name for name in means if name != taken]
-    sentence = f"{taken} was taken: {found.metric} {means[taken]:.3f} on {splits}, {told}"
-    if taken == OURS and found.winner.name != OURS:
-        best = found.winner.name
-        return f"{sentence}; {best} with {means[best]:.3f} is not ahead beyond chance."
-    if OURS in others:
-        return f"{sentence}; this package's {OURS} has {means[OURS]:.3f}."
-    if not others:
-        return f"{sentence}; no baseline was run."
-    return f"{sentence}; the best baseline, {others[0]}, has {means[others[0]]:.3f}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +13,12 @@ from numpy.typing import NDArray
 
 from groupnoise.clicks.recall_metrics import Interval, bootstrap_interval
 from groupnoise.core.arrays import FloatArray
-from groupnoise.exceptions import GroupNoiseError, ParameterError
 from groupnoise.io.setting import Evaluation, Setting
 from groupnoise.reproduce.compare import (
     ComparedMethod,
     ComparisonOfMethods,
+    Fit,
+    fit_in_turns,
     make_estimator,
 )
 from groupnoise.reproduce.methods import MethodEntry
@@ -83,68 +83,29 @@ def compare_under_protocol(
     the number of the seed, and the main figure, None after a failure.
     """
     split = setting.divide(dataset, protocol)
-    started = time.perf_counter()
-    found: dict[str, list[Evaluation]] = {each.name: [] for each in methods}
-    seconds: dict[str, list[float]] = {each.name: [] for each in methods}
-    failed: dict[str, str] = {}
-    is_over = False
-    for number in range(n_splits):
-        for entry in methods:
-            late = budget is not None and time.perf_counter() - started > budget
-            if late and any(found.values()):
-                is_over = True
-                if not number:
-                    failed.setdefault(entry.name, "not run: the budget was spent")
-                continue
-            if entry.name in failed:
-                continue
-            fit_started = time.perf_counter()
-            try:
-                result = fit_and_judge(setting, dataset, split, entry, seed + number)
-            except (GroupNoiseError, ValueError, MemoryError) as error:
-                failed[entry.name] = str(error) or type(error).__name__
-                value = None
-            else:
-                found[entry.name].append(result)
-                seconds[entry.name].append(time.perf_counter() - fit_started)
-                value = result.metrics[METRIC]
-            if on_fit is not None:
-                on_fit(entry.name, number, value)
-    ran = {name: results for name, results in found.items() if results and name not in failed}
-    if not ran:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
-        raise ParameterError(f"no method could be fitted ({reasons}).")
-    complete = min(len(results) for results in ran.values())
-    rows = {
-        name: np.mean([each.rows[COLUMN] for each in results[:complete]], axis=0)
-        for name, results in ran.items()
-    }
-    compared = [
-        ComparedMethod(
-            name, tuple(each.metrics for each in results[:complete]), float(np.mean(seconds[name]))
-        )
-        for name, results in ran.items()
-    ]
-    compared.sort(key=lambda each: -float(np.nanmean(each.values(METRIC))))
-    compared += [ComparedMethod(name, failed=reason) for name, reason in failed.items()]
-    notes = list(split.notes)
-    if is_over:
-        notes.append(
-            f"the budget was spent after {complete} of {n_splits} seeds; --budget takes more, "
-            "such as 30m."
-        )
+
+    def fit_on(number: int) -> Fit:
+        return lambda entry: fit_and_judge(setting, dataset, split, entry, seed + number)
+
+    turns = fit_in_turns(
+        methods, n_splits, fit_on, lambda found: found[METRIC], budget=budget, on_fit=on_fit
+    )
+    results = turns.complete()
     return ProtocolComparison(
         dataset=dataset.name,
         setting=setting.name,
         metric=METRIC,
         needs_truth=False,
-        n_splits=complete,
+        n_splits=turns.n_complete,
         share=math.nan,
-        methods=tuple(compared),
-        notes=tuple(notes),
+        methods=turns.compared(METRIC),
+        notes=(*split.notes, *turns.notes("seeds", n_splits)),
         protocol=split.protocol.word,
-        users=next(iter(ran.values()))[0].rows["user"],
-        rows=rows,
+        users=next(iter(results.values()))[0].rows["user"],
+        rows={
+            name: np.mean([each.rows[COLUMN] for each in found], axis=0)
+            for name, found in results.items()
+        },
     )
 
 

@@ -15,10 +15,10 @@ from groupnoise.candidates.setting import AMONG_CANDIDATES
 from groupnoise.exceptions import GroupNoiseError, MissingDataError
 from groupnoise.io.setting import setting_of
 from groupnoise.reproduce.compare import MAIN_METRICS, make_estimator, methods_to_compare
+from groupnoise.reproduce.methods import OURS
 from groupnoise.reproduce.running import run_trials
 from groupnoise.reproduce.unseen_sets import UnseenSet
 
-OURS = "max-matching"
 SHARE = 0.25
 """Share of bags and rows that is tested on; of every history the last click is."""
 TRAINING_ROWS = "accuracy on training rows"

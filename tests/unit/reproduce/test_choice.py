@@ -9,14 +9,8 @@ from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks.shop import make_shop
 from groupnoise.io.setting import setting_of
-from groupnoise.reproduce.compare import (
-    BASELINES,
-    ComparedMethod,
-    ComparisonOfMethods,
-    choose_method,
-    method_taken,
-)
-from groupnoise.reproduce.methods import find_method
+from groupnoise.reproduce.compare import ComparedMethod, ComparisonOfMethods
+from groupnoise.reproduce.methods import BASELINES, choose_method, find_method, method_taken
 
 
 def comparison(**values):
