@@ -83,10 +83,6 @@ class BagSetting(Setting[BagDataset]):
             return held_out
         return draw_held_out(dataset.labels, share, seed, clusters=dataset.patients)
 
-    def without(self, dataset: BagDataset, rows: IntArray) -> BagDataset:
-        """Return the other bags."""
-        return subset_bags(dataset, np.delete(np.arange(len(dataset.bags)), rows))
-
     def arguments(self, dataset: BagDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the bags and the names of their labels, and whom bags come from."""
         named = {} if dataset.patients is None else {"patients": dataset.patients}
@@ -177,10 +173,6 @@ class BagSetting(Setting[BagDataset]):
         instances = dataset.bags[row]
         some = instances[:: max(1, len(instances) // MAX_FINGERPRINT_ROWS)]
         return "\0".join(names).encode() + np.asarray(some, np.float64).tobytes()
-
-    def class_names(self, dataset: BagDataset) -> list[str]:
-        """Return the names of the bag labels."""
-        return dataset.class_names
 
 
 def origins_of_instances(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:

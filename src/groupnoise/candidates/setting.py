@@ -69,10 +69,6 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         """Return rows to keep out of training, never the last one of a class."""
         return draw_held_out(dataset.candidates, share, seed)
 
-    def without(self, dataset: PartialLabelDataset, rows: IntArray) -> PartialLabelDataset:
-        """Return the other rows."""
-        return subset_rows(dataset, np.delete(np.arange(len(dataset.features)), rows))
-
     def arguments(self, dataset: PartialLabelDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the rows, the names of their candidates, and their weights if they have some."""
         names = labels_as_names(dataset.candidates, dataset.class_names)
@@ -162,10 +158,6 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         """Return the features and the candidates of a row."""
         names = [dataset.class_names[label] for label in np.flatnonzero(dataset.candidates[row])]
         return "\0".join(names).encode() + np.asarray(dataset.features[row], np.float64).tobytes()
-
-    def class_names(self, dataset: PartialLabelDataset) -> list[str]:
-        """Return the names of the candidate labels."""
-        return dataset.class_names
 
 
 def among_candidates(

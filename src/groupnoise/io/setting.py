@@ -145,9 +145,9 @@ class Setting(ABC, Generic[Data]):
         `share`: how much of it, from 0 to 1.
         """
 
-    @abstractmethod
     def without(self, dataset: Data, rows: IntArray) -> Data:
-        """Return what is left to train on when `rows` are held out."""
+        """Return what is left to train on when `rows` are held out: the other groups."""
+        return self.subset(dataset, np.delete(np.arange(self.n_groups(dataset)), rows))
 
     @abstractmethod
     def arguments(self, dataset: Data) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -236,7 +236,7 @@ class Setting(ABC, Generic[Data]):
 
     def class_names(self, dataset: Data) -> list[str]:
         """Return the names of the classes; none where there are no classes."""
-        return []
+        return getattr(dataset, "class_names", [])
 
     def fingerprint(self, dataset: Data) -> str:
         """Return a checksum of the data, equal in whatever file the same data comes."""

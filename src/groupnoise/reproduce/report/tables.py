@@ -301,7 +301,7 @@ def corrected_t_test(
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """Adjust p-values of several comparisons so that the chance of any false one is kept.
 
-    Result: holm's step-down adjustment, in the given order.
+    Result: Holm's step-down adjustment, in the given order.
 
     Examples
     --------
