@@ -71,7 +71,7 @@ def posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
     )
 
 
-class Tally:
+class ObjectTally:
     """How objects fared in the groups that hold them, of which there may be several or none.
 
     `n_objects`: how many objects there are.

@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from groupnoise.audit.evidence import Findings, Tally, choice_columns, class_columns, posterior
+from groupnoise.audit.evidence import (
+    Findings,
+    ObjectTally,
+    choice_columns,
+    class_columns,
+    posterior,
+)
 from groupnoise.core.arrays import BoolArray, Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.io.datasets import BagDataset
@@ -71,7 +77,7 @@ class BagSource:
         columns = class_columns(model.classes_, self.dataset.class_names)
         fits = _class_probabilities(model, bags.objects)[:, columns]  # (n_objects, n_classes)
         instance = ragged_rows(self.dataset.bags.offsets[rows], bags.sizes)
-        noise, tally = np.ones(bags.n_objects), Tally(bags.n_objects)
+        noise, tally = np.ones(bags.n_objects), ObjectTally(bags.n_objects)
         groups: Columns = {}
         bag, label = np.nonzero(labels)
         if len(bag):

@@ -67,7 +67,7 @@ WHOLE = Weighing(3.0, 0.05, 6)
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search ended with: all that was tried, who was taken with which weight, and why."""
 
     options: list[Option]
@@ -118,7 +118,7 @@ def search_members(
     explicit: Mapping[str, Any],
     budget: float | None,
     on_progress: ProgressCallback | None,
-) -> Found:
+) -> SearchResult:
     """Compare options on held-out bags and choose who answers.
 
     Result: who was tried and who was taken. `search`: the bags and their folds. `options`: what may
@@ -136,7 +136,7 @@ def search_members(
         if len(taken) > 1
         else "Held-out bags speak clearly for one member."
     )
-    return Found(every, trials.done, trials.watch.seconds(), taken, why)
+    return SearchResult(every, trials.done, trials.watch.seconds(), taken, why)
 
 
 class _Trials:

@@ -16,7 +16,7 @@ from torch import Tensor
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.docstrings import inherit_docstring
-from groupnoise.core.label_sets import answered_right, check_equal_rows, read_candidates
+from groupnoise.core.label_sets import answered_right, check_equal_rows, read_candidate_sets
 from groupnoise.core.objective import ObjectScores, mean_output, mean_probability, object_scores
 from groupnoise.core.pair_matching import Matching
 from groupnoise.core.prior_weights import spread_over_neighbours
@@ -123,7 +123,7 @@ class SelectiveAnswers(CalibratedSets):
         """
         estimator: Any = self
         log_proba = estimator.predict_log_proba(X)
-        indicator, _ = read_candidates(candidates, self.classes_)
+        indicator, _ = read_candidate_sets(candidates, self.classes_)
         check_equal_rows(log_proba, indicator)
         columns = None if truth is None else columns_of(truth, self.classes_, len(log_proba))
         self.set_calibration_ = calibrated_by(np.exp(log_proba), indicator, columns)
@@ -166,7 +166,7 @@ class SelectiveAnswers(CalibratedSets):
         """
         estimator: Any = self
         log_proba = estimator.predict_log_proba(X)
-        indicator, _ = read_candidates(candidates, self.classes_)
+        indicator, _ = read_candidate_sets(candidates, self.classes_)
         check_equal_rows(log_proba, indicator)
         columns = None
         if truth is not None:
@@ -237,7 +237,7 @@ class CandidateAnswers(
             One of the candidates each.
         """
         log_proba = self.predict_log_proba(X)
-        indicator, _ = read_candidates(candidates, self.classes_)
+        indicator, _ = read_candidate_sets(candidates, self.classes_)
         check_equal_rows(log_proba, indicator)
         best = np.where(indicator, log_proba, -np.inf).argmax(axis=1)
         labels: NDArray[Any] = self.classes_[best]
@@ -252,7 +252,7 @@ class CandidateAnswers(
             The candidates of a row in the order of `classes_`.
         """
         log_pairs = self._log_pair(X)
-        indicator, _ = read_candidates(candidates, self.classes_)
+        indicator, _ = read_candidate_sets(candidates, self.classes_)
         check_equal_rows(log_pairs[0], indicator)
         objective, mask, outputs = self._objective(), torch.from_numpy(indicator), []
         with torch.no_grad():

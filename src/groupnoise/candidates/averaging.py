@@ -16,7 +16,7 @@ from groupnoise.candidates.answers import DETAILS
 from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.docstrings import inherit_docstring
-from groupnoise.core.label_sets import check_equal_rows, read_candidates
+from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.objective import GroupObjective, ObjectScores
 from groupnoise.core.scaling import rows_to_predict
 from groupnoise.decisions.portfolio import is_auto
@@ -182,7 +182,7 @@ class AveragedModel(CandidateModel):
         if not self._taken():
             return super().select(X, candidates)
         rows = rows_to_predict(self, X)
-        indicator, _ = read_candidates(candidates, self.classes_)
+        indicator, _ = read_candidate_sets(candidates, self.classes_)
         check_equal_rows(rows, indicator)
         return self._taken().select(rows, indicator)
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import check_count, check_features
-from groupnoise.core.label_sets import read_candidates
+from groupnoise.core.label_sets import read_candidate_sets
 from groupnoise.core.scaling import Scaler
 from groupnoise.exceptions import DataError
 
@@ -278,7 +278,7 @@ def judge_labels(belief: LabelPosterior, given: IntArray, classes: NDArray[Any])
 
 def read_single_labels(y: Any, classes: Any = None) -> tuple[IntArray, NDArray[Any]]:
     """Return the column of each row's only label, and the classes; refuse several labels."""
-    indicator, known = read_candidates(y, classes)
+    indicator, known = read_candidate_sets(y, classes)
     several = np.flatnonzero(indicator.sum(axis=1) > 1)
     if len(several):
         raise DataError(

@@ -32,8 +32,8 @@ from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import (
     check_equal_rows,
+    read_candidate_sets,
     read_candidate_weights,
-    read_candidates,
 )
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.pair_matching import Matcher, PairMatching, PriorMatching
@@ -345,7 +345,7 @@ def read_rows(
 ) -> tuple[NDArray[Any], BoolArray, NDArray[Any], ArrayLike | None]:
     """Return what a training is given as it is used: rows, candidates, classes and weights."""
     rows = check_features("X", X)
-    indicator, classes = read_candidates(y)
+    indicator, classes = read_candidate_sets(y)
     check_equal_rows(rows, indicator)
     found = read_candidate_weights(y, indicator, classes)
     if found is not None and candidate_weights is not None:

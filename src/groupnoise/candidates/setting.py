@@ -21,8 +21,7 @@ from groupnoise.core.class_metrics import (
     positions_of_labels,
     with_columns_of,
 )
-from groupnoise.core.label_sets import check_equal_rows
-from groupnoise.core.label_sets import read_candidates as candidates_of
+from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.metrics import expected_calibration_error
 from groupnoise.core.selective import risk_coverage
 from groupnoise.io.datasets import PartialLabelDataset, subset_rows
@@ -134,7 +133,7 @@ class CandidateSetting(Setting[PartialLabelDataset]):
         """Return a data set of rows and their candidates."""
         check_labels_given(targets)
         features = check_features("X", groups)
-        candidates, classes = candidates_of(targets)
+        candidates, classes = read_candidate_sets(targets)
         check_equal_rows(features, candidates)
         names = [str(label) for label in classes.tolist()]
         return PartialLabelDataset("rows", features, candidates, names)

@@ -78,7 +78,7 @@ def _measure_recall(request: Request) -> Report:
         DEFAULT_PROTOCOLS,
         QUICK_METHODS,
         QUICK_PROTOCOLS,
-        RecallResult,
+        RecallTrial,
         read_recall_sets,
         recall_markdown,
         run_recall,
@@ -90,7 +90,7 @@ def _measure_recall(request: Request) -> Report:
         chosen = [each for each in sets if each.name == "shop"]
     protocols = request.protocols or (QUICK_PROTOCOLS if request.quick else DEFAULT_PROTOCOLS)
 
-    def tell(result: RecallResult) -> None:
+    def tell(result: RecallTrial) -> None:
         about = f"{result.dataset}, {result.protocol}: {result.method}, seed {result.seed}"
         if result.failed is not None:
             typer.echo(f"{about}: {result.failed}", err=True)

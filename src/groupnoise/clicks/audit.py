@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from groupnoise.audit.evidence import Findings, Tally, choice_columns, posterior
+from groupnoise.audit.evidence import Findings, ObjectTally, choice_columns, posterior
 from groupnoise.clicks.windows import sliding_windows
 from groupnoise.core.arrays import Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
@@ -120,7 +120,7 @@ class ClickSource:
         clicks = Groups(lift.known_items[part.objects], part.offsets)
         support = lift.support(clicks, reach=2 * model.group_size)
         noise = 1.0 / (1.0 + support)
-        tally = Tally(clicks.n_objects)
+        tally = ObjectTally(clicks.n_objects)
         groups: Columns = {}
         if (clicks.sizes > 1).any():
             windows = sliding_windows(clicks, model.group_size)

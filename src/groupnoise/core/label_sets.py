@@ -228,33 +228,16 @@ def _columns_of(
     return columns
 
 
-def read_candidates(candidates: Any, classes: Any = None) -> tuple[BoolArray, NDArray[Any]]:
+def read_candidate_sets(candidates: Any, classes: Any = None) -> tuple[BoolArray, NDArray[Any]]:
     """Read the candidate labels of each row.
 
-    Parameters
-    ----------
-    candidates : array-like, sparse matrix or sequence
-        A 0/1 matrix of shape (n_rows, n_classes), dense or sparse; a sequence of sets, lists or
-        tuples of labels, or of mappings from label to weight; or plain labels, each the only
-        candidate of its row.
-    classes : array-like of shape (n_classes,), optional
-        The labels a fitted model knows. Without them they are taken from the candidates.
-
-    Returns
-    -------
-    indicator : bool ndarray of shape (n_rows, n_classes)
-        True where a label is a candidate; at least one per row.
-    classes : ndarray of shape (n_classes,)
-        The label each column stands for.
-
-    Raises
-    ------
-    EmptyGroupError
-        If a row has no candidate.
-    UnknownTargetError
-        If a label is not among the `classes` given.
-    DataError
-        If the input cannot be read, or holds a single class.
+    Returns `indicator` (n_rows, n_classes): True where a label is a candidate; at least one per
+    row; `classes`: the label each column stands for. `candidates`: a 0/1 matrix of shape (n_rows,
+    n_classes), dense or sparse; a sequence of sets, lists or tuples of labels, or of mappings from
+    label to weight; or plain labels, each the only candidate of its row. `classes`: the labels a
+    fitted model knows. Without them they are taken from the candidates. Raises EmptyGroupError if a
+    row has no candidate. Raises UnknownTargetError if a label is not among the `classes` given.
+    Raises DataError if the input cannot be read, or holds a single class.
 
     Examples
     --------
@@ -282,7 +265,7 @@ def read_candidate_weights(
     """Return the weights of candidates that are given as mappings such as `{"a": 0.7, "b": 0.3}`.
 
     Of shape (n_rows, n_classes): zero where a label is no candidate; None where candidates have no
-    weights. `candidates`: what :func:`read_candidates` read. `classes`: the label of each column.
+    weights. `candidates`: what `read_candidate_sets` read. `classes`: the label of each column.
     """
     if not _holds_mappings(candidates):
         return None
@@ -338,8 +321,8 @@ def _check_not_joined(values: Any) -> None:
 def answered_right(predicted: NDArray[Any], y: Any, classes: NDArray[Any]) -> BoolArray:
     """Tell which rows were answered with their true label, or with one of their candidates.
 
-    `predicted`: labels a model answered with. `y`: True labels, or candidates in any form
-    :func:`read_candidates` takes. A true label the model never saw is answered wrong: a part of a
+    `predicted`: labels a model answered with. `y`: true labels, or candidates in any form that
+    `read_candidate_sets` takes. A true label the model never saw is answered wrong: a part of a
     cross-validation may lack it. `classes`: the labels the model knows.
 
     Examples
@@ -351,9 +334,9 @@ def answered_right(predicted: NDArray[Any], y: Any, classes: NDArray[Any]) -> Bo
         truth = np.asarray(y)
         check_equal_rows(predicted, truth)
         return np.asarray(predicted == truth, dtype=bool)
-    candidates, _ = read_candidates(y, classes)
+    candidates, _ = read_candidate_sets(y, classes)
     check_equal_rows(predicted, candidates)
-    answers, _ = read_candidates(predicted, classes)
+    answers, _ = read_candidate_sets(predicted, classes)
     return np.asarray((candidates & answers).any(axis=1))
 
 

@@ -31,7 +31,7 @@ from groupnoise.io.files import (
 from groupnoise.io.sources import Report, Source, find_source, say_nothing
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
-from groupnoise.recall.recalled import CSV_HEADER, check_format, join_parts, write_part
+from groupnoise.recall.recalled import CSV_HEADER, check_recall_format, join_parts, write_part
 
 BLOCK_HISTORIES = 4096
 IN_MEMORY_BYTES = 1 << 28
@@ -107,7 +107,7 @@ def recall_file(
     """
     output = Path(output)
     options = options or RecallOptions()
-    check_format(output)
+    check_recall_format(output)
     check_not_own_input(output, histories)
     check_writable_file(output)
     n_threads = n_threads or available_cores()

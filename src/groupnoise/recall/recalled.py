@@ -130,7 +130,7 @@ def noise_flags(weights: FloatArray) -> BoolArray:
     return np.asarray((agreement < NOISE_BELOW * most) & (most > 0))
 
 
-def check_format(path: Path) -> None:
+def check_recall_format(path: Path) -> None:
     """Refuse an output file whose ending says no format known here."""
     if path.suffix not in ANSWER_FORMATS:
         raise DataError(f"{path} must end in one of {', '.join(ANSWER_FORMATS)}.")

@@ -22,7 +22,7 @@ from groupnoise.reproduce.click_trial import ClickTrial
 from groupnoise.reproduce.provenance import code_fingerprint
 from groupnoise.reproduce.recipes import DatasetView, Recipe
 from groupnoise.reproduce.run import TrialResult, run_method
-from groupnoise.reproduce.trials import BagTrial, CandidateTrial, Trial
+from groupnoise.reproduce.trials import BagTrial, CandidateTrial, DataTrial
 
 N_MEASURED = 500
 """Clicked items over which the share of related answers is measured."""
@@ -140,7 +140,7 @@ class Job:
 
 def make_trial(
     recipe: Recipe, name: str, data: Dataset, seed: int, *, quick: bool = False
-) -> Trial:
+) -> DataTrial:
     """Cut a data set by the protocol of a recipe.
 
     `recipe`: whose protocol to follow. `name`: what to call the data in tables. `seed`: decides the
@@ -195,7 +195,7 @@ def _click_trial(
     )
 
 
-_MAKERS: dict[str, Callable[..., Trial]] = {
+_MAKERS: dict[str, Callable[..., DataTrial]] = {
     "mil": _bag_trial,
     "pll": _candidate_trial,
     "rs": _click_trial,

@@ -63,7 +63,7 @@ class CandidatePicture:
 
 
 @dataclass(frozen=True)
-class Click:
+class ShownClick:
     """One click of a history, and what the simulation knows about it."""
 
     title: str
@@ -77,7 +77,7 @@ class Click:
 class HistoryPicture:
     """A few clicks and the next one."""
 
-    clicks: list[Click]
+    clicks: list[ShownClick]
     next_title: str
     next_shelf: str
     chosen: int
@@ -155,7 +155,7 @@ def picture_histories(trial: ClickTrial, estimator: Any) -> Gallery[HistoryPictu
         objects = range(groups.offsets[row], groups.offsets[row + 1])
         return HistoryPicture(
             clicks=[
-                Click(
+                ShownClick(
                     title=titles[groups.objects[each]],
                     shelf=shelves[groups.objects[each]],
                     responsibility=float(selected.responsibility[each]),

@@ -84,7 +84,7 @@ class RecallSet:
 
 
 @dataclass(frozen=True)
-class RecallResult:
+class RecallTrial:
     """What one method did on one log under one protocol and seed.
 
     `dataset`, `protocol`, `method`: what was run on what.
@@ -131,15 +131,15 @@ def read_recall_sets(path: Path | None = None) -> list[RecallSet]:
         raise ConfigError(f"the logs of `recall` cannot be read: {error}.") from None
 
 
-def run_one(
+def run_recall_trial(
     log: RecallSet, protocol: str, method: str, seed: int, data_dir: Path | None, quick: bool
-) -> RecallResult:
+) -> RecallTrial:
     """Fit a method at its defaults on what a protocol leaves, and rank what it asks for."""
     from groupnoise.clicks.evaluation import evaluate_queries
     from groupnoise.clicks.history_split import split_histories
     from groupnoise.io.setting import find_setting
 
-    about = RecallResult(log.name, protocol, method, seed)
+    about = RecallTrial(log.name, protocol, method, seed)
     try:
         data = log.load(seed, data_dir, quick)
         split = split_histories(data, protocol)
@@ -180,8 +180,8 @@ def run_recall(
     quick: bool = False,
     n_jobs: int | None = None,
     log: Path | None = None,
-    on_result: Callable[[RecallResult], None] | None = None,
-) -> tuple[list[RecallResult], dict[str, str]]:
+    on_result: Callable[[RecallTrial], None] | None = None,
+) -> tuple[list[RecallTrial], dict[str, str]]:
     """Run methods on logs under protocols; what a log file holds already is not run again.
 
     Returns `results`; `missing`: logs, or logs under a protocol, that were left out, and why.
@@ -196,7 +196,7 @@ def run_recall(
     `on_result`: called with every new result.
     """
     missing: dict[str, str] = {}
-    trials: dict[Hashable, Callable[[], RecallResult]] = {}
+    trials: dict[Hashable, Callable[[], RecallTrial]] = {}
     entries = methods_to_compare("rs", methods)
     for each in sets:
         try:
@@ -214,19 +214,19 @@ def run_recall(
                 for seed in seeds[:1] if is_fixed else seeds:
                     key = (each.name, protocol, entry.name, seed)
                     trials[key] = partial(
-                        run_one, each, protocol, entry.name, seed, data_dir, quick
+                        run_recall_trial, each, protocol, entry.name, seed, data_dir, quick
                     )
     results = run_trials(
-        trials, read=RecallResult, key_of=_key, log=log, n_jobs=n_jobs, on_result=on_result
+        trials, read=RecallTrial, key_of=_key, log=log, n_jobs=n_jobs, on_result=on_result
     )
     return results, missing
 
 
-def _key(result: RecallResult) -> Hashable:
+def _key(result: RecallTrial) -> Hashable:
     return result.dataset, result.protocol, result.method, result.seed
 
 
-def recall_markdown(results: Iterable[RecallResult], sets: Sequence[RecallSet]) -> str:
+def recall_markdown(results: Iterable[RecallTrial], sets: Sequence[RecallSet]) -> str:
     """Return a table for every log and protocol, published rows below ours.
 
     Markdown; rows that are maxima over test scores say so.
@@ -256,7 +256,7 @@ def recall_markdown(results: Iterable[RecallResult], sets: Sequence[RecallSet]) 
     return "\n".join(lines)
 
 
-def _row(method: str, trials: Sequence[RecallResult]) -> str:
+def _row(method: str, trials: Sequence[RecallTrial]) -> str:
     cells = []
     for name in (*MAIN, "full Recall@100", "coverage@10", "debiased NDCG@10"):
         cell = f"{_mean(trials, name):.4f}"
@@ -277,7 +277,7 @@ def _published_row(row: PublishedRow) -> str:
     return f"| *{row.method}* ({'; '.join(told)}) | {row.hit:.4f} | {row.ndcg:.4f} | | | | |"
 
 
-def _mean(trials: Sequence[RecallResult], name: str) -> float:
+def _mean(trials: Sequence[RecallTrial], name: str) -> float:
     return float(np.mean([each.metrics.get(name, np.nan) for each in trials]))
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from groupnoise.core.arrays import FloatArray
 from groupnoise.reproduce.click_trial import ClickTrial
 from groupnoise.reproduce.provenance import provenance
-from groupnoise.reproduce.trials import Trial, Watched
+from groupnoise.reproduce.trials import DataTrial, Watched
 
 Settings = dict[str, Any]
 
@@ -102,7 +102,7 @@ class _Fit:
     test_curve: list[float]
 
 
-def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
+def run_method(trial: DataTrial, method: Method) -> tuple[list[TrialResult], Any]:
     """Run a method on a trial.
 
     Returns `results`: one per criterion of the trial and reading of the method, the main one first;
@@ -152,7 +152,7 @@ def run_method(trial: Trial, method: Method) -> tuple[list[TrialResult], Any]:
 
 
 def _final_estimators(
-    trial: Trial, method: Method, best: Mapping[tuple[str, str], _Fit]
+    trial: DataTrial, method: Method, best: Mapping[tuple[str, str], _Fit]
 ) -> dict[tuple[str, str], Any]:
     """Return what is tested: the chosen fits, or fits anew that also learn from validation.
 
@@ -173,12 +173,12 @@ def _final_estimators(
     return {row: made[id(fit.estimator)] for row, fit in best.items()}
 
 
-def _is_refitted(trial: Trial) -> TypeGuard[ClickTrial]:
+def _is_refitted(trial: DataTrial) -> TypeGuard[ClickTrial]:
     """Say whether what was chosen is fitted anew; only click logs have a protocol that does so."""
     return isinstance(trial, ClickTrial) and trial.refits
 
 
-def _fit(trial: Trial, method: Method, settings: Settings) -> Watched:
+def _fit(trial: DataTrial, method: Method, settings: Settings) -> Watched:
     """Fit under some settings; of a committee, what each criterion keeps of every member."""
     n_members = method.n_estimators(settings)
     if method.is_committee:
@@ -211,7 +211,7 @@ def _asked(estimator: Any, parameters: Settings) -> Iterator[None]:
             setattr(estimator, name, value)
 
 
-def _test(trial: Trial, estimator: Any, parameters: Settings) -> dict[str, float]:
+def _test(trial: DataTrial, estimator: Any, parameters: Settings) -> dict[str, float]:
     with _asked(estimator, parameters):
         metrics = trial.test_metrics(estimator)
         right = trial.chosen_right(estimator)

@@ -107,7 +107,7 @@ def picks_epoch(estimator: Any) -> bool:
     return watches and getattr(estimator, "keep", "best") == "best"
 
 
-class Trial(Protocol):
+class DataTrial(Protocol):
     """What the runner needs of a data set under one seed."""
 
     @property

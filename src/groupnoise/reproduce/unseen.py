@@ -49,7 +49,7 @@ class UnseenResult:
     failed: str | None = None
 
 
-def run_one(
+def run_unseen_trial(
     unseen: UnseenSet, method: str, seed: int, data_dir: Path | None, quick: bool
 ) -> UnseenResult:
     """Fit a method at its defaults on a set and measure it on what was held out."""
@@ -119,7 +119,7 @@ def run_unseen(
         for name in [each.name for each in entries if not methods or each.name in methods]:
             for seed in seeds:
                 trials[unseen.name, name, seed] = partial(
-                    run_one, unseen, name, seed, data_dir, quick
+                    run_unseen_trial, unseen, name, seed, data_dir, quick
                 )
     results = run_trials(
         trials, read=UnseenResult, key_of=_key, log=log, n_jobs=n_jobs, on_result=on_result

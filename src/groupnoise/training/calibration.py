@@ -16,7 +16,7 @@ from torch import Tensor
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, RandomState, generator_from
 from groupnoise.core.checks import check_choice, check_count
-from groupnoise.core.label_sets import check_equal_rows, read_candidates
+from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.objective import mean_probability
 from groupnoise.core.scaling import Scaler, column_state, restore_columns
 from groupnoise.core.selective import (
@@ -89,7 +89,7 @@ class CandidateCalibration(Calibration):
         """
         estimator: Any = self
         check_is_fitted(estimator, "model_")
-        indicator, _ = read_candidates(candidates, estimator.classes_)
+        indicator, _ = read_candidate_sets(candidates, estimator.classes_)
         members = [pair.log_softmax(-1) for pair in estimator._log_pair(X, 1.0)]
         check_equal_rows(members[0], indicator)
         self.calibration_temperature_ = fit_temperature(

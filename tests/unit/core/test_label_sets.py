@@ -5,7 +5,11 @@ from sklearn.exceptions import DataConversionWarning
 
 from groupnoise import MaxMatchingPartialLabelClassifier
 from groupnoise.candidates.baselines import CLPLClassifier
-from groupnoise.core.label_sets import holds_plain_labels, read_candidate_weights, read_candidates
+from groupnoise.core.label_sets import (
+    holds_plain_labels,
+    read_candidate_sets,
+    read_candidate_weights,
+)
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
 MATRIX = np.array([[1, 1, 0], [0, 1, 0], [0, 1, 1]])
@@ -33,7 +37,7 @@ def _object_array(rows):
     ids=lambda value: type(value).__name__,
 )
 def test_every_form_gives_the_same_matrix(candidates):
-    indicator, classes = read_candidates(candidates)
+    indicator, classes = read_candidate_sets(candidates)
     assert indicator.dtype == bool
     np.testing.assert_array_equal(indicator, MATRIX.astype(bool))
     np.testing.assert_array_equal(classes, [0, 1, 2])
@@ -43,7 +47,7 @@ def test_every_form_gives_the_same_matrix(candidates):
     "labels", [["b", "a", "b"], np.array(["b", "a", "b"]), np.array(["b", "a", "b"], dtype=object)]
 )
 def test_plain_labels_are_candidate_sets_of_one(labels):
-    indicator, classes = read_candidates(labels)
+    indicator, classes = read_candidate_sets(labels)
     np.testing.assert_array_equal(classes, ["a", "b"])
     np.testing.assert_array_equal(indicator, [[False, True], [True, False], [False, True]])
 
@@ -51,7 +55,7 @@ def test_plain_labels_are_candidate_sets_of_one(labels):
 def test_a_data_frame_names_its_classes_by_its_columns():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(MATRIX, columns=["x", "y", "z"])
-    indicator, classes = read_candidates(frame)
+    indicator, classes = read_candidate_sets(frame)
     np.testing.assert_array_equal(indicator, MATRIX.astype(bool))
     np.testing.assert_array_equal(classes, ["x", "y", "z"])
 
@@ -59,14 +63,14 @@ def test_a_data_frame_names_its_classes_by_its_columns():
 def test_columns_of_a_data_frame_are_found_by_name_in_any_order():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(MATRIX, columns=["x", "y", "z"])
-    indicator, classes = read_candidates(frame[["z", "x", "y"]], classes=["x", "y", "z"])
+    indicator, classes = read_candidate_sets(frame[["z", "x", "y"]], classes=["x", "y", "z"])
     np.testing.assert_array_equal(indicator, MATRIX.astype(bool))
     np.testing.assert_array_equal(classes, ["x", "y", "z"])
 
 
 def test_columns_of_a_data_frame_without_names_are_taken_as_they_come():
     pandas = pytest.importorskip("pandas")
-    indicator, _ = read_candidates(pandas.DataFrame(MATRIX), classes=["x", "y", "z"])
+    indicator, _ = read_candidate_sets(pandas.DataFrame(MATRIX), classes=["x", "y", "z"])
     np.testing.assert_array_equal(indicator, MATRIX.astype(bool))
 
 
@@ -82,7 +86,7 @@ def test_a_data_frame_of_other_classes_is_refused(columns, message):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(MATRIX[:, : len(columns)], columns=columns)
     with pytest.raises(UnknownTargetError, match=message):
-        read_candidates(frame, classes=["x", "y", "z"])
+        read_candidate_sets(frame, classes=["x", "y", "z"])
 
 
 @pytest.mark.parametrize(
@@ -97,14 +101,14 @@ def test_a_score_does_not_depend_on_the_order_of_columns(model):
 
 
 def test_given_classes_keep_their_order_and_may_go_unseen():
-    indicator, classes = read_candidates([{"a"}, {"c", "a"}], classes=["c", "b", "a"])
+    indicator, classes = read_candidate_sets([{"a"}, {"c", "a"}], classes=["c", "b", "a"])
     np.testing.assert_array_equal(classes, ["c", "b", "a"])
     np.testing.assert_array_equal(indicator, [[False, False, True], [True, False, True]])
 
 
 def test_a_column_of_labels_is_read_with_a_warning():
     with pytest.warns(DataConversionWarning, match="column-vector"):
-        indicator, classes = read_candidates(np.array([[3], [5]]))
+        indicator, classes = read_candidate_sets(np.array([[3], [5]]))
     np.testing.assert_array_equal(classes, [3, 5])
     np.testing.assert_array_equal(indicator, np.eye(2, dtype=bool))
 
@@ -118,13 +122,13 @@ def test_a_column_of_labels_is_read_with_a_warning():
 )
 def test_a_row_without_candidates_is_named_with_the_remedy(candidates, message):
     with pytest.raises(EmptyGroupError, match=message):
-        read_candidates(candidates)
+        read_candidate_sets(candidates)
 
 
 @pytest.mark.parametrize("candidates", [[{0}, {7}], [0, 7], ["a", "b"]])
 def test_a_label_outside_the_given_classes_is_named(candidates):
     with pytest.raises(UnknownTargetError, match="is not one of the 2 classes"):
-        read_candidates(candidates, classes=[0, 1])
+        read_candidate_sets(candidates, classes=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -147,7 +151,7 @@ def test_a_label_outside_the_given_classes_is_named(candidates):
 )
 def test_bad_candidates_are_refused_in_one_sentence(candidates, message):
     with pytest.raises(DataError, match=message):
-        read_candidates(candidates)
+        read_candidate_sets(candidates)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +172,7 @@ def test_plain_labels_are_told_from_sets_and_matrices(values, expected):
 
 def test_a_matrix_must_have_a_column_per_class():
     with pytest.raises(DataError, match="3 columns, but there are 2 classes"):
-        read_candidates(MATRIX, classes=[0, 1])
+        read_candidate_sets(MATRIX, classes=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -176,18 +180,18 @@ def test_a_matrix_must_have_a_column_per_class():
 )
 def test_candidates_joined_in_one_text_are_refused_with_the_remedy(rows):
     with pytest.raises(DataError, match=r"looks like several candidates .* \[set\(text\.split"):
-        read_candidates(rows)
+        read_candidate_sets(rows)
 
 
 def test_names_with_commas_are_names():
     rows = ["Paris, France", "Lyon, France", "Rome, Italy"]
-    assert read_candidates(rows)[1].tolist() == sorted(rows)
-    assert read_candidates([{"a, b"}, {"b"}])[1].tolist() == ["a, b", "b"]
+    assert read_candidate_sets(rows)[1].tolist() == sorted(rows)
+    assert read_candidate_sets([{"a, b"}, {"b"}])[1].tolist() == ["a, b", "b"]
 
 
 def test_mappings_are_candidates_with_weights():
     rows = [{"a": 0.7, "b": 0.3}, {"b": 2, "c": 0.0}, {"c": 1.0}]
-    indicator, classes = read_candidates(rows)
+    indicator, classes = read_candidate_sets(rows)
     assert classes.tolist() == ["a", "b", "c"]
     assert indicator.tolist() == [[True, True, False], [False, True, False], [False, False, True]]
     weights = read_candidate_weights(rows, indicator, classes)
@@ -198,15 +202,15 @@ def test_mappings_are_candidates_with_weights():
 def test_weights_that_are_none_and_half_weighted_rows_are_refused():
     rows = [{"a": 0.7, "b": "much"}, {"b": 1.0}]
     with pytest.raises(DataError, match="row 0 of the candidates gives 'b' the weight 'much'"):
-        read_candidate_weights(rows, *read_candidates(rows))
+        read_candidate_weights(rows, *read_candidate_sets(rows))
     with pytest.raises(DataError, match="1 of 2 rows map candidates to weights"):
-        read_candidates([{"a": 0.7}, {"b"}])
+        read_candidate_sets([{"a": 0.7}, {"b"}])
 
 
 def test_weights_of_candidates_decide_like_the_argument():
     rows = np.repeat(np.eye(3), 8, axis=0)
     weighted = [{"a": 0.9, "b": 0.1}] * 8 + [{"b": 0.9, "c": 0.1}] * 8 + [{"c": 0.9, "a": 0.1}] * 8
-    indicator, classes = read_candidates(weighted)
+    indicator, classes = read_candidate_sets(weighted)
     table = read_candidate_weights(weighted, indicator, classes)
     make = MaxMatchingPartialLabelClassifier.fixed
     model = make(max_epochs=5, random_state=0).fit(rows, weighted)

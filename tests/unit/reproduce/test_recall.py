@@ -7,8 +7,8 @@ from groupnoise.exceptions import ConfigError
 from groupnoise.io.registry import find_dataset
 from groupnoise.reproduce.recall import (
     PublishedRow,
-    RecallResult,
     RecallSet,
+    RecallTrial,
     read_recall_sets,
     recall_markdown,
     run_recall,
@@ -66,7 +66,7 @@ def test_a_failure_is_a_row_with_a_reason():
 def test_the_report_has_the_best_first_and_marks_maxima_over_test_scores():
     def row(method, value):
         figures = {"full HIT@10": 2 * value, "full NDCG@10": value}
-        return RecallResult("log", "leave_one_out", method, 0, metrics=figures)
+        return RecallTrial("log", "leave_one_out", method, 0, metrics=figures)
 
     published = (
         PublishedRow("honest", 0.2, 0.1, "leave_one_out", "a paper", chosen="validation"),

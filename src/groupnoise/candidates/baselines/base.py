@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.docstrings import inherit_docstring
-from groupnoise.core.label_sets import answered_right, read_candidates
+from groupnoise.core.label_sets import answered_right, read_candidate_sets
 from groupnoise.exceptions import DataError
 from groupnoise.training.baseline import SavedClassifier
 
@@ -92,7 +92,7 @@ class PartialLabelClassifier(SavedClassifier):
         labels : ndarray of shape (n_rows,)
         """
         scores = self._class_scores(self._rows_to_predict(X))
-        indicator, _ = read_candidates(candidates, self.classes_)
+        indicator, _ = read_candidate_sets(candidates, self.classes_)
         _check_same_length(scores, indicator)
         inside = np.where(indicator, scores, -np.inf)
         return np.asarray(self.classes_[inside.argmax(axis=1)])
@@ -115,7 +115,7 @@ class PartialLabelClassifier(SavedClassifier):
     def _training_data(self, X: Any, y: Any) -> tuple[FloatArray, BoolArray]:
         """Return checked rows and candidates, and take over the classes."""
         rows = self._rows_to_fit(X)
-        indicator, self.classes_ = read_candidates(y)
+        indicator, self.classes_ = read_candidate_sets(y)
         _check_same_length(rows, indicator)
         return rows, indicator
 

@@ -244,7 +244,7 @@ class WindowRecommender(NeuralRecommender):
         """
         is_real = targets != self.n_items_
         targets = targets.masked_fill(~is_real, 0)
-        drawn, is_negative = draw_negatives(targets, self.n_items_, self.n_negatives, noise)
+        drawn, is_negative = draw_against(targets, self.n_items_, self.n_negatives, noise)
         return torch.cat([targets.unsqueeze(-1), drawn], dim=-1), is_negative, is_real
 
 
@@ -319,7 +319,7 @@ def sampled_softmax_loss(
     return torch.logsumexp(torch.cat([positive, drawn], dim=-1), dim=-1) - positive.squeeze(-1)
 
 
-def draw_negatives(
+def draw_against(
     targets: Tensor, n_items: int, n_negatives: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Draw items uniformly for each target; return them and whether they differ from it."""

@@ -155,7 +155,7 @@ Record = dict[str, Any]
 """A tally as JSON can hold it."""
 
 
-class Tally:
+class RequestCounts:
     """Counts that only grow.
 
     `requests`: requests in each latency bucket, then the sum of seconds.
@@ -203,7 +203,7 @@ class ServiceMetrics:
     """
 
     def __init__(self, n_in_flight: Callable[[], int] = lambda: 0) -> None:
-        self.tally = Tally()
+        self.tally = RequestCounts()
         self.n_in_flight = n_in_flight
         self._models: dict[str, RecallModel] = {}
 
@@ -252,7 +252,7 @@ class ServiceMetrics:
         `drift`: how far each version is from what it was trained on. `others`: what
         :meth:`as_record` returned in other processes, to be added.
         """
-        tally, n_in_flight = Tally(), 0
+        tally, n_in_flight = RequestCounts(), 0
         for record in (self.as_record(), *others):
             tally.include(record)
             n_in_flight += record.get("in_flight", 0)
@@ -292,7 +292,7 @@ class _Fixed(Collector):
         return iter(self._families)
 
 
-def _request_families(tally: Tally) -> Iterator[Metric]:
+def _request_families(tally: RequestCounts) -> Iterator[Metric]:
     by_route: dict[tuple[str, str], list[float]] = {}
     requests = CounterMetricFamily(
         "groupnoise_requests",
@@ -315,7 +315,7 @@ def _request_families(tally: Tally) -> Iterator[Metric]:
     yield requests
 
 
-def _counter_families(tally: Tally) -> Iterator[Metric]:
+def _counter_families(tally: RequestCounts) -> Iterator[Metric]:
     counts = dict(tally.counts)
     for version, values in tally.recalled.items():
         counts |= {(name, version): n for name, n in zip(_RECALLED, values, strict=True)}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from groupnoise.exceptions import GroupNoiseError
-from groupnoise.recall.http.monitoring import Tally, log
+from groupnoise.recall.http.monitoring import RequestCounts, log
 from groupnoise.recall.http.peers import Line, Message
 from groupnoise.recall.http.server import hold_off_newcomers
 from groupnoise.recall.http.settings import ServiceSettings
@@ -91,7 +91,7 @@ class _Supervisor:
         self._settings = settings
         self._listening = listening
         self._workers: list[_Worker] = []
-        self._own = Tally()  # of processes that ended, and of what concerns all
+        self._own = RequestCounts()  # of processes that ended, and of what concerns all
         self._reloading = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -56,7 +56,7 @@ CHOSEN_RIGHT = "chosen right"
 
 
 @dataclass(frozen=True)
-class Section:
+class DemoSection:
     """What the page shows of one setting."""
 
     setting: str
@@ -90,10 +90,10 @@ def demo_page(demo: Demo, facts: RunFacts, *, quick: bool = False) -> str:
     )
 
 
-def _section(setting: str, demo: Demo) -> Section:
+def _section(setting: str, demo: Demo) -> DemoSection:
     results = [result for result in demo.results if result.setting == setting]
     table = result_table(results, UPPER_BOUNDS)
-    return Section(
+    return DemoSection(
         setting=setting,
         title=SETTING_TITLES[setting],
         words=SETTING_WORDS[setting],

@@ -33,7 +33,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """One method: a figure for each metric, None where it has none."""
 
     method: str
@@ -45,7 +45,7 @@ class ResultTable:
     """Methods against metrics; each metric has one strip scale for all methods."""
 
     metrics: list[str]
-    rows: list[Row]
+    rows: list[ResultRow]
     strip_width: int = STRIP_WIDTH
 
 
@@ -58,7 +58,7 @@ def result_table(results: Sequence[TrialResult], upper_bounds: Sequence[str] = (
     methods = list(dict.fromkeys(result.method for result in results))
     metrics = list(dict.fromkeys(metric for result in results for metric in result.metrics))
     columns = [_column(results, methods, metric, upper_bounds) for metric in metrics]
-    rows = [Row(method, [column[method] for column in columns]) for method in methods]
+    rows = [ResultRow(method, [column[method] for column in columns]) for method in methods]
     return ResultTable(metrics, rows)
 
 
