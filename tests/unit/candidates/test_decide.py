@@ -80,7 +80,6 @@ def test_without_a_parameter_it_is_level_with_or_ahead_of_what_a_person_tries_fi
     assert (model.disambiguate(rows[learned], candidates[learned]) == truth[learned]).mean() > 0.95
 
 
-@pytest.mark.slow
 def test_decisions_tell_what_was_tried_taken_and_why(decided):
     model, *_ = decided
     decisions = model.decisions_
@@ -238,9 +237,8 @@ def test_candidate_weights_reach_the_trials_and_the_training():
 
 
 @pytest.mark.slow
-def test_an_interrupted_search_resumes_with_what_it_had_tried(tmp_path):
-    rows, candidates, _ = wine()
-    whole = MaxMatchingPartialLabelClassifier(**QUICK).fit(rows, candidates)
+def test_an_interrupted_search_resumes_with_what_it_had_tried(decided, tmp_path):
+    whole, rows, candidates, _ = decided
     checkpoint = Checkpoints(tmp_path / "saves")
     seen = []
 
