@@ -1,4 +1,4 @@
-"""What a plain fit reaches on data nobody tuned for: a few lines for the README, tables of bags."""
+"""What a plain fit reaches on data nobody tuned for."""
 
 from __future__ import annotations
 
@@ -28,6 +28,32 @@ def unseen_table(bags: dict[str, Any]) -> str:
         lines.append(_line(f"bags: {name}", _of_bags(bags, name)))
     lines.append(_line("candidates: accuracy", _of_candidates(candidates)))
     lines.append(_line("clicks: NDCG@10, whole catalogue", _of_clicks(clicks)))
+    return "\n".join(lines)
+
+
+def candidates_table(result: dict[str, Any]) -> str:
+    """One line per check set, where ours loses most first; then ranks."""
+    (found,) = (each for each in result["summaries"] if each["part"] == "check")
+    means, ranks = found["means"], found["ranks"]
+    ours = {each["dataset"]: each for each in result["trials"] if each["method"] == OURS}
+    methods = [OURS, *sorted((name for name in ranks if name != OURS), key=ranks.__getitem__)]
+    head = ["set (check)", "ours", *methods[1:], "ours on training rows", "seconds of one core"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+
+    def lead(name: str) -> float:
+        return means[name][OURS] - max(means[name].values())
+
+    for name in sorted(means, key=lead):
+        best = max(means[name].values())
+        cells = [
+            f"{'**' * (means[name][each] == best)}{100 * means[name][each]:.1f}"
+            f"{'**' * (means[name][each] == best)}"
+            for each in methods
+        ]
+        on_training_rows = 100 * ours[name]["metrics"]["accuracy on training rows"]
+        cells += [f"{on_training_rows:.1f}", f"{ours[name]['processor_seconds']:.0f}"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines.append(f"| mean rank | {' | '.join(f'{ranks[each]:.2f}' for each in methods)} | | |")
     return "\n".join(lines)
 
 

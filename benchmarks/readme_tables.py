@@ -53,7 +53,13 @@ from _speed_tables import (
     time_to_hit_table,
 )
 from _tradeoff_tables import trade_off_choices, trade_off_sets
-from _unseen_tables import bag_accuracy_table, bag_ranks, bag_tables, unseen_table
+from _unseen_tables import (
+    bag_accuracy_table,
+    bag_ranks,
+    bag_tables,
+    candidates_table,
+    unseen_table,
+)
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -167,6 +173,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "unseen_bags": bag_tables,
     "unseen_bags:ranks": bag_ranks,
     "unseen_bags:summary": unseen_table,
+    "unseen_candidates": candidates_table,
 }
 
 

@@ -2,7 +2,6 @@
 
     python benchmarks/unseen_candidates.py --log runs/unseen_candidates.jsonl
     python benchmarks/unseen_candidates.py --parts check --seeds 0:3
-    python benchmarks/unseen_candidates.py --table        (prints what docs/unseen.md shows)
 
 The sets, and which of them may be looked at (design) and which not (check), stand in
 `src/groupnoise/reproduce/unseen.toml`; `groupnoise reproduce unseen` runs the same trials. What a
@@ -12,12 +11,11 @@ log holds already is not run again. Figures go to `benchmarks/results/unseen_can
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from _record import RESULTS, write_result
+from _record import write_result
 
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.reproduce.unseen import run_unseen, summarise_unseen
@@ -28,34 +26,6 @@ LARGE = ("letter 20000 uniform",)
 """Not for SURE, which solves with a kernel between all rows: gigabytes and hours."""
 
 
-def markdown() -> str:
-    """Return the kept check sets as a table of accuracy, where ours loses most first."""
-    kept = json.loads((RESULTS / "unseen_candidates.json").read_text())
-    (found,) = (each for each in kept["summaries"] if each["part"] == "check")
-    means, ranks = found["means"], found["ranks"]
-    others = sorted((name for name in ranks if name != METHODS[0]), key=lambda name: ranks[name])
-    columns = [METHODS[0], *others]
-    lines = ["| set (check) | " + " | ".join(["ours", *others]) + " |"]
-    lines.append("|---" * (len(columns) + 1) + "|")
-
-    def behind(name: str) -> float:
-        return max(means[name].values()) - means[name][METHODS[0]]
-
-    for name in sorted((each for each in means if len(means[each]) == len(columns)), key=behind)[
-        ::-1
-    ]:
-        best = max(means[name].values())
-        cells = [
-            f"**{100 * means[name][each]:.1f}**"
-            if means[name][each] == best
-            else f"{100 * means[name][each]:.1f}"
-            for each in columns
-        ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines.append("| mean rank | " + " | ".join(f"{ranks[each]:.2f}" for each in columns) + " |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Run what the log lacks, and keep means, ranks, wins and how far we are behind."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -63,13 +33,7 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", help="only these sets")
     parser.add_argument("--seeds", default="0:1", help="FIRST:LAST, the last left out")
     parser.add_argument("--log", type=Path, help="finished trials, read and appended to")
-    parser.add_argument(
-        "--table", action="store_true", help="print the kept result and run nothing"
-    )
     options = parser.parse_args()
-    if options.table:
-        print(markdown())
-        return
     torch.set_num_threads(1)
     seeds = parse_seeds(options.seeds)
     sets = [
