@@ -12,6 +12,7 @@ from groupnoise.clicks.evidence import (
     MIN_HELD_OUT,
     Evidence,
     HeldOut,
+    asking_others,
     evidence_gains,
     gains_by_block,
     hold_out_last,
@@ -89,7 +90,10 @@ def decide_evidence(
     """
     learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)), saves)
     options = narrow(portfolio(histories, n_items), explicit)
-    held = hold_out_last(_sampled(histories, generator), generator)
+    sampled, others = _sampled(histories, generator)
+    held = hold_out_last(sampled, generator)
+    if held is not None:
+        held = asking_others(held, others, n_items, generator)
     facts = {
         "histories": len(histories),
         "items": int(n_items),
@@ -201,13 +205,15 @@ def decide_evidence(
     return Decided(on_all, decisions, records, trial, held)
 
 
-def _sampled(histories: Groups, generator: np.random.Generator) -> Groups:
-    """Return all histories, or so many of a large log that trials stay short."""
+def _sampled(histories: Groups, generator: np.random.Generator) -> tuple[Groups, Groups | None]:
+    """Return all histories, or so many of a large log that trials stay short, and the others."""
     if histories.n_objects - len(histories) <= TRIAL_TARGETS:
-        return histories
+        return histories, None
     order = generator.permutation(len(histories))
     n_kept = int(np.searchsorted(np.cumsum(histories.sizes[order] - 1), TRIAL_TARGETS)) + 1
-    return histories.subset(np.sort(order[:n_kept]))
+    if n_kept == len(histories):
+        return histories, None
+    return histories.subset(np.sort(order[:n_kept])), histories.subset(np.sort(order[n_kept:]))
 
 
 def rivals_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option]:

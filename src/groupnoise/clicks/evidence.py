@@ -238,6 +238,9 @@ class EvidenceModel(nn.Module):
 
 MAX_HELD_OUT = 2000
 """Last clicks that options are compared on; fewer let chance decide between close ones."""
+MAX_ASKED, MAX_ASKED_SCORES = 8000, 1 << 27
+"""Last clicks that options are compared on where histories are left over that no option learns
+from, and the scores of a trial that this may take: the more, the less does chance decide."""
 MIN_HELD_OUT = 20
 GAIN_CUT = 20
 MAX_SCORES = 1 << 25
@@ -274,6 +277,28 @@ def hold_out_last(
     training = Groups(np.delete(objects, last), np.concatenate([[0], np.cumsum(sizes)]))
     asked = training.subset(rows)
     return HeldOut(training, Groups(asked.objects, asked.offsets, objects[last]))
+
+
+def asking_others(
+    held: HeldOut, others: Groups | None, n_items: int, generator: np.random.Generator
+) -> HeldOut:
+    """Ask also for the last clicks of histories that no option learns from, if there are any.
+
+    Up to 8000 histories are then asked, fewer in a large catalogue.
+    """
+    n_more = min(MAX_ASKED, MAX_ASKED_SCORES // n_items) - len(held.asked)
+    if others is None or n_more <= 0:
+        return held
+    more = hold_out_last(others, generator, n_more)
+    if more is None:
+        return held
+    parts = (held.asked, more.asked)
+    asked = Groups(
+        np.concatenate([part.objects for part in parts]),
+        np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in parts]))]),
+        np.concatenate([np.asarray(part.targets) for part in parts]),
+    )
+    return HeldOut(held.training, asked)
 
 
 def gains(scores: FloatArray, asked: Groups) -> FloatArray:

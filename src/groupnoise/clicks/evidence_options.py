@@ -50,7 +50,7 @@ MIN_HISTORY, MAX_HISTORY = 20, 200
 SMALL_LOG, LARGE_LOG = 20_000, 300_000
 """Targets up to which a batch is smaller, and beyond which it is larger; more passes than four over
 the rare items of a log that is not small fit its noise."""
-TRIAL_TARGETS = 100_000
+TRIAL_TARGETS = 150_000
 """Targets beyond which options are tried on a sample of the histories."""
 
 

@@ -15,7 +15,7 @@ from groupnoise.clicks.baselines import (
     ItemCFRecommender,
     PopularityRecommender,
 )
-from groupnoise.clicks.evidence import gains, hold_out_last
+from groupnoise.clicks.evidence import asking_others, gains, hold_out_last
 from groupnoise.clicks.evidence_options import DEEP, portfolio
 from groupnoise.core import ndcg_at_k
 from groupnoise.decisions.portfolio import Option
@@ -146,6 +146,18 @@ def test_the_last_clicks_of_some_histories_are_held_out():
     assert held.training.n_objects == histories.n_objects - 25
     assert all(group.tolist() == [1, 2, 3] for group in held.asked)
     assert hold_out_last(Groups.from_lists([[1, 2]] * 50), np.random.default_rng(0)) is None
+
+
+def test_histories_that_no_option_learns_from_are_asked_for_their_last_clicks():
+    rng = np.random.default_rng(0)
+    held = hold_out_last(Groups.from_lists([[1, 2, 3]] * 30), rng)
+    others = Groups.from_lists([[4, 5, 6, 7]] * 25 + [[8, 9]])
+    asked = asking_others(held, others, 10, rng).asked
+    assert [part.tolist() for part in asked] == [[1, 2]] * 30 + [[4, 5, 6]] * 25
+    assert np.asarray(asked.targets).tolist() == [3] * 30 + [7] * 25
+    few = asking_others(held, others, (1 << 27) // 32, rng).asked
+    assert len(few) == 32
+    assert asking_others(held, None, 10, rng) is held
 
 
 def test_gains_leave_out_what_was_seen_and_halve_ties():
