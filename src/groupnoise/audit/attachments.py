@@ -23,6 +23,17 @@ from groupnoise.io.tables import Table, read_table
 LARGEST_BYTES = 200_000
 """A larger file is made smaller first, so that a page of sixty pictures can still be sent."""
 THUMBNAIL_SIDE = 256
+SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
+MAX_BYTES = 20_000_000
+"""Larger files are not sent to a page."""
+SIGNATURES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"BM": "image/bmp",
+}
+"""How pictures begin; what a file is called proves nothing."""
 
 
 def picture_of_array(image: FloatArray) -> str:
@@ -158,19 +169,6 @@ def _attach(folder: Path, frame: Any, images: Sequence[str], text: str | None) -
     ]
     texts = [cell or "" for cell in frame[text].to_list()] if text else None
     return Attachments(files=files if images else None, texts=texts)
-
-
-SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
-MAX_BYTES = 20_000_000
-"""Larger files are not sent to a page."""
-SIGNATURES = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-    b"BM": "image/bmp",
-}
-"""How pictures begin; what a file is called proves nothing."""
 
 
 class Picture(NamedTuple):

@@ -27,6 +27,9 @@ from groupnoise.io.memberships import LABEL_SEPARATORS
 from groupnoise.io.setting import RowLabels, setting_of
 from groupnoise.io.tables import Table
 
+FORMS = (".csv", ".tsv", ".txt", ".jsonl", ".parquet", ".arrow")
+"""Suffixes that make a cleaned copy a file."""
+
 
 def cleaned_copy(dataset: Any, issues: GroupIssues) -> Any:
     """Return a data set without what its audit found wrong.
@@ -105,10 +108,6 @@ def _check_same_data(issues: GroupIssues, n_objects: int) -> None:
         raise DataError(
             "these issues were found in other data; give the data set that was audited."
         )
-
-
-FORMS = (".csv", ".tsv", ".txt", ".jsonl", ".parquet", ".arrow")
-"""Suffixes that make a cleaned copy a file."""
 
 
 def cleaned_table(

@@ -24,6 +24,26 @@ LOOK_ALIKES = ((1, 7), (3, 8), (4, 9), (0, 6), (2, 3), (5, 9))
 LOOK_ALIKE_WEIGHT = 8.0
 NEIGHBOURHOOD = 12
 """Background digits of a bag are drawn among this many nearest neighbours of one of them."""
+NONSENSE_TEXT = """
+The glimmock sat by the wazzly brook and hummed a quondle tune, while fizzwicks danced on a
+jumbled hook beneath the vexing moon. Beware the snorvile, dear small one, its quivered beak,
+its drowsy paw; it naps by day and hunts for fun and gnaws the thatch and spits the straw.
+He took his brimble pole in hand and crossed the mirksome glade alone; six owls in velvet
+watched him stand and quibble with a speckled stone. Then jinking through the frothy reeds the
+snorvile galumped, blinked and yawned; it begged him for some poppy seeds and vanished as the
+morning dawned. Oh clever pup, come home and rest, the kettle sings, the jam is thick; we
+zigzagged east, we tumbled west, and nobody was ever quick.
+"""
+WALK_TEXT = """
+I came at dusk upon a gate where two old lanes ran either side; one climbed the ridge, and it was
+late, one followed brooks both quick and wide. I weighed them long, as people will who have no
+map and need not hurry; the left was grazed and growing still, the right had leaves the wind
+could worry. Just then a fox went up the hill, so up I went and closed the latch, and heard an
+axe beyond the mill and saw blue smoke above some thatch. Years on I tell my friends it mattered,
+that I was brave and others meek, yet both were equal, damp and scattered with acorns, all that
+quiet week. What makes a choice is mostly weather, a zigzag hare, a jay in flight; the lanes, I
+hear, join back together behind the church, just out of sight.
+"""
 
 
 @dataclass(frozen=True)
@@ -221,29 +241,6 @@ def _nearest(features: FloatArray, n_neighbours: int | None) -> IntArray:
 
     order: IntArray = np.argsort(pairwise_distances(features), axis=1, kind="stable")
     return order[:, :n_neighbours]
-
-
-NONSENSE_TEXT = """
-The glimmock sat by the wazzly brook and hummed a quondle tune, while fizzwicks danced on a
-jumbled hook beneath the vexing moon. Beware the snorvile, dear small one, its quivered beak,
-its drowsy paw; it naps by day and hunts for fun and gnaws the thatch and spits the straw.
-He took his brimble pole in hand and crossed the mirksome glade alone; six owls in velvet
-watched him stand and quibble with a speckled stone. Then jinking through the frothy reeds the
-snorvile galumped, blinked and yawned; it begged him for some poppy seeds and vanished as the
-morning dawned. Oh clever pup, come home and rest, the kettle sings, the jam is thick; we
-zigzagged east, we tumbled west, and nobody was ever quick.
-"""
-
-WALK_TEXT = """
-I came at dusk upon a gate where two old lanes ran either side; one climbed the ridge, and it was
-late, one followed brooks both quick and wide. I weighed them long, as people will who have no
-map and need not hurry; the left was grazed and growing still, the right had leaves the wind
-could worry. Just then a fox went up the hill, so up I went and closed the latch, and heard an
-axe beyond the mill and saw blue smoke above some thatch. Years on I tell my friends it mattered,
-that I was brave and others meek, yet both were equal, damp and scattered with acorns, all that
-quiet week. What makes a choice is mostly weather, a zigzag hare, a jay in flight; the lanes, I
-hear, join back together behind the church, just out of sight.
-"""
 
 
 def words_of(text: str) -> list[str]:

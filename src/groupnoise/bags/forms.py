@@ -15,6 +15,33 @@ from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.truth import truth_columns
 
+NEGATIVE_NAMES = {
+    "0": "1",
+    "-1": "1",
+    "no": "yes",
+    "n": "y",
+    "f": "t",
+    "-": "+",
+    "false": "true",
+    "neg": "pos",
+    "negative": "positive",
+    "control": "case",
+    "normal": "abnormal",
+    "benign": "malignant",
+    "healthy": "diseased",
+    "absent": "present",
+    "ham": "spam",
+    "inactive": "active",
+    "non-musk": "musk",
+}
+"""Negative labels, each with the label beside which it is known as one."""
+NOTHING = ("negative", "neg", "none", "nothing", "background", "no", "normal", "other", "control")
+"""Labels that are negative beside any others."""
+NOTHING_OF_TWO = ("healthy", "absent", "benign", "inactive", "unaffected", "false")
+"""Labels that are negative beside exactly one other, whatever that is called."""
+NEGATIONS = ("non", "non-", "non_", "non ", "not-", "not_", "not ", "no-", "no_", "no ")
+"""What negates the other of two labels: "non-smoker" beside "smoker"."""
+
 
 def read_bags(bags: Any, groups: Any = None) -> Groups:
     """Read bags of instances.
@@ -108,34 +135,6 @@ def check_labelled(indicator: BoolArray) -> None:
             f"{len(unlabelled)} bags have no label, first at row {unlabelled[0]}; "
             "drop them, or give them a label such as 'none'."
         )
-
-
-NEGATIVE_NAMES = {
-    "0": "1",
-    "-1": "1",
-    "no": "yes",
-    "n": "y",
-    "f": "t",
-    "-": "+",
-    "false": "true",
-    "neg": "pos",
-    "negative": "positive",
-    "control": "case",
-    "normal": "abnormal",
-    "benign": "malignant",
-    "healthy": "diseased",
-    "absent": "present",
-    "ham": "spam",
-    "inactive": "active",
-    "non-musk": "musk",
-}
-"""Negative labels, each with the label beside which it is known as one."""
-NOTHING = ("negative", "neg", "none", "nothing", "background", "no", "normal", "other", "control")
-"""Labels that are negative beside any others."""
-NOTHING_OF_TWO = ("healthy", "absent", "benign", "inactive", "unaffected", "false")
-"""Labels that are negative beside exactly one other, whatever that is called."""
-NEGATIONS = ("non", "non-", "non_", "non ", "not-", "not_", "not ", "no-", "no_", "no ")
-"""What negates the other of two labels: "non-smoker" beside "smoker"."""
 
 
 def negative_column(

@@ -19,6 +19,7 @@ from groupnoise.io.datasets import BagDataset
 
 STRETCH = ("begin", "end")
 """Names of coordinates that are a stretch of a recording or a text, not a place in a picture."""
+FORMS = ("csv", "h5", "geojson")
 
 
 @dataclass(frozen=True)
@@ -175,9 +176,6 @@ def spacing_of(coordinates: FloatArray) -> tuple[float, float]:
         apart.append(float(steps[steps > 1e-9].min(initial=np.inf)))
     across, down = (step if np.isfinite(step) else min(apart) for step in apart)
     return (across, down) if np.isfinite(across) else (1.0, 1.0)
-
-
-FORMS = ("csv", "h5", "geojson")
 
 
 def write_answers(

@@ -31,6 +31,11 @@ N_REFINED = 6
 N_DEEP = 3
 LARGE_INPUT = 150_000
 """Instances times features above which hidden layers are tried under the best scaling alone."""
+SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.5, 0.95: 0.5}
+"""Weights that members which see bags as a whole may have together, and how credible each is."""
+EVIDENCE = 6.0
+"""Nats of held-out bags that divide the credibility of a weight by e."""
+MIN_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -267,13 +272,6 @@ def _reporter(on_progress: ProgressCallback | None, n_trials: int) -> ProgressCa
             on_progress({"epoch": done, "n_epochs": max(n_trials, done), **record})
 
     return report
-
-
-SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.5, 0.95: 0.5}
-"""Weights that members which see bags as a whole may have together, and how credible each is."""
-EVIDENCE = 6.0
-"""Nats of held-out bags that divide the credibility of a weight by e."""
-MIN_SHARE = 0.02
 
 
 def share_of_whole(

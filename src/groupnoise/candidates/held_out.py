@@ -29,6 +29,132 @@ DOUBT = 0.02
 MIN_TEMPERATURE = 0.7
 """Trials see fewer rows and steps than what is trained in the end, which is surer by itself."""
 TEMPERATURES = (0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0)
+PLANS = (
+    (1_000, (64, 60, 2)),
+    (4_000, (64, 60, 1)),
+    (10_000, (128, 40, 2)),
+    (math.inf, (128, 40, 1)),
+)
+"""(rows up to, (batch size, epochs, members of each setting)): many rows need fewer passes."""
+MAX_KERNEL_ROWS = 4_000
+"""Beyond this a kernel between all rows costs more than networks, which then know more."""
+MANY_ROWS = 10_000
+"""Beyond this settings hold back less."""
+KERNEL = {"encoder": "kernel", "normalize": "objects"}
+KERNELS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("standard", {"scaling": "standard"}, "few rows of a table"),
+    (
+        "wide",
+        {"scaling": "standard", "kernel_scale": 2.0},
+        "few rows and a nearly linear truth",
+    ),
+    (
+        "narrow",
+        {"scaling": "standard", "kernel_ridge": 0.3, "kernel_scale": 0.5},
+        "labels in several clusters",
+    ),
+    (
+        "narrow, free",
+        {"scaling": "standard", "kernel_scale": 0.5},
+        "labels in many clusters",
+    ),
+    ("power", {"scaling": "power"}, "few rows of counts"),
+    ("l2", {"scaling": "l2"}, "few texts, features of one unit"),
+    ("l2, wide", {"scaling": "l2", "kernel_scale": 2.0}, "texts of many words"),
+    (
+        "l2, linear",
+        {"scaling": "l2", "kernel_scale": 4.0, "kernel_ridge": 0.01},
+        "texts of many words and a nearly linear truth",
+    ),
+)
+"""Name, parameters and occasion of the kernels, which are solved and cost next to nothing."""
+OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
+    (
+        "mlp, standard",
+        {"scaling": "standard", "weight_decay": 0.3, "weighting_strength": 1.0},
+        "a table of features",
+        1.0,
+    ),
+    (
+        "mlp, l2",
+        {"scaling": "l2", "weight_decay": 0.3, "weighting_strength": 1.0},
+        "features of one unit, text",
+        1.0,
+    ),
+    (
+        "mlp, power",
+        {"scaling": "power", "weight_decay": 0.3, "weighting_strength": 1.0},
+        "counts and long tails",
+        1.2,
+    ),
+    ("mlp, standard, free", {"scaling": "standard"}, "many rows", 1.5),
+    ("mlp, l2, decay", {"scaling": "l2", "weight_decay": 1.0}, "few rows, many features", 0.9),
+    ("mlp, standard, decay", {"scaling": "standard", "weight_decay": 1.0}, "few rows", 0.9),
+    (
+        "mlp, standard, over labels",
+        {"scaling": "standard", "weight_decay": 0.3, "normalize": "objects"},
+        "labels of very unequal frequency",
+        1.0,
+    ),
+    (
+        "linear, standard",
+        {
+            "scaling": "standard",
+            "weight_decay": 1.0,
+            "encoder": "linear",
+            "normalize": "objects",
+        },
+        "few rows and a linear truth",
+        0.0,
+    ),
+    (
+        "linear, soft",
+        {
+            "scaling": "standard",
+            "weight_decay": 0.3,
+            "encoder": "linear",
+            "normalize": "objects",
+            "temperature": 20.0,
+        },
+        "a linear truth and candidates that are hard to tell apart",
+        0.0,
+    ),
+)
+"""Name, parameters, occasion and complexity of settings that are trained step by step."""
+OF_MANY_ROWS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    (
+        "standard, over labels",
+        {"scaling": "standard", "normalize": "objects", "dropout": 0.2},
+        "many rows of a table",
+    ),
+    (
+        "power, over labels",
+        {"scaling": "power", "normalize": "objects", "dropout": 0.2},
+        "many rows of counts and long tails",
+    ),
+    (
+        "l2, over labels",
+        {"scaling": "l2", "normalize": "objects", "dropout": 0.2},
+        "many texts, features of one unit",
+    ),
+    (
+        "standard, deep",
+        {"scaling": "standard", "normalize": "objects", "hidden": (300, 300), "dropout": 0.2},
+        "many rows and a truth of many parts",
+    ),
+    ("standard, free", {"scaling": "standard", "dropout": 0.2}, "labels of unequal frequency"),
+    (
+        "standard, dropout",
+        {"scaling": "standard", "normalize": "objects"},
+        "many rows and much noise",
+    ),
+)
+"""Name, parameters and occasion of settings for more rows: less is held back."""
+MIN_ORDERED = 10
+"""From this number of labels on, whole numbers may be an order such as ages."""
+MAX_SPREAD = 0.5
+"""How far the candidates of a row lie from each other, in units of chance, if they have an order.
+Whether answers are then averaged over neighbours is for held-out rows to say."""
 
 
 def information(probabilities: FloatArray, candidates: BoolArray) -> FloatArray:
@@ -171,134 +297,6 @@ class HeldOutTrials:
             log_proba = torch.from_numpy(np.log(predicted + 1e-12))
             total += weight * spread_over_neighbours(log_proba, width, self.classes).exp().numpy()
         return total, self.candidates[self.held]
-
-
-PLANS = (
-    (1_000, (64, 60, 2)),
-    (4_000, (64, 60, 1)),
-    (10_000, (128, 40, 2)),
-    (math.inf, (128, 40, 1)),
-)
-"""(rows up to, (batch size, epochs, members of each setting)): many rows need fewer passes."""
-MAX_KERNEL_ROWS = 4_000
-"""Beyond this a kernel between all rows costs more than networks, which then know more."""
-MANY_ROWS = 10_000
-"""Beyond this settings hold back less."""
-KERNEL = {"encoder": "kernel", "normalize": "objects"}
-KERNELS: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("standard", {"scaling": "standard"}, "few rows of a table"),
-    (
-        "wide",
-        {"scaling": "standard", "kernel_scale": 2.0},
-        "few rows and a nearly linear truth",
-    ),
-    (
-        "narrow",
-        {"scaling": "standard", "kernel_ridge": 0.3, "kernel_scale": 0.5},
-        "labels in several clusters",
-    ),
-    (
-        "narrow, free",
-        {"scaling": "standard", "kernel_scale": 0.5},
-        "labels in many clusters",
-    ),
-    ("power", {"scaling": "power"}, "few rows of counts"),
-    ("l2", {"scaling": "l2"}, "few texts, features of one unit"),
-    ("l2, wide", {"scaling": "l2", "kernel_scale": 2.0}, "texts of many words"),
-    (
-        "l2, linear",
-        {"scaling": "l2", "kernel_scale": 4.0, "kernel_ridge": 0.01},
-        "texts of many words and a nearly linear truth",
-    ),
-)
-"""Name, parameters and occasion of the kernels, which are solved and cost next to nothing."""
-OF_FEWER_ROWS: tuple[tuple[str, dict[str, Any], str, float], ...] = (
-    (
-        "mlp, standard",
-        {"scaling": "standard", "weight_decay": 0.3, "weighting_strength": 1.0},
-        "a table of features",
-        1.0,
-    ),
-    (
-        "mlp, l2",
-        {"scaling": "l2", "weight_decay": 0.3, "weighting_strength": 1.0},
-        "features of one unit, text",
-        1.0,
-    ),
-    (
-        "mlp, power",
-        {"scaling": "power", "weight_decay": 0.3, "weighting_strength": 1.0},
-        "counts and long tails",
-        1.2,
-    ),
-    ("mlp, standard, free", {"scaling": "standard"}, "many rows", 1.5),
-    ("mlp, l2, decay", {"scaling": "l2", "weight_decay": 1.0}, "few rows, many features", 0.9),
-    ("mlp, standard, decay", {"scaling": "standard", "weight_decay": 1.0}, "few rows", 0.9),
-    (
-        "mlp, standard, over labels",
-        {"scaling": "standard", "weight_decay": 0.3, "normalize": "objects"},
-        "labels of very unequal frequency",
-        1.0,
-    ),
-    (
-        "linear, standard",
-        {
-            "scaling": "standard",
-            "weight_decay": 1.0,
-            "encoder": "linear",
-            "normalize": "objects",
-        },
-        "few rows and a linear truth",
-        0.0,
-    ),
-    (
-        "linear, soft",
-        {
-            "scaling": "standard",
-            "weight_decay": 0.3,
-            "encoder": "linear",
-            "normalize": "objects",
-            "temperature": 20.0,
-        },
-        "a linear truth and candidates that are hard to tell apart",
-        0.0,
-    ),
-)
-"""Name, parameters, occasion and complexity of settings that are trained step by step."""
-OF_MANY_ROWS: tuple[tuple[str, dict[str, Any], str], ...] = (
-    (
-        "standard, over labels",
-        {"scaling": "standard", "normalize": "objects", "dropout": 0.2},
-        "many rows of a table",
-    ),
-    (
-        "power, over labels",
-        {"scaling": "power", "normalize": "objects", "dropout": 0.2},
-        "many rows of counts and long tails",
-    ),
-    (
-        "l2, over labels",
-        {"scaling": "l2", "normalize": "objects", "dropout": 0.2},
-        "many texts, features of one unit",
-    ),
-    (
-        "standard, deep",
-        {"scaling": "standard", "normalize": "objects", "hidden": (300, 300), "dropout": 0.2},
-        "many rows and a truth of many parts",
-    ),
-    ("standard, free", {"scaling": "standard", "dropout": 0.2}, "labels of unequal frequency"),
-    (
-        "standard, dropout",
-        {"scaling": "standard", "normalize": "objects"},
-        "many rows and much noise",
-    ),
-)
-"""Name, parameters and occasion of settings for more rows: less is held back."""
-MIN_ORDERED = 10
-"""From this number of labels on, whole numbers may be an order such as ages."""
-MAX_SPREAD = 0.5
-"""How far the candidates of a row lie from each other, in units of chance, if they have an order.
-Whether answers are then averaged over neighbours is for held-out rows to say."""
 
 
 def facts_of(rows: NDArray[Any], candidates: BoolArray, classes: NDArray[Any]) -> dict[str, Any]:

@@ -40,6 +40,11 @@ from groupnoise.io.training_record import draw_held_out
 if TYPE_CHECKING:
     from groupnoise.audit.issues import GroupIssues
 
+TOP = 3
+"""How many of the best classes may hold the truth in the third figure; 2 of three classes."""
+AMONG_CANDIDATES = "best candidate accuracy"
+"""How often the candidate that a model finds most probable is the true label."""
+
 
 class CandidateSetting(Setting[PartialLabelDataset]):
     """Rows with candidate labels, one of them right."""
@@ -217,13 +222,6 @@ def _add_label_truth(
         *count_oddity(known & ~is_inside, "row", "with a true label outside the candidates"),
         *count_oddity(n_true_of == 0, "class", "true of no row", names),
     ]
-
-
-TOP = 3
-"""How many of the best classes may hold the truth in the third figure; 2 of three classes."""
-
-AMONG_CANDIDATES = "best candidate accuracy"
-"""How often the candidate that a model finds most probable is the true label."""
 
 
 def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation:

@@ -27,6 +27,7 @@ DataDir = Annotated[
     typer.Option("--data-dir", help="Searched before GROUPNOISE_DATA and the usual places."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead.")]
+WINDOWS = ("none", "sliding", "chunks", "leave_one_out")
 
 
 @data_app.command("list")
@@ -159,8 +160,6 @@ def _show_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
 
     show_rows(rows)
 
-
-WINDOWS = ("none", "sliding", "chunks", "leave_one_out")
 
 # typer reads these annotations at run time, so they must also hold on Python 3.10.
 Number = Optional[float]  # noqa: UP045

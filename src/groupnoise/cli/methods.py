@@ -13,6 +13,16 @@ from groupnoise.exceptions import ParameterError
 if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
 
+NAMES_A_LABEL = ("background_label", "negative_label")
+"""Parameters whose value is a label of the data, which is text whatever it looks like."""
+NOT_BY_PARAM = {
+    "random_state": "--seed decides all randomness",
+    "on_epoch": "it is a function, for use from Python",
+}
+"""Parameters of estimators that no word sets, and why."""
+AUTO_METHOD = "auto"
+COMPARISON_SECONDS = 600.0
+
 
 def methods(
     setting: Annotated[
@@ -48,19 +58,6 @@ def methods(
         names = (f"{key}={value!r}" for key, value in parameters_of(method).items())
         table.add_row(method.name, method.setting, method.source, ", ".join(names))
     Console().print(table)
-
-
-NAMES_A_LABEL = ("background_label", "negative_label")
-"""Parameters whose value is a label of the data, which is text whatever it looks like."""
-NOT_BY_PARAM = {
-    "random_state": "--seed decides all randomness",
-    "on_epoch": "it is a function, for use from Python",
-}
-"""Parameters of estimators that no word sets, and why."""
-
-
-AUTO_METHOD = "auto"
-COMPARISON_SECONDS = 600.0
 
 
 def chosen_method(

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
 
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+LAUNCHERS = ("torchrun", "ray")
+MIN_GROUPS_EACH = 1024
+"""Groups of a step for each worker below which sending rows takes longer than it saves."""
+MIN_STEPS = 100
+"""Steps of an epoch that larger batches must leave, or too few would be made to learn anything."""
+SHUFFLE_POOL = 1_000_000
+"""Windows mixed at a time unless `shuffle_pool` says otherwise; 40 MB of memory."""
 
 
 def read_checkpoints(folder: Path | None, every: str, resume: bool) -> Checkpoints | None:
@@ -72,13 +79,6 @@ def stopping(checkpoints: Checkpoints | None) -> Iterator[None]:
 def _command_to_resume() -> str:
     words = ["groupnoise", *sys.argv[1:]]
     return shlex.join(words if "--resume" in words else [*words, "--resume"])
-
-
-LAUNCHERS = ("torchrun", "ray")
-MIN_GROUPS_EACH = 1024
-"""Groups of a step for each worker below which sending rows takes longer than it saves."""
-MIN_STEPS = 100
-"""Steps of an epoch that larger batches must leave, or too few would be made to learn anything."""
 
 
 def start_workers(count: int, max_restarts: int, launcher: str, *, saves: bool) -> None:
@@ -149,10 +149,6 @@ def settle_batch(estimator: Any, count: int, dataset: Any) -> str | None:
         f"batch_size={batch_size} is little work for {count} workers, who will be slower than one "
         f"process; -p batch_size={paying} pays where memory or time is short."
     )
-
-
-SHUFFLE_POOL = 1_000_000
-"""Windows mixed at a time unless `shuffle_pool` says otherwise; 40 MB of memory."""
 
 
 def open_log(data: str, options: DataOptions, folder: Path, quiet: bool) -> Found:

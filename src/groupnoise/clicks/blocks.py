@@ -20,6 +20,13 @@ from groupnoise.io.delimited import BLANKS, decode, open_delimited, without_comm
 from groupnoise.io.sources import Report, Source, name_of, say_nothing
 from groupnoise.io.tables import Table, join_tables, read_content
 
+BYTES_PER_ROW = 32
+"""About what a click takes, as text or in memory."""
+BLOCK_FORMATS = ("csv", "tsv", "text", "jsonl", "parquet", "arrow")
+_HEAD_BYTES = 1 << 18
+_WORD = re.compile(r"[^ \t\n\r\v\f]+")
+"""Words are apart by the blanks of ASCII, as in bytes; an id may hold other ones."""
+
 
 def binary_blocks(
     source: Source, path: str, columns: list[str] | None, n_rows: int
@@ -57,10 +64,6 @@ def binary_blocks(
                 f"{path} is not a whole {source.format.title()} file: it is cut off or damaged "
                 f"({reason}); fetch or write it again."
             ) from None
-
-
-BYTES_PER_ROW = 32
-"""About what a click takes, as text or in memory."""
 
 
 def iter_blocks(
@@ -192,10 +195,6 @@ def _same_columns(path: str, block: bytes, layout: LogLayout) -> LogLayout:
     return replace(layout, names=names)
 
 
-BLOCK_FORMATS = ("csv", "tsv", "text", "jsonl", "parquet", "arrow")
-_HEAD_BYTES = 1 << 18
-
-
 @dataclass(frozen=True)
 class LogLayout:
     """How the cells of a log in delimited text are told apart; `separator` is None for others."""
@@ -259,10 +258,6 @@ def column_types(table: Table, requested: Mapping[str, str]) -> dict[str, Any]:
             elif use == "number" and bool(np.isfinite(numbers.fill_null(np.nan).to_numpy()).all()):
                 types[column] = pl.Float64
     return types
-
-
-_WORD = re.compile(r"[^ \t\n\r\v\f]+")
-"""Words are apart by the blanks of ASCII, as in bytes; an id may hold other ones."""
 
 
 def read_history_text(source: Source, report: Report) -> Table:

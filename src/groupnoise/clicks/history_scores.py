@@ -35,6 +35,8 @@ READ_AT_ONCE = 1024
 """Histories whose clicks are left out of an encoder's reading together."""
 
 _FORMS = {SigmoidWeighting: "sigmoid", ContrastiveWeighting: "contrastive"}
+MIN_EXPONENT = -80.0
+"""exp of anything below comes near the smallest number of single precision."""
 
 
 def rule_of(
@@ -250,10 +252,6 @@ def among_all_clicks(found: ObjectScores, is_known: BoolArray, sizes: IntArray) 
         spread(found.responsibility, 0.0),
         offsets,
     )
-
-
-MIN_EXPONENT = -80.0
-"""exp of anything below comes near the smallest number of single precision."""
 
 
 class ItemSlices(NamedTuple):

@@ -13,6 +13,7 @@ from groupnoise.core.arrays import FloatArray, IntArray
 Float32Array = NDArray[np.float32]
 MAX_REPEATED = 16
 """Values from which on the distinct ones are looked for."""
+N_NEGATIVES = 100
 
 
 class ItemVectors(NamedTuple):
@@ -118,9 +119,6 @@ def log_sum_exp(scores: NDArray[Any], *, axis: int) -> NDArray[Any]:
     np.subtract(scores, highest, out=scores)
     np.exp(scores, out=scores)
     return np.asarray(np.log(scores.sum(axis=axis)) + highest.squeeze(axis))
-
-
-N_NEGATIVES = 100
 
 
 def log_group_weight(

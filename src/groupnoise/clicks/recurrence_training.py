@@ -23,6 +23,8 @@ GATE_SCALE = 0.3
 """How far the initial weights let a click move the memories, in units of the usual start."""
 ANSWER_STD = 0.02
 """Small: an untrained encoder hardly changes the query that it is added to."""
+MIN_CHUNK = 4
+"""Steps of a chunk below which a loop is as fast."""
 
 
 class RecurrentEncoder(nn.Module):
@@ -148,10 +150,6 @@ class _Layer(nn.Module):
         wide = F.relu(self.expand(self.perceptron_norm(states)), inplace=True)
         perceived: Tensor = self.reduce(wide)
         return perceived
-
-
-MIN_CHUNK = 4
-"""Steps of a chunk below which a loop is as fast."""
 
 
 def gated_recurrence(gates: Tensor) -> Tensor:

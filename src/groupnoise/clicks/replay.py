@@ -25,6 +25,12 @@ REQUEST, VERSION = "request_id", "version"
 """Columns of the feedback that a service keeps."""
 MIN_EFFECTIVE_ROWS = 100
 """Rows an estimate should rest on; with fewer its interval is not to be trusted either."""
+N_THREADS = 2
+"""Threads of a history that its user would follow up: as many as interests in the shop."""
+BEST_CHANCE = 0.5
+"""Chance of a click on what suits a user best."""
+LEAST_CHANCE = 0.01
+"""Chance of a click on what does not suit at all."""
 
 
 @dataclass(frozen=True)
@@ -268,14 +274,6 @@ def _read_clicked(table: Table, column: str) -> NDArray[np.bool_]:
         )
     clicked: NDArray[np.bool_] = values == 1
     return clicked
-
-
-N_THREADS = 2
-"""Threads of a history that its user would follow up: as many as interests in the shop."""
-BEST_CHANCE = 0.5
-"""Chance of a click on what suits a user best."""
-LEAST_CHANCE = 0.01
-"""Chance of a click on what does not suit at all."""
 
 
 class SimulatedImpressions(NamedTuple):

@@ -29,6 +29,12 @@ SMOOTHING = 1.0
 """Added to how often an item was clicked with others; keeps rare items near the origin."""
 BLOCK_PAIRS = 1 << 22
 """Pairs of clicks counted at a time, so that memory follows the matrix and not the log."""
+OVERSAMPLING = 10
+N_ITERATIONS = 4
+DENSE_SHARE = 0.05
+"""A Gram matrix with more entries than this share of all is multiplied faster as a dense one."""
+COLUMNS_AT_ONCE = 128
+"""Of a sparse product, so that what is read again is still near the processor."""
 
 
 class SpectralStart(NamedTuple):
@@ -101,13 +107,6 @@ def clicked_together(windows: Groups, n_items: int, rate: float) -> sparse.csr_a
         total = total + sparse.coo_array((weights, pairs), shape=(n_items, n_items)).tocsr()
     return sparse.csr_array(total + total.T)
 
-
-OVERSAMPLING = 10
-N_ITERATIONS = 4
-DENSE_SHARE = 0.05
-"""A Gram matrix with more entries than this share of all is multiplied faster as a dense one."""
-COLUMNS_AT_ONCE = 128
-"""Of a sparse product, so that what is read again is still near the processor."""
 
 Matrix = NDArray[Any]
 

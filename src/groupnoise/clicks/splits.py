@@ -17,6 +17,10 @@ from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import Windows, WindowSplit
 
 CLICK_PROTOCOLS = ("authors", "paper", "leave_one_out")
+KINDS = ("last", "leave_one_out", "authors", "time", "cold_users")
+WITH_VALIDATION = "+validation"
+"""Ends the name of a protocol whose validation clicks are trained on as well."""
+DEFAULT_QUANTILE = 0.9
 
 
 def split_clicks(
@@ -123,12 +127,6 @@ def _count_users(
         "users_training_only": n_with_windows - n_tested,
         "users_too_short": n_users - n_with_windows,
     }
-
-
-KINDS = ("last", "leave_one_out", "authors", "time", "cold_users")
-WITH_VALIDATION = "+validation"
-"""Ends the name of a protocol whose validation clicks are trained on as well."""
-DEFAULT_QUANTILE = 0.9
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,14 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.model import MatchingModel
 from groupnoise.exceptions import DataError
 
+BATCHES_SORTED_TOGETHER = 16
+LARGEST_BLOCK = 256
+"""Neighbouring groups read together: a page or more of a disk even if each is a few clicks."""
+BLOCKS_IN_A_POOL = 64
+"""The fewest blocks that are mixed, so that a small pool is a mixture too."""
+PRODUCT_ELEMENTS = 1 << 22
+"""Products held at a time; groups that have more are worked on block by block."""
+
 
 @dataclass(frozen=True)
 class GroupBatch:
@@ -125,13 +133,6 @@ def collate(
     )
 
 
-BATCHES_SORTED_TOGETHER = 16
-LARGEST_BLOCK = 256
-"""Neighbouring groups read together: a page or more of a disk even if each is a few clicks."""
-BLOCKS_IN_A_POOL = 64
-"""The fewest blocks that are mixed, so that a small pool is a mixture too."""
-
-
 def batch_rows(
     sizes: IntArray, batch_size: int, generator: np.random.Generator | None
 ) -> Iterator[IntArray]:
@@ -226,10 +227,6 @@ def _cut(
         )
     for start in generator.permutation(np.arange(0, len(order), batch_size)):
         yield order[start : start + batch_size]
-
-
-PRODUCT_ELEMENTS = 1 << 22
-"""Products held at a time; groups that have more are worked on block by block."""
 
 
 def fits_products(n_groups: int, size: int) -> bool:

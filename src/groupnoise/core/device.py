@@ -19,6 +19,12 @@ CPU = torch.device("cpu")
 KINDS = ("cpu", "cuda", "mps")
 
 _current: ContextVar[torch.device] = ContextVar("device", default=CPU)
+TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
+"""Names of glibc's parameters in `mallopt`."""
+KEEP_ALL = 2**31 - 1
+USUAL_MMAPS = 65536
+LARGE = 32 << 20
+"""Bytes from which glibc takes a block from the system and gives it back, at the most."""
 
 
 def available_devices() -> list[str]:
@@ -89,13 +95,6 @@ def answering_on_cpu(network: nn.Module, device: torch.device) -> Iterator[None]
     finally:
         network.to(device)
 
-
-TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
-"""Names of glibc's parameters in `mallopt`."""
-KEEP_ALL = 2**31 - 1
-USUAL_MMAPS = 65536
-LARGE = 32 << 20
-"""Bytes from which glibc takes a block from the system and gives it back, at the most."""
 
 _lock = threading.Lock()
 _n_inside = 0

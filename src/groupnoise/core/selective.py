@@ -16,6 +16,11 @@ from groupnoise.exceptions import DataError, ParameterError
 
 MIN_PER_CLASS = 20.0
 """With less evidence a class takes the threshold of all classes."""
+MAX_FORETOLD = 2.0
+"""Candidates of a row that features foretell, from which on more of them are wrong than true."""
+DOUBT_BEGINS, DOUBT_ENDS = 1.5, 3.5
+"""Where the model's preference among candidates begins to be doubted, and where it counts nothing;
+chosen on Lost and MSRCv2."""
 
 
 class RiskCoverage(NamedTuple):
@@ -193,13 +198,6 @@ def check_calibrated(calibration: SetCalibration | None) -> SetCalibration:
             "calibrate_sets with rows or bags that fit has not seen."
         )
     return calibration
-
-
-MAX_FORETOLD = 2.0
-"""Candidates of a row that features foretell, from which on more of them are wrong than true."""
-DOUBT_BEGINS, DOUBT_ENDS = 1.5, 3.5
-"""Where the model's preference among candidates begins to be doubted, and where it counts nothing;
-chosen on Lost and MSRCv2."""
 
 
 def belief_in_candidates(

@@ -13,6 +13,11 @@ import numpy as np
 
 from groupnoise.exceptions import ParameterError
 
+AUTO = "auto"
+MAX_WAITING = 4.0
+"""Wall-clock seconds per second of the budget at most, however busy the machine is."""
+SECONDS_OF_UNIT = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
 
 @dataclass(frozen=True)
 class Option:
@@ -88,12 +93,6 @@ def plain(value: Any) -> Any:
     raise ParameterError(
         f"a recorded value must be a number, a text, None or a sequence of these; got {value!r}."
     )
-
-
-AUTO = "auto"
-MAX_WAITING = 4.0
-"""Wall-clock seconds per second of the budget at most, however busy the machine is."""
-SECONDS_OF_UNIT = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def is_auto(value: Any) -> bool:

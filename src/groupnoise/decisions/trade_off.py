@@ -28,6 +28,10 @@ MAX_HELD_OUT_GROUPS = 2_000
 FEWEST_GROUPS = 10
 RUNS = 50
 """Click windows are held out in runs of neighbours, since neighbours share their clicks."""
+MIN_CHANCE = 1e-12
+TOP = 10
+SCORES_AT_ONCE = 1 << 25
+"""Scores of windows held at a time: 128 MB in single precision."""
 
 
 class TradeOffTrial(NamedTuple):
@@ -218,12 +222,6 @@ def _columns_learned(indicator: BoolArray, classes: Any) -> IntArray:
     """Return the columns of the labels that occur, in the order a trial sorts them."""
     occurring = np.flatnonzero(indicator.any(axis=0))
     return occurring[np.argsort(classes[occurring])]
-
-
-MIN_CHANCE = 1e-12
-TOP = 10
-SCORES_AT_ONCE = 1 << 25
-"""Scores of windows held at a time: 128 MB in single precision."""
 
 
 class GroupCriteria(NamedTuple):

@@ -42,6 +42,8 @@ _HEADER = re.compile(
     rb"'shape': \(([\d, ]{0,60})\), \} *\n"
 )
 """What numpy writes for plain row-major arrays of numbers and of text, and nothing else."""
+FLOATS = ("f4", "f8")
+INTEGERS = ("i4", "i8")
 
 
 def write_folder(
@@ -242,10 +244,6 @@ def _read_header(stream: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:
     if dtype.itemsize == 0:
         raise ValueError("its entries take no space")
     return dtype, tuple(int(length) for length in header[2].split(b",") if length.strip())
-
-
-FLOATS = ("f4", "f8")
-INTEGERS = ("i4", "i8")
 
 
 def stored_array(

@@ -63,6 +63,19 @@ ANNOTATOR_NAME = re.compile(
 )
 """How columns of annotators begin: ann_1, annotator 2, rater3."""
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)
+ANSWERS = ("label", "probability", "second", "margin", "agreement", "why", "look")
+"""The columns that `resolve` adds."""
+ANSWER = "answer"
+"""What a person answered; empty where nobody did."""
+OF_PEOPLE = (ANSWER, "answered_by", "note")
+"""The columns that an export of `review` has besides."""
+RENAMED = "input_"
+"""Put before a column of the input that is called as one of the answers."""
+TELLING = ("probability", "margin", "agreement", "look")
+"""Answers by which a file of `resolve` is known; all of them are numbers."""
+BETWEEN_PARTS, BETWEEN_NAMES, OF_LABEL = "; ", ", ", ": "
+"""How a cell of `why` is put together: `cat: ann, bob; dog: eve; rows like it: ...`."""
+LIKE_IT = "rows like it"
 
 
 def pick_column(
@@ -247,21 +260,6 @@ def _existing(part: str, name: str, columns: Sequence[str], origin: str) -> str:
 def _listing(columns: Sequence[str]) -> str:
     shown = ", ".join(repr(name) for name in columns[:12])
     return shown if len(columns) <= 12 else f"{shown} and {len(columns) - 12} more"
-
-
-ANSWERS = ("label", "probability", "second", "margin", "agreement", "why", "look")
-"""The columns that `resolve` adds."""
-ANSWER = "answer"
-"""What a person answered; empty where nobody did."""
-OF_PEOPLE = (ANSWER, "answered_by", "note")
-"""The columns that an export of `review` has besides."""
-RENAMED = "input_"
-"""Put before a column of the input that is called as one of the answers."""
-TELLING = ("probability", "margin", "agreement", "look")
-"""Answers by which a file of `resolve` is known; all of them are numbers."""
-BETWEEN_PARTS, BETWEEN_NAMES, OF_LABEL = "; ", ", ", ": "
-"""How a cell of `why` is put together: `cat: ann, bob; dog: eve; rows like it: ...`."""
-LIKE_IT = "rows like it"
 
 
 def is_resolved(columns: Collection[str]) -> bool:

@@ -39,6 +39,7 @@ _HOMES = (
     "groupnoise.clicks.baselines",
 )
 """Packages whose public classes a model folder may name; nothing else is ever loaded by name."""
+PAIRS, PART, FIELDS = "pairs", "part", "fields"
 
 
 def write_model(
@@ -228,9 +229,6 @@ def load_model(path: Path | str, *, encoder: nn.Module | None = None) -> Any:
     raise ModelFileError(
         f"{path} holds a {kind!r}, which is no estimator or baseline of this version of groupnoise."
     )
-
-
-PAIRS, PART, FIELDS = "pairs", "part", "fields"
 
 
 def pack_parameters(parameters: Mapping[str, Any], *, parts: Sequence[type] = ()) -> dict[str, Any]:

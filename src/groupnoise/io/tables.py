@@ -30,6 +30,14 @@ from groupnoise.io.sources import Report, Source, find_source, name_of, say_noth
 
 TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl", "xlsx")
 DELIMITED = ("csv", "tsv", "text")
+HEAD_BYTES = 1 << 18
+"""Enough of a file to see the names of its columns."""
+TELLING = {
+    "rs": (("user", "item"), "clicks"),
+    "mil": (("group", "label"), "bags"),
+    "pll": (("candidates",), "candidate labels"),
+}
+"""The parts that columns must play in data of a setting, and what it is called."""
 
 
 def as_polars(source: Any) -> pl.DataFrame:
@@ -275,17 +283,6 @@ def _checked(table: Table) -> Table:
     if len(table) == 0:
         raise DataError(f"{table.origin} has columns but 0 rows; at least one is needed.")
     return table
-
-
-HEAD_BYTES = 1 << 18
-"""Enough of a file to see the names of its columns."""
-
-TELLING = {
-    "rs": (("user", "item"), "clicks"),
-    "mil": (("group", "label"), "bags"),
-    "pll": (("candidates",), "candidate labels"),
-}
-"""The parts that columns must play in data of a setting, and what it is called."""
 
 
 def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> list[str]:

@@ -26,6 +26,8 @@ MAX_FINGERPRINTS = 20_000
 
 MAX_EARLIER = 400
 """Data of earlier trainings that a model remembers by name."""
+MAX_HELD_OUT = 10_000
+"""Groups that are held out at most; the standard error of a rate is then below half a point."""
 
 
 @dataclass(frozen=True)
@@ -201,10 +203,6 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     return TrainingRecord(
         name, setting, fingerprint, n_groups, held_out, options, trained, protocol, earlier, added
     )
-
-
-MAX_HELD_OUT = 10_000
-"""Groups that are held out at most; the standard error of a rate is then below half a point."""
 
 
 def draw_held_out(

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from groupnoise.pages.charts import curve_chart, grey_cells
 
 HERE = "groupnoise.pages"
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Coverages that are marked on the axis."""
 
 
 def render_page(template: str, *, package: str, **values: Any) -> str:
@@ -36,9 +39,6 @@ def render_page(template: str, *, package: str, **values: Any) -> str:
     )
     environment.filters["grey_cells"] = grey_cells
     return environment.get_template(template).render(**values)
-
-
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
@@ -65,10 +65,6 @@ def data_address(content: bytes, kind: str = "image/png") -> str:
 def _chunk(name: bytes, content: bytes) -> bytes:
     checksum = zlib.crc32(name + content)
     return struct.pack(">I", len(content)) + name + content + struct.pack(">I", checksum)
-
-
-TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Coverages that are marked on the axis."""
 
 
 class Figures(Protocol):

@@ -36,6 +36,8 @@ MAX_DENIED = 1000
 
 LikenessOf = Callable[[IntArray], FloatArray]
 """Maps positions of items, (n,), to how alike each two are, (n, n)."""
+MAX_LIKENESS = 0.5
+"""Cosine above which two clicks speak of one interest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,10 +285,6 @@ def items_passing(checked: Filter, items: ItemTable) -> BoolArray:
         combine = np.logical_and if name == "and" else np.logical_or
         return np.asarray(combine.reduce([items_passing(part, items) for part in value]))
     return items.having(name, value)
-
-
-MAX_LIKENESS = 0.5
-"""Cosine above which two clicks speak of one interest."""
 
 
 def varied(

@@ -28,6 +28,18 @@ ABLATIONS = {
 """The paper's ablations of max-matching; `groupnoise.core.objective` has them too, with torch."""
 COMPARED_SCALING = "standard"
 """Of baselines in comparisons: by themselves they leave features as they are."""
+OURS = "max-matching"
+BASELINES = {
+    "mil": ("milr", "mi-net", "attention-mil", "instance-lr"),
+    "pll": ("soft-lr", "pl-knn", "pl-svm", "clpl", "sure", "cc", "proden", "lws"),
+    "rs": ("popularity", "cooccurrence", "item-cf", "item-knn", "ease", "als"),
+}
+"""Baselines that cost no more than ours, and are worth asking."""
+MAX_ROWS = {"sure": 5_000}
+"""Rows up to which a method fits in memory: SURE solves with a kernel between all rows."""
+N_SPLITS = 3
+ERRORS = 1.0
+"""Standard errors of the paired difference by which a baseline must be ahead to be taken."""
 
 
 @dataclass(frozen=True)
@@ -160,20 +172,6 @@ def compared_parameters(method: MethodEntry) -> dict[str, Any]:
     """Return what a method is given in comparisons: what makes it, and scaled features."""
     scaled = {"scaling": COMPARED_SCALING} if parameters_of(method).get("scaling") == "none" else {}
     return {**scaled, **method.fixed}
-
-
-OURS = "max-matching"
-BASELINES = {
-    "mil": ("milr", "mi-net", "attention-mil", "instance-lr"),
-    "pll": ("soft-lr", "pl-knn", "pl-svm", "clpl", "sure", "cc", "proden", "lws"),
-    "rs": ("popularity", "cooccurrence", "item-cf", "item-knn", "ease", "als"),
-}
-"""Baselines that cost no more than ours, and are worth asking."""
-MAX_ROWS = {"sure": 5_000}
-"""Rows up to which a method fits in memory: SURE solves with a kernel between all rows."""
-N_SPLITS = 3
-ERRORS = 1.0
-"""Standard errors of the paired difference by which a baseline must be ahead to be taken."""
 
 
 @dataclass(frozen=True)

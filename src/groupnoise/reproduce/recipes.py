@@ -33,6 +33,8 @@ QUICK_SECONDS = 0.1
 QUICK_VIEWS = 2
 DEFAULT = "default"
 """In a recipe: the parameter has the value that the estimator gives it."""
+MIN_BAGS = 15
+"""Bags of a class below which a pair is not tried: 8:1:1 would leave one for testing."""
 
 
 @dataclass(frozen=True)
@@ -226,10 +228,6 @@ class EstimatorMaker:
         std = settings.pop("ordinal_smoothing") if smooths else 0.0
         estimator = maker(**{**compared_parameters(self.entry), **settings})
         return SmoothedClassifier(estimator, std) if smooths else estimator
-
-
-MIN_BAGS = 15
-"""Bags of a class below which a pair is not tried: 8:1:1 would leave one for testing."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from groupnoise.reproduce.provenance import provenance
 from groupnoise.reproduce.trials import DataTrial, Watched
 
 Settings = dict[str, Any]
+PREPARATION = ("ordinal_smoothing", "n_members")
+"""What a recipe may say of a classifier that has no such parameter itself."""
 
 
 @dataclass(frozen=True)
@@ -255,10 +257,6 @@ def summarise(results: Sequence[TrialResult]) -> list[dict[str, Any]]:
         }
         for (setting, dataset, method, metric, criterion), numbers in values.items()
     ]
-
-
-PREPARATION = ("ordinal_smoothing", "n_members")
-"""What a recipe may say of a classifier that has no such parameter itself."""
 
 
 @dataclass

@@ -22,6 +22,10 @@ from groupnoise.reproduce.running import Plan, run_jobs
 
 TOLERANCE = 0.005
 """Most that a figure may differ by: other processors add in another order, and a row may turn."""
+FINAL = "_final"
+"""Ends the names of result files of the seeds that were kept for last."""
+ORIGIN = ("code", "commit", "dirty", "processor", "cores", "threads", "load", "ended")
+"""What a line keeps of where a trial came from; versions of packages stand once in the file."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +120,6 @@ def _figures(before: TrialResult, again: TrialResult) -> list[Repeated]:
         for metric, value in again.metrics.items()
         if metric in before.metrics
     ]
-
-
-FINAL = "_final"
-"""Ends the names of result files of the seeds that were kept for last."""
-ORIGIN = ("code", "commit", "dirty", "processor", "cores", "threads", "load", "ended")
-"""What a line keeps of where a trial came from; versions of packages stand once in the file."""
 
 
 def trial_line(result: TrialResult) -> str:

@@ -33,6 +33,8 @@ NONE = "none of them"
 """The answer that no object of the bag carries the label."""
 N_FOLDS = 5
 SEARCH_BUDGET = "5s"
+MAX_CELLS = 12
+"""Cells of an object that are shown."""
 
 
 @dataclass(frozen=True)
@@ -257,10 +259,6 @@ def _taught(
         else:
             truth[start + position] = asked[number]
     return keep_objects(replace(dataset, labels=labels), kept), truth[kept]
-
-
-MAX_CELLS = 12
-"""Cells of an object that are shown."""
 
 
 class BagViews:

@@ -23,6 +23,7 @@ MAX_CELL = 20_000
 
 Answers = Mapping[int, Mapping[str, Any]]
 """What people answered, by question: `label` (None where they skipped), `who` and `note`."""
+FORMAT = 1
 
 
 class Questions(Protocol):
@@ -183,9 +184,6 @@ def checksum(columns: Iterable[tuple[str, Iterable[Any]]]) -> str:
         for cell in cells:
             digest.update(f"{cell}\0".encode())
     return digest.hexdigest()
-
-
-FORMAT = 1
 
 
 class AnswerFile:

@@ -40,6 +40,15 @@ can cost without bound."""
 
 Likelihood = Callable[[Tensor], Tensor]
 """Maps log probabilities (n_objects, n_targets) to the log likelihood of each group."""
+MIN_KNOWN = 50
+"""From this number of true labels on rows without one are not asked."""
+OF_ROWS = "sets"
+"""What names of the held-out rows begin with in a model folder."""
+STRATEGIES = ("change", "margin", "random")
+MAX_POOL = 2_000
+"""Rows among which "change" looks: the most doubtful ones of larger data."""
+NEAR = 0.5
+"""Rows nearer than this part of the mean distance are taken to be alike."""
 
 
 class Calibration:
@@ -145,17 +154,6 @@ def candidate_likelihood(candidates: BoolArray) -> Likelihood:
 def _with_guesses(proba: Tensor, chance: Tensor | float) -> Tensor:
     """Return log probabilities if a small fraction of all answers were guesses, right by chance."""
     return torch.log((1.0 - WRONG_SHARE) * proba + WRONG_SHARE * chance)
-
-
-MIN_KNOWN = 50
-"""From this number of true labels on rows without one are not asked."""
-OF_ROWS = "sets"
-"""What names of the held-out rows begin with in a model folder."""
-STRATEGIES = ("change", "margin", "random")
-MAX_POOL = 2_000
-"""Rows among which "change" looks: the most doubtful ones of larger data."""
-NEAR = 0.5
-"""Rows nearer than this part of the mean distance are taken to be alike."""
 
 
 class CalibratedSets:

@@ -21,6 +21,24 @@ from groupnoise.core.similarity import Dot, NegativeKL, Similarity
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
 from groupnoise.io.model_files import pack_parameters, unpack_parameters
 
+WEIGHTS = "model."
+OWN_ENCODER = "<own module>"
+PARTS = (
+    All,
+    ContrastiveWeighting,
+    Dot,
+    Marginal,
+    Max,
+    NegativeKL,
+    PerObjectWeighting,
+    SigmoidWeighting,
+    Tempered,
+    TopK,
+)
+"""Objects a parameter may be; only these are made again when a model is read."""
+SCHEDULES = ("constant", "cosine", "linear")
+KEPT_WEIGHTS = ("best", "last")
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MatchingParameters:
@@ -134,23 +152,6 @@ class FeatureParameters(MatchingParameters):
     mixed_precision: bool = False
 
 
-WEIGHTS = "model."
-OWN_ENCODER = "<own module>"
-PARTS = (
-    All,
-    ContrastiveWeighting,
-    Dot,
-    Marginal,
-    Max,
-    NegativeKL,
-    PerObjectWeighting,
-    SigmoidWeighting,
-    Tempered,
-    TopK,
-)
-"""Objects a parameter may be; only these are made again when a model is read."""
-
-
 def saved_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of an estimator as its model folder holds them."""
     kept = {**parameters}
@@ -201,10 +202,6 @@ def _second_names(model: nn.Module) -> dict[str, str]:
     first: dict[int, str] = {}
     names = {name: first.setdefault(id(tensor), name) for name, tensor in tensors.items()}
     return {name: before for name, before in names.items() if name != before}
-
-
-SCHEDULES = ("constant", "cosine", "linear")
-KEPT_WEIGHTS = ("best", "last")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,10 @@ Vote = tuple[str, str, Said, float | None]
 
 Export = tuple[pl.DataFrame, list[Entry], str]
 """Rows, votes on them, and the tool."""
+SEPARATORS = ("|", ";")
+"""What is guessed to join several labels in a cell; commas and blanks stand inside labels too."""
+BROKEN = re.compile(r"""\{.*\}$|[\[{]\s*["']""", re.DOTALL)
+"""The beginning of a list or of weights; what begins so and cannot be read is no label."""
 
 
 def read_export(source: Any, question: str | None) -> Export | pl.DataFrame | None:
@@ -179,13 +183,6 @@ TOOLS: dict[str, tuple[Callable[[Any], Iterator[Vote]], Callable[[Any], dict[str
     "Label Studio": (_label_studio_votes, _label_studio_cells),
     "Argilla": (_argilla_votes, _argilla_cells),
 }
-
-
-SEPARATORS = ("|", ";")
-"""What is guessed to join several labels in a cell; commas and blanks stand inside labels too."""
-
-BROKEN = re.compile(r"""\{.*\}$|[\[{]\s*["']""", re.DOTALL)
-"""The beginning of a list or of weights; what begins so and cannot be read is no label."""
 
 
 def read_confidences(table: Table, name: str) -> list[float | None]:

@@ -27,6 +27,12 @@ MAX_WORDS = 20_000
 """Words and pairs of words that count at most, the most frequent ones."""
 TEXT_DIM = 100
 """Directions that TF-IDF vectors are reduced to."""
+N_NEIGHBOURS = 5
+"""Similar rows that are heeded."""
+FLOOR = 0.02
+"""Added to what neighbours say, so that they cannot rule a label out."""
+EXPONENTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
+"""How far neighbours may be heeded; 0 is not at all."""
 
 
 def row_features(
@@ -176,14 +182,6 @@ def _embedding(source: Any, n_rows: int) -> FloatArray:
             "order of the rows."
         )
     return matrix
-
-
-N_NEIGHBOURS = 5
-"""Similar rows that are heeded."""
-FLOOR = 0.02
-"""Added to what neighbours say, so that they cannot rule a label out."""
-EXPONENTS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0)
-"""How far neighbours may be heeded; 0 is not at all."""
 
 
 def nearest_voted(features: FloatArray, has_votes: BoolArray, n_neighbours: int) -> IntArray:

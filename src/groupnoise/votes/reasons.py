@@ -16,6 +16,14 @@ from groupnoise.votes.long_tables import names_rows, quoted
 
 N_NAMED = 3
 """Similar rows that are named."""
+STUCK_VOTES = 10
+"""Votes from which on somebody who only ever said one label is pointed out."""
+MOSTLY = 0.8
+"""Share of rows that a column must tell apart to be taken for one of their ids."""
+MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
+"""What stands in cells, in lower case, where nobody voted."""
+JOINTS = (" and ", " or ", ", ", ",", "/", " + ", "+", "&")
+"""What may join several labels in a cell and is never guessed to."""
 
 
 def reasons(voted: VotedRows, belief: Belief) -> list[str]:
@@ -68,16 +76,6 @@ def row_names(table: Table) -> Sequence[str]:
         if names_rows(name) and not cells.is_null().any() and cells.n_unique() == len(cells):
             return [str(cell) for cell in cells.cast(pl.String)]
     return [table.locate(row).rsplit(", ", 1)[-1] for row in range(len(table))]
-
-
-STUCK_VOTES = 10
-"""Votes from which on somebody who only ever said one label is pointed out."""
-MOSTLY = 0.8
-"""Share of rows that a column must tell apart to be taken for one of their ids."""
-MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
-"""What stands in cells, in lower case, where nobody voted."""
-JOINTS = (" and ", " or ", ", ", ",", "/", " + ", "+", "&")
-"""What may join several labels in a cell and is never guessed to."""
 
 
 def what_stands_out(voted: VotedRows) -> list[str]:

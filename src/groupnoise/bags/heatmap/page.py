@@ -21,6 +21,12 @@ MAX_TEXT = 20_000
 """Characters of a text that a card shows."""
 SUMMARY = 160
 """Characters of a sentence in the gallery."""
+COLOUR = (214, 56, 32)
+MIN_OPACITY, MAX_OPACITY = 16, 190
+MAX_CELLS = 1000
+"""Cells along a side; finer grids share cells, in which the highest value counts."""
+N_BINS = 600
+"""Cells of a timeline."""
 
 
 @dataclass(frozen=True)
@@ -277,14 +283,6 @@ def _is_wrong(bag: int, answers: ObjectAnswers, dataset: Any) -> bool:
         name for name, has in zip(dataset.class_names, dataset.labels[bag], strict=True) if has
     }
     return given != set(answers.predicted[bag].split(";"))
-
-
-COLOUR = (214, 56, 32)
-MIN_OPACITY, MAX_OPACITY = 16, 190
-MAX_CELLS = 1000
-"""Cells along a side; finer grids share cells, in which the highest value counts."""
-N_BINS = 600
-"""Cells of a timeline."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,28 @@ from prometheus_client.registry import Collector
 from groupnoise.recall.model import RecallModel
 
 LOGGER = logging.getLogger("groupnoise.recall")
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_BOUNDS = [*map(str, LATENCY_BUCKETS), "+Inf"]
+_COUNTERS = {
+    "groupnoise_history_items": ("Items in the histories asked.", ("version",)),
+    "groupnoise_unknown_items": ("Of those, unknown items.", ("version",)),
+    "groupnoise_popularity_answers": (
+        "Histories answered by popularity because no item was known.",
+        ("version",),
+    ),
+    "groupnoise_impressions": ("Items that were shown, as clients tell.", ("version",)),
+    "groupnoise_clicks": ("Clicks on them, as clients tell.", ("version",)),
+    "groupnoise_reloads": (
+        "Model reloads, by outcome and the version that answers after them.",
+        ("outcome", "version"),
+    ),
+    "groupnoise_lost_processes": ("Processes that ended unasked and were replaced.", ()),
+}
+_RECALLED = (
+    "groupnoise_history_items",
+    "groupnoise_unknown_items",
+    "groupnoise_popularity_answers",
+)
 
 
 class JsonFormatter(logging.Formatter):
@@ -127,29 +149,6 @@ def configure_logs() -> None:
         logger.setLevel(level)
         logger.propagate = False
 
-
-LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-_BOUNDS = [*map(str, LATENCY_BUCKETS), "+Inf"]
-_COUNTERS = {
-    "groupnoise_history_items": ("Items in the histories asked.", ("version",)),
-    "groupnoise_unknown_items": ("Of those, unknown items.", ("version",)),
-    "groupnoise_popularity_answers": (
-        "Histories answered by popularity because no item was known.",
-        ("version",),
-    ),
-    "groupnoise_impressions": ("Items that were shown, as clients tell.", ("version",)),
-    "groupnoise_clicks": ("Clicks on them, as clients tell.", ("version",)),
-    "groupnoise_reloads": (
-        "Model reloads, by outcome and the version that answers after them.",
-        ("outcome", "version"),
-    ),
-    "groupnoise_lost_processes": ("Processes that ended unasked and were replaced.", ()),
-}
-_RECALLED = (
-    "groupnoise_history_items",
-    "groupnoise_unknown_items",
-    "groupnoise_popularity_answers",
-)
 
 Record = dict[str, Any]
 """A tally as JSON can hold it."""

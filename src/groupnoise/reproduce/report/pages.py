@@ -53,6 +53,7 @@ WATCHED = {"mil": "accuracy", "pll": "accuracy", "rs": "NDCG@10"}
 RIVALS = ("pairwise", "maximizing")
 UPPER_BOUNDS = ("supervised",)
 CHOSEN_RIGHT = "chosen right"
+WIDTH, LEFT, ROW = 640, 150, 26
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,6 @@ def _chosen_rates(results: list[TrialResult], method: str) -> str:
     """Tell which learning rates validation chose, and in how many trials."""
     rates = Counter(r.chosen_settings["learning_rate"] for r in results if r.method == method)
     return ", ".join(f"{rate:g} ({rates[rate]}×)" for rate in sorted(rates, reverse=True))
-
-
-WIDTH, LEFT, ROW = 640, 150, 26
 
 
 def comparison_page(result: ComparisonOfMethods, command: str) -> str:

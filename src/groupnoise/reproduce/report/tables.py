@@ -17,6 +17,8 @@ OURS = "ours"
 SUPERVISED = "supervised"
 STARTS = ("pairwise", "pairwise-mlp")
 """Rows that learn every object alike; the gap to the truth begins at one of them."""
+MIN_SETS = 5
+"""Data sets from which on a signed-rank test over them can say anything at the .05 level."""
 
 
 @dataclass(frozen=True)
@@ -241,10 +243,6 @@ def gap_closed(results: Sequence[TrialResult]) -> dict[str, float]:
         for start in STARTS
         if start in means and means[SUPERVISED] > means[start]
     }
-
-
-MIN_SETS = 5
-"""Data sets from which on a signed-rank test over them can say anything at the .05 level."""
 
 
 @dataclass(frozen=True)
