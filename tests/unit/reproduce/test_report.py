@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from groupnoise.pages.charts import Scale, curve_chart, grey_cells, round_values
+from groupnoise.pages.render import Scale, curve_chart, grey_cells, round_values
 from groupnoise.reproduce.provenance import RunFacts
 from groupnoise.reproduce.report.pages import demo_page
 from groupnoise.reproduce.report.tables import compare, result_table

@@ -7,8 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from groupnoise.pages.charts import CurveChart, Scale, Tick, curve_chart, round_values
-from groupnoise.pages.render import render_page
+from groupnoise.pages.render import CurveChart, Scale, Tick, curve_chart, render_page, round_values
 from groupnoise.reproduce.compare import ComparisonOfMethods
 from groupnoise.reproduce.demo import OURS, Demo
 from groupnoise.reproduce.pictures import Gallery
