@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
-from groupnoise.core.label_sets import read_label_sets
+from groupnoise.core.label_sets import read_label_sets, truth_columns
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.training.truth import truth_columns
 
 NEGATIVE_NAMES = {
     "0": "1",

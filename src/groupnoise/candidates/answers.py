@@ -16,7 +16,12 @@ from torch import Tensor
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.docstrings import inherit_docstring
-from groupnoise.core.label_sets import answered_right, check_equal_rows, read_candidate_sets
+from groupnoise.core.label_sets import (
+    answered_right,
+    check_equal_rows,
+    read_candidate_sets,
+    truth_columns,
+)
 from groupnoise.core.objective import ObjectScores, mean_output, mean_probability, object_scores
 from groupnoise.core.pair_matching import Matching
 from groupnoise.core.prior_weights import spread_over_neighbours
@@ -32,7 +37,6 @@ from groupnoise.training.calibration import (
 )
 from groupnoise.training.estimator import MatchingEstimator
 from groupnoise.training.parameters import FeatureParameters
-from groupnoise.training.truth import truth_columns
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -32,8 +32,10 @@ from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import (
     check_equal_rows,
+    known_candidates,
     read_candidate_sets,
     read_candidate_weights,
+    truth_columns,
 )
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.pair_matching import Matcher, PairMatching, PriorMatching
@@ -44,7 +46,6 @@ from groupnoise.exceptions import DataError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
 from groupnoise.training.parameters import History
-from groupnoise.training.truth import known_candidates, truth_columns
 from groupnoise.training.workers import Workers
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Labels and candidate labels in every form users hold them, as one boolean matrix."""
+"""Labels, candidate labels and known truths in every form users hold them, as arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
@@ -16,6 +16,8 @@ from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 _COLLECTIONS = (set, frozenset, list, tuple, np.ndarray)
 JOINED_BY = (",", ";", "|")
 """What joins labels in one text, in files and by mistake in Python."""
+UNKNOWN = -1
+"""The column of a label that nobody knows."""
 
 
 def read_label_sets(
@@ -231,13 +233,8 @@ def _columns_of(
 def read_candidate_sets(candidates: Any, classes: Any = None) -> tuple[BoolArray, NDArray[Any]]:
     """Read the candidate labels of each row.
 
-    Returns `indicator` (n_rows, n_classes): True where a label is a candidate; at least one per
-    row; `classes`: the label each column stands for. `candidates`: a 0/1 matrix of shape (n_rows,
-    n_classes), dense or sparse; a sequence of sets, lists or tuples of labels, or of mappings from
-    label to weight; or plain labels, each the only candidate of its row. `classes`: the labels a
-    fitted model knows. Without them they are taken from the candidates. Raises EmptyGroupError if a
-    row has no candidate. Raises UnknownTargetError if a label is not among the `classes` given.
-    Raises DataError if the input cannot be read, or holds a single class.
+    As :func:`read_label_sets` reads sets of labels, and at least one per row; a row may also be a
+    mapping from label to weight. Raises EmptyGroupError if a row has no candidate.
 
     Examples
     --------
@@ -347,3 +344,56 @@ def check_equal_rows(rows: Any, indicator: NDArray[Any]) -> None:
             f"X has {len(rows)} rows, but candidates were given for {len(indicator)}; "
             "found input variables with inconsistent numbers of samples."
         )
+
+
+def truth_columns(truth: Any, classes: NDArray[Any], n_objects: int, *, of: str) -> IntArray:
+    """Return the column of each true label, -1 where it is not known.
+
+    `truth`: True labels; None, NaN or empty text says that one is not known. `classes`: the labels
+    that partial labels name. `n_objects`: how many there must be. `of`: what has labels, for
+    errors: "rows" or "instances".
+    """
+    labels: Sequence[Any] = truth.tolist() if hasattr(truth, "tolist") else list(truth)
+    if len(labels) != n_objects:
+        raise DataError(
+            f"truth holds {len(labels)} labels for {n_objects} {of}; give one for each, None where "
+            "it is not known."
+        )
+    column = {label: number for number, label in enumerate(classes.tolist())}
+    found = np.full(n_objects, UNKNOWN, dtype=np.int64)
+    for number, label in enumerate(labels):
+        if label in column:
+            found[number] = column[label]
+        elif not _is_gap(label):
+            known = ", ".join(map(repr, list(column)[:5])) + (", ..." if len(column) > 5 else "")
+            raise DataError(
+                f"truth says {label!r} of number {number} of the {of}, which is none of the labels "
+                f"({known}); correct it, or say None where it is not known."
+            )
+    return found
+
+
+def _is_gap(label: Any) -> bool:
+    return label is None or label == "" or (isinstance(label, float) and label != label)
+
+
+def known_candidates(
+    candidates: BoolArray, weights: ArrayLike | None, truth: IntArray
+) -> tuple[BoolArray, ArrayLike | None]:
+    """Return candidates and their weights with the true label alone where it is known.
+
+    Returns `candidates` (n_rows, n_classes): a copy; `weights` (n_rows, n_classes): a copy.
+    `candidates` (n_rows, n_classes): the candidate labels; a true label need not be among those of
+    its row. `weights` (n_rows, n_classes): trust in each candidate. `truth`: the column of the true
+    label, -1 where it is not known.
+    """
+    known = truth >= 0
+    own = truth[known, None] == np.arange(candidates.shape[1])
+    candidates = candidates.copy()
+    candidates[known] = own
+    if weights is not None:
+        trusted = np.array(weights, dtype=np.float64)
+        if trusted.shape == candidates.shape:  # another shape is refused where weights are read
+            trusted[known] = own
+        weights = trusted
+    return candidates, weights
