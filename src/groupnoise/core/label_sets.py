@@ -238,7 +238,7 @@ def read_candidate_sets(candidates: Any, classes: Any = None) -> tuple[BoolArray
 
     Examples
     --------
-    >>> indicator, classes = read_candidates([{"ann", "bob"}, {"bob"}])
+    >>> indicator, classes = read_candidate_sets([{"ann", "bob"}, {"bob"}])
     >>> classes.tolist(), indicator.tolist()
     (['ann', 'bob'], [[True, True], [False, True]])
     """
