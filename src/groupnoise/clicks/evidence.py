@@ -34,6 +34,15 @@ FADING_RATES = (0.03, 0.1, 0.3, 1.0)
 """How fast the initial weight of a click falls in each block, on log scale per later click."""
 MIN_LOG_WEIGHT = -12.0
 INITIAL_EXPONENT = 0.5
+MAX_HELD_OUT = 2000
+"""Last clicks that options are compared on; fewer let chance decide between close ones."""
+MAX_ASKED, MAX_ASKED_SCORES = 8000, 1 << 27
+"""Last clicks that options are compared on where histories are left over that no option learns
+from, and the scores of a trial that this may take: the more, the less does chance decide."""
+MIN_HELD_OUT = 20
+GAIN_CUT = 20
+MAX_SCORES = 1 << 25
+"""Held-out scores kept at once, for each part of the evidence."""
 
 
 @dataclass(frozen=True)
@@ -234,17 +243,6 @@ class EvidenceModel(nn.Module):
             tuple(round(value, 7) for value in exponents.tolist()),
             () if self.encoder is None else (self.encoder.as_arrays(scale),),
         )
-
-
-MAX_HELD_OUT = 2000
-"""Last clicks that options are compared on; fewer let chance decide between close ones."""
-MAX_ASKED, MAX_ASKED_SCORES = 8000, 1 << 27
-"""Last clicks that options are compared on where histories are left over that no option learns
-from, and the scores of a trial that this may take: the more, the less does chance decide."""
-MIN_HELD_OUT = 20
-GAIN_CUT = 20
-MAX_SCORES = 1 << 25
-"""Held-out scores kept at once, for each part of the evidence."""
 
 
 class HeldOut(NamedTuple):
