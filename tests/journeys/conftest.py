@@ -72,17 +72,35 @@ def from_wheel(wheel, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
 
-    def run(*words, code=0, **variables):
+    def start(python, code, **variables):
         finished = subprocess.run(
-            [sys.executable, "-m", "groupnoise", *map(str, words)],
+            [sys.executable, *python],
             cwd=empty,
             env={**environment, **variables},
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=600,
         )
-        assert finished.returncode == code, f"{words}\n{finished.stdout}\n{finished.stderr}"
+        assert finished.returncode == code, f"{python}\n{finished.stdout}\n{finished.stderr}"
         return finished
 
+    def run(*words, code=0, **variables):
+        return start(["-m", "groupnoise", *map(str, words)], code, **variables)
+
     run.folder = empty
+    run.one_after_the_other = lambda commands: start(["-c", IN_ONE_PROCESS, *commands], 0)
     return run
+
+
+IN_ONE_PROCESS = """
+import shlex, sys
+from groupnoise.cli import main
+for command in sys.argv[1:]:
+    sys.argv = ["groupnoise", *shlex.split(command)]
+    try:
+        main()
+    except SystemExit as left:
+        if left.code:
+            raise
+"""
+"""Runs commands as one process after the other would, but loads the libraries once."""

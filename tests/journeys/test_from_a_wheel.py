@@ -50,11 +50,11 @@ def test_the_commands_of_the_readme_run_and_print_what_it_shows(from_wheel, whee
     environment = {**os.environ, "PYTHONPATH": str(wheel)}
     subprocess.run(make_files, cwd=from_wheel.folder, env=environment, check=True, timeout=120)
     inputs = set(from_wheel.folder.iterdir())
-    printed = []
-    for line in LINES:
-        words = shlex.split(line, comments=True)[1:]
-        said = from_wheel(*words, *(BOUND if words[0] == "fit" else ()))
-        printed += (said.stdout + said.stderr).splitlines()
+    commands = [shlex.split(line, comments=True)[1:] for line in LINES]
+    said = from_wheel.one_after_the_other(
+        shlex.join([*words, *(BOUND if words[0] == "fit" else ())]) for words in commands
+    )
+    printed = (said.stdout + said.stderr).splitlines()
     for answers in set(from_wheel.folder.glob("*.csv")) - inputs:
         printed += answers.read_text(encoding="utf-8").splitlines()[:2]
     shapes = {shape_of(line) for line in printed}
