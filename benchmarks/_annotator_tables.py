@@ -40,12 +40,10 @@ def annotator_table(figure: str, result: dict[str, Any]) -> str:
     behind = sum(
         case[figure]["ours"] < max(case[figure][name] for name in METHODS) for case in cases
     )
-    missing = len(result["cases without time"])
     lines += [
         "",
-        f"`resolve` is behind the best of the others in {behind} of {len(cases)} cases; {missing} "
-        f"more were not measured. {result['rows']} rows, seed {result['seed']}; "
-        f"`{result['command']}`.",
+        f"`resolve` is behind the best of the others in {behind} of {len(cases)} cases. "
+        f"{result['rows']} rows, mean over seeds {result['seeds']}; `{result['command']}`.",
     ]
     return "\n".join(lines)
 

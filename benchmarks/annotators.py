@@ -1,20 +1,17 @@
 """One label per row from simulated annotators: ours beside majority, Dawid-Skene and cleanlab.
 
-    python benchmarks/annotators.py --minutes 18
+    python benchmarks/annotators.py --seeds 3
 
 Digits are labelled by annotators whose skills lie in a range and who confuse some classes more than
 others. Each case of the grid compares label accuracy, and how many of the tenth of the rows that a
-method would look at first carry a wrong majority label. cleanlab gets out-of-fold probabilities of
-the same classifier, trained on majority labels; with one vote per row it keeps the votes.
-
-Cases are recorded as they end, in `benchmarks/results/annotators.json`, and a further run goes on;
-those for which there was no time are listed.
+method would look at first carry a wrong majority label, as means over the seeds. cleanlab gets
+out-of-fold probabilities of the same classifiers, averaged, trained on majority labels; with one
+vote per row it keeps the votes. Goes to `benchmarks/results/annotators.json`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from itertools import product
@@ -22,13 +19,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _record import RESULTS, write_result
+from _record import write_result
 from cleanlab.multiannotator import get_label_quality_multiannotator
 from cleanlab.rank import get_label_quality_scores
 from sklearn.datasets import load_digits
 
 from groupnoise.votes import DawidSkene, Votes
-from groupnoise.votes.classifiers import max_matching, out_of_fold
+from groupnoise.votes.classifiers import out_of_fold, trainings
 from groupnoise.votes.crowd import believe
 
 N_ROWS = 300
@@ -45,41 +42,32 @@ WEAK_CASES = [(5, "mixed", 3, "weak"), (5, "low", 1, "weak"), (5, "high", 5, "we
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--minutes", type=float, default=18.0)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    end = time.monotonic() + 60 * options.minutes
-    # Spread over the grid first, so that a short run says something about all of it.
-    cases = [*WEAK_CASES[:1], *CASES[::3], *CASES[1::3], *WEAK_CASES[1:], *CASES[2::3]]
-    done = already_measured(options.seed)
-    cases = [case for case in cases if case not in {case_of(record) for record in done}]
-    for number, case in enumerate(cases):
-        if time.monotonic() > end:
-            break
-        done.append(measure(case, options.seed))
+    parser.add_argument("--seeds", type=int, default=3)
+    seeds = list(range(parser.parse_args().seeds))
+    done = []
+    for case in (*WEAK_CASES, *CASES):
+        done.append(mean_of([measure(case, seed) for seed in seeds]))
         print(done[-1], flush=True)
         write_result(
             "annotators",
-            {
-                "rows": N_ROWS,
-                "seed": options.seed,
-                "skills": SKILLS,
-                "cases": done,
-                "cases without time": [list(each) for each in cases[number + 1 :]],
-            },
+            {"rows": N_ROWS, "seeds": seeds, "skills": SKILLS, "cases": done},
             packages=("cleanlab",),
         )
 
 
-def already_measured(seed: int) -> list[dict[str, Any]]:
-    """Return the cases of an earlier run with the same seed, which this one goes on from."""
-    path = RESULTS / "annotators.json"
-    record = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"seed": None}
-    return record["cases"] if record["seed"] == seed else []
-
-
-def case_of(record: dict[str, Any]) -> tuple[int, str, int, str]:
-    return record["annotators"], record["skills"], record["votes"], record["features"]
+def mean_of(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return one record of a case: means of its figures over the seeds."""
+    record: dict[str, Any] = {}
+    for key, first in runs[0].items():
+        if isinstance(first, dict):
+            record[key] = {
+                name: round(float(np.mean([run[key][name] for run in runs])), 4) for name in first
+            }
+        elif isinstance(first, float):
+            record[key] = round(float(np.mean([run[key] for run in runs])), 4)
+        else:
+            record[key] = first
+    return record
 
 
 def simulate(case: tuple[int, str, int, str], seed: int) -> tuple[Any, Any, Votes]:
@@ -108,7 +96,7 @@ def simulate(case: tuple[int, str, int, str], seed: int) -> tuple[Any, Any, Vote
 
 
 def measure(case: tuple[int, str, int, str], seed: int) -> dict[str, Any]:
-    started = time.perf_counter()
+    started = time.process_time()
     rows, truth, votes = simulate(case, seed)
     majority = votes.totals().argmax(axis=1)
     beliefs = {
@@ -119,7 +107,8 @@ def measure(case: tuple[int, str, int, str], seed: int) -> dict[str, Any]:
     labels = {name: belief.argmax(axis=1) for name, belief in beliefs.items()}
     quality = {name: belief[np.arange(N_ROWS), majority] for name, belief in beliefs.items()}
     hard = np.eye(10)[majority]
-    predicted = out_of_fold(hard > 0, rows, hard, 5, max_matching(seed), seed)
+    fits = trainings(None, rows, seed, is_candidates=False)
+    predicted = np.mean([out_of_fold(hard > 0, rows, hard, 5, fit, seed) for fit in fits], axis=0)
     predicted /= predicted.sum(axis=1, keepdims=True)
     labels["cleanlab"], quality["cleanlab"] = by_cleanlab(votes, predicted, majority)
     is_wrong = majority != truth
@@ -129,14 +118,14 @@ def measure(case: tuple[int, str, int, str], seed: int) -> dict[str, Any]:
         "skills": case[1],
         "votes": case[2],
         "features": case[3],
-        "wrong majority labels": int(is_wrong.sum()),
+        "wrong majority labels": float(is_wrong.sum()),
         "accuracy": {name: round(float((k == truth).mean()), 4) for name, k in labels.items()},
         "first tenth wrong": {
             name: round(float(is_wrong[np.argsort(scores, kind="stable")[:first]].mean()), 4)
             for name, scores in quality.items()
         },
         "probability": round(float(beliefs["ours"].max(axis=1).mean()), 4),
-        "seconds": round(time.perf_counter() - started, 1),
+        "seconds": round(time.process_time() - started, 2),
     }
 
 

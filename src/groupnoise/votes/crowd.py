@@ -124,9 +124,10 @@ def believe(
             likelihood = np.log(np.maximum(with_truth(known, truth), MIN_PROBABILITY**2))
             predicted, share = likeliest(raw, likelihood, frequency, is_taught)
             predicted = heed_neighbours(predicted, likelihood, neighbours, is_taught)
-            # Single votes and candidates leave no second one that could tell later on that
-            # neighbours make an answer too sure of itself.
-            predicted, _ = tempered(predicted, likelihood, frequency, is_taught)
+            if model is None:
+                # No second vote could tell that neighbours make an answer too sure of itself.
+                # (Votes alone on their rows would win over features that know better.)
+                predicted, _ = tempered(predicted, likelihood, frequency, is_taught)
             if model is not None:
                 model = DawidSkene().fit(votes, prior=predicted, truth=truth)
                 belief = model.probabilities_

@@ -63,12 +63,9 @@ def test_useless_features_leave_single_votes_as_they_are():
     assert np.mean(found.columns["probability"]) < 0.85
 
 
-@pytest.mark.parametrize("spread", [1.5, 2.5])
-def test_rows_with_one_vote_are_about_as_often_right_as_they_say(spread):
-    table, truth, said = rows_with_single_votes(spread, (0.85, 0.7, 0.6))
-    found = resolve(table)
-    assert right(found, truth) > np.mean(said == truth) + 0.05
-    assert abs(np.mean(found.columns["probability"]) - right(found, truth)) < 0.06
+def test_features_correct_single_votes_of_those_who_are_often_wrong():
+    table, truth, said = rows_with_single_votes(1.5, (0.7, 0.6, 0.55))
+    assert right(resolve(table), truth) > np.mean(said == truth) + 0.2
 
 
 def test_held_out_likelihoods_come_from_confusions_of_other_rows():
