@@ -278,7 +278,7 @@ fetch_dataset(replace(find_dataset("video"), files=(file,)), data_dir={str(tmp_p
 """
     with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 20
-        while not files_below(tmp_path) and time.monotonic() < deadline:
+        while not server.requests["stalled"] and time.monotonic() < deadline:
             time.sleep(0.02)
         assert files_below(tmp_path), "the transfer never began"
         process.send_signal(signal.SIGINT)
