@@ -70,12 +70,14 @@ def test_the_recipes_are_in_the_wheel(from_wheel):
     assert "left out lost" in from_wheel("reproduce", "pll", "--quick").stderr
 
 
+@pytest.mark.slow
 def test_a_table_is_reproduced_from_the_wheel(from_wheel, data_directory):
     words = ["--quick", "--datasets", "lost", "--methods", "pl-knn", "--jobs", 1]
     said = from_wheel("reproduce", "pll", *words, GROUPNOISE_DATA=str(data_directory))
     assert "pl-knn" in said.stdout
 
 
+@pytest.mark.slow
 def test_data_is_looked_for_where_a_user_put_it_and_nowhere_else(from_wheel):
     """A folder that happens to be called shared/data beside this one is nobody's choice."""
     beside = from_wheel.folder.parent / "shared" / "data"
