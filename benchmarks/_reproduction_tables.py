@@ -36,6 +36,7 @@ def reproduction_table(
     metrics: Sequence[str] = ("accuracy",),
     criterion: str | None = None,
     datasets: Sequence[str] | None = None,
+    is_ranked: bool = True,
 ) -> str:
     """Return a line per method and a column per data set, the metrics joined by a slash.
 
@@ -49,6 +50,8 @@ def reproduction_table(
         By what settings were chosen; the main criterion by default.
     datasets : sequence of str, optional
         Which columns; all by default.
+    is_ranked : bool, default=True
+        Whether mean ranks are shown; they mislead where methods lack trials.
     """
     wanted = criterion or result["criteria"][0]
     rows = [row for row in result["rows"] if row["criterion"] == wanted]
@@ -59,7 +62,7 @@ def reproduction_table(
         return "*Not run yet.*"
     found = {(row["dataset"], row["method"], row["metric"]): row for row in rows}
     # Ranks are of the main figure, so they have no place beside others.
-    is_main = not metrics[0].startswith("full ")
+    is_main = is_ranked and not metrics[0].startswith("full ")
     ranks = {row["method"]: row["mean"] for row in rows if row["metric"] == "mean rank" and is_main}
     table = [["", *columns, *(["mean rank"] if ranks else [])]]
     for method in result["methods"]:
@@ -231,7 +234,8 @@ def _printed(
 
 def _note(result: dict[str, Any], metrics: Sequence[str], criterion: str) -> str:
     seeds = result["seeds"]
-    spread = " and standard deviation" if len(metrics) == 1 else ""
+    spread = " and standard deviation" if len(metrics) == 1 and len(seeds) > 1 else ""
+    which = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
     chosen = {"oracle": "true validation labels", "validation": "the validation part"}
     by = chosen.get(criterion, criterion.replace("_", " ") + ", which needs no labels")
     fewer = "; fewer trials in brackets" if result["is_partial"] else ""
@@ -241,7 +245,7 @@ def _note(result: dict[str, Any], metrics: Sequence[str], criterion: str) -> str
             "as learned"
         )
     return (
-        f"{' / '.join(metrics)}: mean{spread} over seeds {seeds[0]} to {seeds[-1]}{fewer}. "
+        f"{' / '.join(metrics)}: mean{spread} over {which}{fewer}. "
         f"Settings chosen by {by}. `{result['reproduced_with']}`"
     )
 

@@ -145,14 +145,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reproduce_pll:smoothing": smoothing_table,
     "ablation": ablation_table,
     "published_folds": folds_table,
-    "reproduce_pll_final": reproduction_table,
-    "reproduce_pll_final:label-free": partial(
-        reproduction_table, criterion="approximated_accuracy"
-    ),
+    "reproduce_pll_final": partial(reproduction_table, is_ranked=False),
     "reproduce_pll_final:smoothing": smoothing_table,
-    "reproduce_pll_final:budget": budget_table,
-    "reproduce_mil_final": reproduction_table,
-    "reproduce_mil_final:budget": budget_table,
+    "reproduce_mil_final": partial(reproduction_table, is_ranked=False),
     "reproduce_amazon:budget": budget_table,
     "reproduce_pll:differences": difference_table,
     "reproduce_mil:differences": difference_table,
