@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import json
 
 import numpy as np
 import polars as pl
@@ -123,3 +124,29 @@ def test_answers_of_a_desk_teach_also_where_nobody_had_named_them(command, tmp_p
     assert "made 1 answers of people, which nobody had named, candidates" in " ".join(said.split())
     assert "learning from 2 right labels" in said
     assert "covering rate" in command("evaluate", tmp_path / "model", tmp_path / "labels.csv").out
+
+
+def test_objects_of_weights_are_found_kept_and_no_features(command, tmp_path):
+    rows = [
+        {"id": f"r{n}", "message": f"{word} again and {word} today", "said": said}
+        for n in range(30)
+        for word, said in [
+            (("refund", {"billing": 0.9, "login": 0.1}), ("password", {"login": 0.8}))[n % 2]
+        ]
+    ]
+    rows[4]["said"] = {}
+    (tmp_path / "said.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for suffix in (".jsonl", ".csv"):
+        labels = tmp_path / f"labels{suffix}"
+        done = command("resolve", tmp_path / "said.jsonl", *QUICK, "-o", labels)
+        assert "took 'said' as the candidate labels" in " ".join(done.err.split())
+        described = command("data", "describe", labels)
+        assert "words of column 'message' as features" in " ".join(
+            (described.out + described.err).split()
+        )
+    kept = [
+        json.loads(line)["said"] for line in (tmp_path / "labels.jsonl").read_text().splitlines()
+    ]
+    assert kept == [row["said"] for row in rows]
+    refused = command("data", "describe", labels, "--candidates", "said", code=2)
+    assert "line 6: no candidate label there" in " ".join(refused.err.split())

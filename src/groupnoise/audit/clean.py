@@ -15,6 +15,7 @@ from groupnoise.audit.issues import GroupIssues
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
+from groupnoise.io.answer_files import write_columns
 from groupnoise.io.datasets import (
     BagDataset,
     ClickDataset,
@@ -27,7 +28,7 @@ from groupnoise.io.memberships import LABEL_SEPARATORS
 from groupnoise.io.setting import RowLabels, setting_of
 from groupnoise.io.tables import Table
 
-FORMS = (".csv", ".tsv", ".txt", ".jsonl", ".parquet", ".arrow")
+FORMS = (".csv", ".tsv", ".txt", ".jsonl", ".parquet", ".arrow", ".xlsx")
 """Suffixes that make a cleaned copy a file."""
 
 
@@ -193,6 +194,9 @@ def write_cleaned_table(path: Path, frame: pl.DataFrame, *, separator: str, head
     `path`: ends in one of `FORMS`. `separator`: what to put between cells of text. `header`:
     whether text begins with the names of the columns.
     """
+    if path.suffix == ".xlsx":
+        write_columns(path, frame.to_dict(as_series=False))
+        return
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":
             frame.write_parquet(temporary)

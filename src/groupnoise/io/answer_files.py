@@ -34,6 +34,8 @@ def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
     `columns`: names and cells, all of one length.
     """
     check_format(path)
+    # Objects of JSON lines were read with all names in every row, nothing where one was missing.
+    columns = {name: [_without_nothing(cell) for cell in cells] for name, cells in columns.items()}
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":
             pl.DataFrame(columns, strict=False).write_parquet(temporary)
@@ -76,6 +78,12 @@ def _write_spreadsheet(path: Path, names: list[str], rows: Any) -> None:
         sheet.append([as_cell(_flat(value)) for value in row])
     with path.open("wb") as stream:  # a temporary name has no suffix that openpyxl would take
         book.save(stream)
+
+
+def _without_nothing(cell: Any) -> Any:
+    if not isinstance(cell, dict):
+        return cell
+    return {name: value for name, value in cell.items() if value is not None}
 
 
 def _flat(cell: Any) -> Any:

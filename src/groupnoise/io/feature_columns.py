@@ -13,6 +13,7 @@ from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_decimal_commas, is_mostly_numeric, read_features
 from groupnoise.io.columns import match_columns, written_columns
 from groupnoise.io.datasets import check_no_missing_features
+from groupnoise.io.memberships import is_bracketed
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
@@ -62,7 +63,7 @@ def features_of_table(
         if text_columns_among(feature_names, columns):
             return _features_with_words(table, feature_names), tuple(feature_names)
         feature_names = _by_position(feature_names, columns)
-        of_lists = any(table.frame.schema[name].is_nested() for name in set(columns) - set(taken))
+        of_lists = any(_holds_lists(table, name) for name in set(columns) - set(taken))
         if not of_lists or not set(columns).isdisjoint(feature_names):
             check_no_missing_features(table.origin, feature_names, columns)
             features = list(feature_names)
@@ -88,7 +89,7 @@ def _names_with_words(
     columns = table.frame.columns
     if features is None:
         free = [column for column in columns if column not in taken]
-        if any(is_mostly_numeric(table, c) or table.frame.schema[c].is_nested() for c in free):
+        if any(is_mostly_numeric(table, c) or _holds_lists(table, c) for c in free):
             return None
         texts = [guess_text_column(table, [c for c in free if not is_id_name(c)])]
         named: list[str] = []
@@ -131,7 +132,7 @@ def feature_columns(
     if features is not None:
         return match_columns("features", features, columns, table.origin)
     free = [column for column in columns if column not in taken]
-    of_lists = [column for column in free if table.frame.schema[column].is_nested()]
+    of_lists = [column for column in free if _holds_lists(table, column)]
     if of_lists:
         report(f"took column {of_lists[0]!r} as the features")
         return of_lists[:1]
@@ -156,6 +157,11 @@ def feature_columns(
     if left_out:
         report(f"left out {_listing(left_out)}")
     return chosen
+
+
+def _holds_lists(table: Table, column: str) -> bool:
+    """Tell whether each cell is a list, which may be features; objects name labels."""
+    return isinstance(table.frame.schema[column], (pl.List, pl.Array))
 
 
 def why_no_feature(table: Table, column: str, group_of_row: IntArray | None = None) -> str | None:
@@ -237,6 +243,7 @@ def guess_text_column(table: Table, free: Collection[str]) -> str | None:
         name: float(table.frame[name].str.count_matches(r"\S+").fill_null(0).mean() or 0.0)  # type: ignore[arg-type]
         for name in table.frame.columns
         if name in free and table.frame.schema[name] == pl.String
+        if not is_bracketed(table.frame[name])  # lists and weights of labels
     }
     most = max(n_words, key=lambda name: n_words[name], default=None)
     return most if most is not None and n_words[most] >= MIN_TEXT_WORDS else None

@@ -110,9 +110,14 @@ def read_weights(
     cells = table.frame[column]
     objects: list[Any]
     if isinstance(cells.dtype, pl.Struct):
-        objects = cells.to_list()
-    elif cells.dtype == pl.String and cells.str.contains(r"(?s)^\s*\{.*:.*\}\s*$").all():
-        objects = [next(_literals(cell), None) for cell in cells]
+        objects = [cell or {} for cell in cells.to_list()]
+    elif cells.dtype == pl.String:
+        cells = cells.fill_null("").str.strip_chars()
+        is_object = cells.str.contains(r"(?s)^\{.*:.*\}$")
+        # An empty cell names no candidate; the reader refuses its row where one is needed.
+        if not is_object.any() or not (is_object | cells.is_in(["", "{}"])).all():
+            return None
+        objects = [next(_literals(cell), None) if cell else {} for cell in cells]
     else:
         return None
     if not all(isinstance(cell, dict) for cell in objects):

@@ -342,7 +342,11 @@ def guess_setting(
         check_no_votes(columns, path)
     if len(found) != 1:
         why = "fit more than one kind of data" if found else "do not tell what it holds"
-        raise DataError(f"the columns of {path} {why}; {remedy}.")
+        shown = f"{', '.join(columns[:12])}{', ...' * (len(columns) > 12)}"
+        raise DataError(
+            f"the columns of {path} {why}: it has {shown}; {remedy}, or make labels of votes and "
+            "lists of labels with `groupnoise resolve`."
+        )
     parts, called = TELLING[found[0]]
     named = f"{' and '.join(parts)} column{'s' * (len(parts) > 1)}"
     return found[0], f"read as {called} (--setting {found[0]}), by its {named}"

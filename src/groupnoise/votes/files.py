@@ -226,10 +226,12 @@ def _columns_of_one_label_set(table: Table) -> list[str]:
 
 
 def _column_of_json(table: Table) -> str | None:
-    """Return the only column whose cells are all lists or weights in JSON."""
+    """Return the only column whose cells are all lists of labels or weights in JSON."""
     found = []
-    for name in table.frame.columns:
-        if table.frame.schema[name] == pl.String:
+    for name, dtype in table.frame.schema.items():
+        if dtype == pl.List(pl.String) or isinstance(dtype, pl.Struct):
+            found.append(name)
+        elif dtype == pl.String:
             cells = [cell.strip() for cell in table.frame[name].drop_nulls().to_list()]
             told = [cell for cell in cells if cell]
             if told and all(cell[0] in "[{" and cell[-1] in "]}" for cell in told):

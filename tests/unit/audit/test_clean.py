@@ -1,14 +1,17 @@
 """Cleaned copies: less noise, nothing made up, and readable again."""
 
 import numpy as np
+import polars as pl
 import pytest
 
 from groupnoise.audit import GroupIssues, cleaned_copy
+from groupnoise.audit.clean import write_cleaned_table
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
 from groupnoise.exceptions import DataError
 from groupnoise.io import open_groups, write_groups
+from groupnoise.io.tables import read_table
 
 
 def found(setting, groups, objects):
@@ -65,3 +68,13 @@ def test_issues_of_other_data_and_data_without_a_good_group_are_refused():
     everything = found("rs", {}, {"noise": np.ones(shop.histories.n_objects)})
     with pytest.raises(DataError, match="finds fault with every group"):
         cleaned_copy(shop, everything)
+
+
+@pytest.mark.parametrize("name", ["clean.xlsx", "clean.csv", "clean.jsonl", "clean.parquet"])
+def test_a_cleaned_table_is_a_file_of_the_form_its_name_has(tmp_path, name):
+    table = pl.DataFrame({"id": ["a", "b"], "size": [1.5, 2.0]})
+    write_cleaned_table(tmp_path / name, table, separator=",", header=True)
+    assert (tmp_path / name).is_file()
+    again = read_table(tmp_path / name).frame
+    assert again["id"].to_list() == ["a", "b"]
+    assert [float(cell) for cell in again["size"]] == [1.5, 2.0]
