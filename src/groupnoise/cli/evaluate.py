@@ -246,7 +246,7 @@ def _about_groups(
         return f"{groups}; the model does not say what it was trained on"
     if trained_on:
         return f"{groups}, {trained_on} of them trained on"
-    return f"{groups}, none of them trained on"
+    return f"{groups}, none of them trained on, compared by their values"
 
 
 def _show(result: Evaluation) -> None:
