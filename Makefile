@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Tests wait for processes, sockets and pages now and then: one worker more than there are cores.
-WORKERS = $(shell echo $$(( $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 )))
+# nproc would answer with OMP_NUM_THREADS where that is set.
+WORKERS = $(shell echo $$(( $$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1 )))
 # Collecting the other files would take longer than reading for a word.
 SLOW_FILES = $(shell grep -rl --include='test_*.py' mark.slow tests)
 # Else every process that a test starts would compile the package again.
