@@ -57,10 +57,11 @@ def test_roles_of_docstrings_become_links_where_there_is_a_page(role, link):
 
 
 def test_a_bare_function_is_looked_for_in_its_public_folder():
-    code = 'def save():\n    """See :func:`train`."""\n'
+    code = 'def save():\n    """See :func:`stop_on_signals`."""\n'
     module = visit("groupnoise.training.files", filepath=Path("_files.py"), code=code)
     hook("roles").LinkedRoles().on_object(obj=module["save"])
-    assert module["save"].docstring.value == "See [`train`][groupnoise.training.trainer.train]."
+    shown = "[`stop_on_signals`][groupnoise.training.stop_on_signals]"
+    assert module["save"].docstring.value == f"See {shown}."
 
 
 def test_the_default_of_choices_comes_first_as_the_reference_reads_it():
