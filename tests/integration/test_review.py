@@ -174,8 +174,8 @@ def test_an_undo_whose_answer_was_lost_is_not_done_twice(folder, browser):
 
         page.route("**/v1/undo", lose)
         page.keyboard.press("u")
-        page.wait_for_selector("#trouble:has-text('look whether')")
         page.wait_for_selector("#progress:has-text('1 of 4 answered')")
+        page.wait_for_selector("#trouble:has-text('look whether')")
         assert httpx.get(f"{address}/v1/progress").json()["answered"] == 1
 
 

@@ -172,6 +172,36 @@ def test_recall_prints_what_it_guessed(tmp_path, groupnoise):
     assert all(line in recalled for line in guessed)
 
 
+def test_recall_knows_the_columns_of_the_log_that_was_learned(tmp_path, groupnoise):
+    rows = rows_of([[str((user + step) % 9) for step in range(6)] for user in range(40)])
+    text = as_text(rows)
+    header, _, body = text.partition("\n")
+    names = dict(zip(("user", "item", "time"), ("Kunde", "Artikel", "Zeit"), strict=True))
+    log = tmp_path / "log.csv"
+    log.write_text(",".join(names[each] for each in header.split(",")) + "\n" + body)
+    made = tmp_path / "model"
+    words = [word for part, name in names.items() for word in (f"--{part}", name)]
+    groupnoise("fit", log, "--setting", "rs", "-o", made, "--quiet", *words, *FITTING)
+    groupnoise("export", made, "--output", "artifact")
+    asked = ("recall", "artifact", "--quiet", "--histories")
+    code, _, said = groupnoise(*asked, log, "--output", "remembered.jsonl")
+    assert code == 0, said
+    code, _, said = groupnoise(*asked, log, *words, "--output", "named.jsonl")
+    assert code == 0, said
+    answers = [(tmp_path / name).read_text() for name in ("remembered.jsonl", "named.jsonl")]
+    assert answers[0] == answers[1]
+    (tmp_path / "lists.jsonl").write_text('{"user": "a", "items": ["1", "2"]}\n')
+    code, _, said = groupnoise(*asked, tmp_path / "lists.jsonl", "--output", "lists.out.jsonl")
+    assert code == 0, said
+    code, _, said = groupnoise(*asked, log, "--user", "Wer", "--output", "wrong.jsonl")
+    assert code == 2
+    assert "Wer" in said
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    code, _, said = groupnoise(*asked, tmp_path / "other.csv", "--output", "wrong.jsonl")
+    assert code == 2
+    assert "looks like the user" in said
+
+
 @pytest.mark.parametrize(
     ("learned", "asked"),
     [

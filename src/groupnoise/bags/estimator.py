@@ -37,7 +37,7 @@ from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
-from groupnoise.training.parameters import History
+from groupnoise.training.parameters import PAPER_TRAINING, History
 from groupnoise.training.workers import Workers
 
 AUTO_BUDGET = 600.0
@@ -183,12 +183,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             "normalize": "targets",
             "background": False,
             "absent_strength": 0.0,
-            "selection": "max",
-            "weighting_strength": 1.0,
-            "max_epochs": 50,
-            "schedule": "constant",
-            "keep": "best",
-            "n_members": 1,
+            **PAPER_TRAINING,
         }
         return cls.fixed(**{**settings, **overrides})
 

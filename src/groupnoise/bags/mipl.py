@@ -40,7 +40,7 @@ from groupnoise.exceptions import ParameterError
 from groupnoise.io.model_files import pack_labels, unpack_labels
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import MatchingEstimator, Validate
-from groupnoise.training.parameters import FeatureParameters
+from groupnoise.training.parameters import PAPER_TRAINING, FeatureParameters
 from groupnoise.training.workers import Workers
 
 EVALUATION_BATCH = 256
@@ -274,12 +274,7 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         settings = {
             "encoder": "identity",
             "pooling": 1.0,
-            "selection": "max",
-            "weighting_strength": 1.0,
-            "max_epochs": 50,
-            "schedule": "constant",
-            "keep": "best",
-            "n_members": 1,
+            **PAPER_TRAINING,
         }
         return cls(**{**settings, **overrides})
 

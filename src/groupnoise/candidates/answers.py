@@ -36,7 +36,7 @@ from groupnoise.training.calibration import (
     why_not_to_trust_sets,
 )
 from groupnoise.training.estimator import MatchingEstimator
-from groupnoise.training.parameters import FeatureParameters
+from groupnoise.training.parameters import PAPER_TRAINING, FeatureParameters
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -49,12 +49,7 @@ PAPER: dict[str, Any] = {
     "scaling": "l2",
     "normalize": "targets",
     "candidates": "full",
-    "selection": "max",
-    "weighting_strength": 1.0,
-    "max_epochs": 50,
-    "schedule": "constant",
-    "keep": "best",
-    "n_members": 1,
+    **PAPER_TRAINING,
 }
 """The paper's settings: linear g, Eq. 5 over instances, max selection, lambda 1."""
 

@@ -252,28 +252,6 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
                 np.zeros(self.n_items_, dtype=np.float32) if bias is None else bias.numpy(),
             )
 
-    def _hold_vectors(self, vectors: ItemVectors) -> None:
-        """Keep vectors of all items of a catalogue that may have grown."""
-        weights = {"target_encoder.weight": vectors.target}
-        if self.model_.object_encoder is not self.model_.target_encoder:
-            weights["object_encoder.weight"] = vectors.query
-        else:
-            weights["object_encoder.weight"] = vectors.target
-        if self.model_.bias is not None:
-            weights["bias"] = vectors.bias[:, None]
-        width = vectors.target.shape[1]
-        model = (
-            self._build_tables(width)
-            if hasattr(self, "rule_")
-            else self._build_model(torch.Generator().manual_seed(0), width)
-        )
-        model.load_state_dict({name: torch.from_numpy(rows) for name, rows in weights.items()})
-        self.model_ = model.eval()
-
-    def _build_model(self, generator: torch.Generator, dim: int) -> MatchingModel:
-        """Return untrained tables of a model that normalises every click by itself."""
-        raise NotImplementedError
-
     def _write_artifact(
         self, path: Path | str, n_neighbours: int, described: dict[str, Any]
     ) -> str:

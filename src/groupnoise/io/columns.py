@@ -119,10 +119,11 @@ def need_column(
     """Return the column that plays a part, or say how to name it."""
     column = pick_column(part, given, columns, origin=origin, report=report, taken=taken)
     if column is None:
-        raise DataError(
+        raise MissingColumnError(
             f"{origin} has no column that looks like the {part}; name it with `{part}` "
             f"(--{part}). "
-            f"Its columns are {_listing(columns)}."
+            f"Its columns are {_listing(columns)}.",
+            part,
         )
     return column
 

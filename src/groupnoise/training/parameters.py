@@ -38,6 +38,15 @@ PARTS = (
 """Objects a parameter may be; only these are made again when a model is read."""
 SCHEDULES = ("constant", "cosine", "linear")
 KEPT_WEIGHTS = ("best", "last")
+PAPER_TRAINING: dict[str, Any] = {
+    "selection": "max",
+    "weighting_strength": 1.0,
+    "max_epochs": 50,
+    "schedule": "constant",
+    "keep": "best",
+    "n_members": 1,
+}
+"""What the paper's settings of bags and of candidate labels share: hard max, lambda 1."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

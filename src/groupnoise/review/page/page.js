@@ -7,6 +7,7 @@ const drawn = store.getItem("tab") ||
   crypto.getRandomValues(new Uint32Array(1))[0].toString(16).padStart(8, "0");
 store.setItem("tab", drawn);
 const RETRY_MS = 2000;
+const LOOK = "The desk could not be reached: look whether your last step was taken.";
 // Two tabs of one person stay two: each has its own row.
 const who = () => (store.getItem("name") || "person") + "-" + drawn.slice(0, 4);
 const nextRow = () => "/v1/next?who=" + encodeURIComponent(who());
@@ -130,19 +131,20 @@ async function refresh(path, body) {
 }
 
 // An answer that is sent twice is kept once, so that a lost connection costs a person nothing.
-// What must not happen twice names what to do instead when the desk is back.
-async function guarded(work, again = work) {
+// What must not happen twice names what to do instead when the desk is back; the person is then
+// told to look, and that stays until the next step.
+async function guarded(work, again = work, afterwards = "") {
   if (busy) return;
   busy = true;
   try {
     await work();
-    trouble("");
+    trouble(afterwards);
   } catch (error) {
     if (!error.status) {
-      trouble(again === work
-        ? "The desk cannot be reached: what you did last is sent again until it is back."
-        : "The desk cannot be reached: look whether the last step was taken when it is back.");
-      setTimeout(() => { busy = false; guarded(again); }, RETRY_MS);
+      const left = again === work ? afterwards : LOOK;
+      trouble(left ||
+        "The desk cannot be reached: what you did last is sent again until it is back.");
+      setTimeout(() => { busy = false; guarded(again, again, left); }, RETRY_MS);
       return;
     }
     trouble(error.message);
