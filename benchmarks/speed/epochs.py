@@ -27,7 +27,7 @@ from _record import RESULTS, write_result
 
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import rank_targets
-from groupnoise.clicks.evidence_options import DECIDED, DEEP, portfolio
+from groupnoise.clicks.evidence_options import DECIDED, DEEP, click_options
 
 N_CLICKS, N_USERS, N_ITEMS = 1_000_000, 10_000, 20_000
 MEMBERS = {"windows": "windows", "sum": None, "recurrence": "recurrence", "deep": DEEP}
@@ -67,7 +67,9 @@ def measure(log: Groups, encoder: str | None) -> dict[str, Any]:
     if encoder == "windows":
         model = MaxMatchingRecommender(normalization="click", **{**options, "max_epochs": 2})
     else:
-        parameters = {name: portfolio(histories, n_items)[0].parameters[name] for name in DECIDED}
+        parameters = {
+            name: click_options(histories, n_items)[0].parameters[name] for name in DECIDED
+        }
         parameters |= {"encoder": encoder, "shared": encoder == DEEP, "init": "random"}
         n_epochs = 1 if encoder == DEEP else 2
         more = {"linear": None, "max_epochs": n_epochs}

@@ -38,7 +38,7 @@ class Posterior(NamedTuple):
     entropy: FloatArray
 
 
-def posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
+def object_posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
     """Return the posterior over the objects of each group from their log scores.
 
     The softmax is taken at temperature one whatever selection the model was trained with, so
@@ -48,7 +48,7 @@ def posterior(scores: FloatArray, offsets: IntArray) -> Posterior:
 
     Examples
     --------
-    >>> found = posterior(np.log([1.0, 3.0, 5.0]), np.array([0, 2, 3]))
+    >>> found = object_posterior(np.log([1.0, 3.0, 5.0]), np.array([0, 2, 3]))
     >>> found.responsibility.tolist(), found.chosen.tolist(), found.margin.tolist()
     ([0.25, 0.75, 1.0], [1, 2], [0.5, 1.0])
     """

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from groupnoise.bags.ensemble import BagEnsemble
-from groupnoise.bags.forms import holds_bags, read_bag_labels, read_bags
+from groupnoise.bags.forms import as_bags, holds_bags, read_bag_labels
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate, parts_of_batch
 from groupnoise.core.docstrings import inherit_docstring
@@ -137,7 +137,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
     def _read_bags(self, bags: Any, groups: ArrayLike | None) -> Groups:
         """Return bags to answer about, of the columns seen in `fit`."""
         check_is_fitted(self, "model_")
-        instances = read_bags(bags, groups)
+        instances = as_bags(bags, groups)
         check_same_columns(self, tables_of_bags(bags, instances[0]))
         return instances
 

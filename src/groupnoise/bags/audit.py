@@ -13,7 +13,7 @@ from groupnoise.audit.evidence import (
     ObjectTally,
     choice_columns,
     class_columns,
-    posterior,
+    object_posterior,
 )
 from groupnoise.core.arrays import BoolArray, Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
@@ -84,7 +84,7 @@ class BagSource:
             sizes = bags.sizes[bag]
             objects = ragged_rows(bags.offsets[bag], sizes)
             selected = model.select(bags.subset(bag), model.classes_[columns[label]])
-            found = posterior(selected.scores, selected.offsets)
+            found = object_posterior(selected.scores, selected.offsets)
             fit = fits[objects, np.repeat(label, sizes)]  # P(label | instance)
             credibility = np.maximum.reduceat(fit, selected.offsets[:-1])
             baseline, suggested = _best_absent(fits, bags.offsets[:-1], labels)

@@ -14,7 +14,7 @@ from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import taught_bags
 from groupnoise.bags.members import MemberSettings
 from groupnoise.bags.out_of_fold import BagSearch
-from groupnoise.bags.portfolio import as_option, facts_of, portfolio
+from groupnoise.bags.portfolio import as_option, bag_options, facts_of_bags
 from groupnoise.bags.searching import assembled, search_members
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.groups import Groups
@@ -39,7 +39,7 @@ class Outcome:
     decisions: Decisions
 
 
-def decide(
+def decide_members(
     bags: Groups,
     labels: BoolArray,
     classes: NDArray[Any],
@@ -83,9 +83,9 @@ def decide(
             "likelihood 'mixture' is for positive and negative bags: name the negative label, or "
             "take another likelihood."
         )
-    facts = facts_of(bags, labels, None if negative is None else classes[negative])
+    facts = facts_of_bags(bags, labels, None if negative is None else classes[negative])
     deep = explicit.get("encoder") == "mlp"
-    options = narrow(portfolio(search.problem, facts, deep=deep), explicit)
+    options = narrow(bag_options(search.problem, facts, deep=deep), explicit)
     options = [as_option(MemberSettings(**each.parameters)) for each in options]
     trials: Sequence[Trial] = ()
     warnings: list[str] = []
@@ -166,7 +166,7 @@ def guess_negative(
         search = BagSearch(bags, named, column is not None, generator, patients, by_candidates=True)
         facts = {"zeros among the features": 0.0, "bags": len(bags)}
         first: dict[Any, Option] = {}
-        for option in portfolio(search.problem, facts):
+        for option in bag_options(search.problem, facts):
             parameters = option.parameters
             if parameters["encoder"] == "identity" and parameters["scaling"] == "standard":
                 first.setdefault((parameters["likelihood"], parameters["background"]), option)

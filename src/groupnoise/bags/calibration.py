@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from groupnoise.bags.forms import read_bag_labels, read_truth
+from groupnoise.bags.forms import read_bag_labels, read_instance_labels
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
@@ -154,7 +154,7 @@ class BagCalibration(CalibratedSets, Calibration):
         possible = self._possible(instances, labels)
         if estimator.negative_label_ is None and (labels.sum(axis=1) == 1).all():
             possible = np.ones_like(possible)
-        known = None if truth is None else read_truth(truth, classes, instances, groups)
+        known = None if truth is None else read_instance_labels(truth, classes, instances, groups)
         proba = np.exp(estimator.predict_log_proba(instances.objects))
         belief = belief_in_candidates(proba, possible, known)
         rows = instances.objects.reshape(len(belief), -1)

@@ -14,11 +14,11 @@ from torch import nn
 from groupnoise.bags.calibration import BagCalibration
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import (
+    as_bags,
     check_labelled,
     negative_column,
     read_bag_labels,
-    read_bags,
-    read_truth,
+    read_instance_labels,
     taught_bags,
 )
 from groupnoise.bags.loop import OF_MEMBERS, PLAIN, BagLoop
@@ -230,7 +230,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             This estimator.
         """
         self._check_parameters()
-        instances = read_bags(bags, groups)
+        instances = as_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
         check_labelled(labels)
         origins = None if patients is None else np.asarray(patients)
@@ -239,7 +239,9 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
                 f"{len(instances)} bags came with patients of shape {origins.shape}; give one per "
                 "bag."
             )
-        known = None if truth is None else read_truth(truth, self.classes_, instances, groups)
+        known = (
+            None if truth is None else read_instance_labels(truth, self.classes_, instances, groups)
+        )
         remember_columns(self, tables_of_bags(bags, instances[0]))
         self.calibration_temperature_ = 1.0
         self.set_calibration_ = self.bag_set_calibration_ = None

@@ -42,7 +42,7 @@ NEGATIONS = ("non", "non-", "non_", "non ", "not-", "not_", "not ", "no-", "no_"
 """What negates the other of two labels: "non-smoker" beside "smoker"."""
 
 
-def read_bags(bags: Any, groups: Any = None) -> Groups:
+def as_bags(bags: Any, groups: Any = None) -> Groups:
     """Read bags of instances.
 
     Parameters
@@ -62,7 +62,7 @@ def read_bags(bags: Any, groups: Any = None) -> Groups:
 
     Examples
     --------
-    >>> read_bags([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0]]])
+    >>> as_bags([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0]]])
     Groups(2 groups, 3 objects, sizes 1-2)
     """
     if groups is not None:
@@ -222,7 +222,7 @@ def _once_per_bag(indicator: BoolArray, groups: NDArray[Any]) -> BoolArray:
     return indicator[np.sort(first)]
 
 
-def read_truth(
+def read_instance_labels(
     truth: Any, classes: NDArray[Any], bags: Groups, groups: ArrayLike | None
 ) -> IntArray:
     """Return the column of the true label of each instance, in the order of the bags.

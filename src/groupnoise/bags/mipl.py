@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from groupnoise.bags.forms import check_labelled, read_bag_labels, read_bags
+from groupnoise.bags.forms import as_bags, check_labelled, read_bag_labels
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate
 from groupnoise.core.checks import check_count, check_dropout, check_positive
@@ -83,7 +83,7 @@ class PairAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
 
     def _batches(self, bags: Any, groups: ArrayLike | None) -> Iterator[GroupBatch]:
         check_is_fitted(self, "model_")
-        instances = read_bags(bags, groups)
+        instances = as_bags(bags, groups)
         check_same_columns(self, tables_of_bags(bags, instances.objects))
         scaled = self._scaled(instances)
         for rows in batch_rows(scaled.sizes, EVALUATION_BATCH, None):
@@ -320,7 +320,7 @@ class MaxMatchingMIPLClassifier(PairAnswers):
         check_dropout(self.dropout)
         check_count("dim", self.dim)
         check_positive("pooling", self.pooling)
-        instances = read_bags(bags, groups)
+        instances = as_bags(bags, groups)
         candidates, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
         check_labelled(candidates)
         remember_columns(self, tables_of_bags(bags, instances.objects))

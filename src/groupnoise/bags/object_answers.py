@@ -150,12 +150,12 @@ def _responsibilities(fitted: Any, dataset: BagDataset, probability: FloatArray)
         kept = probability + 1e-12
         total = np.add.reduceat(kept, bags.offsets[:-1], axis=0)
         return kept / total[bags.group_of_object]
-    from groupnoise.audit.evidence import posterior
+    from groupnoise.audit.evidence import object_posterior
 
     found = np.empty_like(probability)
     for column, label in enumerate(fitted.classes_):
         selected = fitted.select(bags, np.repeat(label, len(bags)))
-        found[:, column] = posterior(selected.scores, selected.offsets).responsibility
+        found[:, column] = object_posterior(selected.scores, selected.offsets).responsibility
     return found
 
 

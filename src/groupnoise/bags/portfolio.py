@@ -34,7 +34,7 @@ MIN_HIDDEN, MAX_HIDDEN = 32, 128
 """Hidden units: as many per class as tell it from others, within bounds."""
 
 
-def facts_of(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, Any]:
+def facts_of_bags(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, Any]:
     """Return what is known of bags before any training.
 
     Name to number or text. `labels`: of shape (n_bags, n_classes). `negative`: the negative label,
@@ -63,7 +63,9 @@ def _n_pieces(rows: NDArray[Any]) -> int:
     return n_columns if n_columns <= MAX_PIECES else 0
 
 
-def portfolio(problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = False) -> list[Option]:
+def bag_options(
+    problem: BagProblem, facts: Mapping[str, Any], *, deep: bool = False
+) -> list[Option]:
     """Return the settings worth trying at their first weight decay, the safest first.
 
     Each with all parameters that are decided. `deep`: whether hidden layers are asked for, however

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from groupnoise.bags.audit import BagSource
 from groupnoise.bags.files import read_bags
-from groupnoise.bags.forms import read_bag_labels
-from groupnoise.bags.forms import read_bags as bags_of
+from groupnoise.bags.forms import as_bags, read_bag_labels
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.class_metrics import (
     class_metrics,
@@ -145,7 +144,7 @@ class BagSetting(Setting[BagDataset]):
     def dataset_of(self, groups: Any, targets: Any) -> BagDataset:
         """Return a data set of bags and their labels."""
         check_labels_given(targets)
-        bags = bags_of(groups)
+        bags = as_bags(groups)
         labels, classes = read_bag_labels(targets, len(bags))
         return BagDataset("bags", bags, labels, [str(label) for label in classes.tolist()])
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groupnoise.bags.automatic import MIN_BAGS, Outcome, decide
+from groupnoise.bags.automatic import MIN_BAGS, Outcome, decide_members
 from groupnoise.bags.ensemble import (
     BagEnsemble,
     calibrate_bags,
@@ -77,16 +77,16 @@ def decide_anywhere(
     `patients`: whose bags are held out together.
     `truth`: the column of the true label of each instance of bags in memory, -1 where it is not
         known.
-    `how`: all else, as `groupnoise.bags.automatic.decide` takes it.
+    `how`: all else, as `groupnoise.bags.automatic.decide_members` takes it.
     """
     if not isinstance(bags, StreamedGroups):
-        return decide(
+        return decide_members(
             bags, labels, classes, negative, generator=generator, patients=patients, truth=truth,
             **how,
         )  # fmt: skip
     taken = draw_bags(labels, generator)
     sample = thinned(bags, taken, search_rows(labels), generator)
-    outcome = decide(
+    outcome = decide_members(
         sample,
         labels[taken],
         classes,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from groupnoise.audit.evidence import Findings, choice_columns, class_columns, posterior
+from groupnoise.audit.evidence import Findings, choice_columns, class_columns, object_posterior
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.io.datasets import PartialLabelDataset
 
@@ -67,7 +67,7 @@ class PartialLabelSource:
             table[known] = values
             return table[:, columns][candidates]
 
-        found = posterior(in_order(selected.scores), selected.offsets)
+        found = object_posterior(in_order(selected.scores), selected.offsets)
         log_weight = in_order(selected.log_weight)
         fits = model.predict_proba(features)[:, columns]  # (n_rows, n_classes)
         row, label = np.nonzero(candidates)

@@ -17,9 +17,9 @@ from groupnoise.candidates.answers import CandidateParameters
 from groupnoise.candidates.held_out import (
     HeldOutTrials,
     best_temperature,
-    facts_of,
+    candidate_options,
+    facts_of_rows,
     information,
-    portfolio,
 )
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.checks import check_positive
@@ -88,7 +88,7 @@ MAX_SECONDS = 600.0
 """What the budget "auto" stands for: far more than the search needs at 20 000 rows."""
 
 
-def decide(
+def choose_settings(
     trials: HeldOutTrials,
     options: list[Option],
     facts: Mapping[str, Any],
@@ -282,9 +282,9 @@ def settings_to_train(
     budget = parse_budget(estimator.budget, default=MAX_SECONDS)
     if estimator.ensemble is not None:
         return given_ensemble(estimator.ensemble)
-    facts = facts_of(trials.rows, trials.candidates, trials.classes)
+    facts = facts_of_rows(trials.rows, trials.candidates, trials.classes)
     explicit = explicit_values(estimator)
-    offered = portfolio(facts)
+    offered = candidate_options(facts)
     if explicit.get("encoder") != "kernel" and not _leaves_objective(estimator, explicit):
         offered = [each for each in offered if each.parameters["encoder"] != "kernel"]
     options = narrow(offered, explicit)
@@ -306,7 +306,7 @@ def settings_to_train(
         return without_search(options[0].name, options[0].parameters, why, facts)
     if checkpoint is not None and not checkpoint.resume:
         (checkpoint.folder / SAVED_AS).unlink(missing_ok=True)
-    return decide(
+    return choose_settings(
         trials,
         options,
         facts,

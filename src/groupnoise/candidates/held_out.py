@@ -182,11 +182,11 @@ def best_information(probabilities: FloatArray, candidates: BoolArray) -> FloatA
     As :func:`information` gives it. `probabilities` (n_rows, n_classes): of held-out rows.
     `candidates` (n_rows, n_classes): their candidate labels.
     """
-    scores = [information(tempered(probabilities, t), candidates) for t in TEMPERATURES]
+    scores = [information(at_temperature(probabilities, t), candidates) for t in TEMPERATURES]
     return max(scores, key=lambda each: float(each.mean()))
 
 
-def tempered(probabilities: FloatArray, temperature: float) -> FloatArray:
+def at_temperature(probabilities: FloatArray, temperature: float) -> FloatArray:
     """Return probabilities whose logarithms are divided by a temperature.
 
     Of shape (n_rows, n_classes): rows sum to one. `temperature`: above 1 they become more even.
@@ -205,7 +205,8 @@ def best_temperature(probabilities: FloatArray, candidates: BoolArray) -> float:
     """
     allowed = [each for each in TEMPERATURES if each >= MIN_TEMPERATURE]
     return max(
-        allowed, key=lambda t: float(information(tempered(probabilities, t), candidates).mean())
+        allowed,
+        key=lambda t: float(information(at_temperature(probabilities, t), candidates).mean()),
     )
 
 
@@ -274,7 +275,9 @@ class HeldOutTrials:
             self(replace(option, parameters={**plain, **self.asked}), share)
         if "answer_temperature" in self.asked:
             return self.predictions[option.name]
-        return tempered(self.predictions[option.name], option.parameters["answer_temperature"])
+        return at_temperature(
+            self.predictions[option.name], option.parameters["answer_temperature"]
+        )
 
     def average(self, decisions: Decisions) -> tuple[FloatArray, BoolArray] | None:
         """Return what the settings taken say together of held-out rows, and their candidates.
@@ -299,7 +302,9 @@ class HeldOutTrials:
         return total, self.candidates[self.held]
 
 
-def facts_of(rows: NDArray[Any], candidates: BoolArray, classes: NDArray[Any]) -> dict[str, Any]:
+def facts_of_rows(
+    rows: NDArray[Any], candidates: BoolArray, classes: NDArray[Any]
+) -> dict[str, Any]:
     """Return what is known of the data before any training.
 
     Name to number or text. `rows`: of shape (n_rows, n_features). `candidates` (n_rows, n_classes):
@@ -336,7 +341,7 @@ def _are_neighbours(candidates: BoolArray) -> bool:
     return bool(spread < MAX_SPREAD * by_chance)
 
 
-def portfolio(facts: Mapping[str, Any]) -> list[Option]:
+def candidate_options(facts: Mapping[str, Any]) -> list[Option]:
     """Return the settings worth trying, the safest first.
 
     Complete in all parameters that are decided.

@@ -87,7 +87,7 @@ class LabelPosterior(NamedTuple):
     noise: FloatArray
 
 
-def believe(
+def weigh_evidence(
     given: IntArray,
     before: FloatArray,
     predicted: FloatArray | None,
@@ -113,7 +113,7 @@ def believe(
 
 def _with_noise(evidence: FloatArray, given: IntArray) -> LabelPosterior:
     noise = estimate_noise(evidence, given)
-    return LabelPosterior(posterior(evidence, given, noise), noise)
+    return LabelPosterior(label_posterior(evidence, given, noise), noise)
 
 
 def combine(first: FloatArray, second: FloatArray) -> FloatArray:
@@ -137,7 +137,7 @@ def estimate_noise(probabilities: FloatArray, labels: IntArray) -> FloatArray:
     imagined = np.eye(n_classes) / 2 + 1.0 / n_classes
     noise = _confident_noise(probabilities, labels)
     for _ in range(N_NOISE_STEPS):
-        noise = normalized(posterior(probabilities, labels, noise).T @ given + imagined)
+        noise = normalized(label_posterior(probabilities, labels, noise).T @ given + imagined)
     return noise
 
 
@@ -160,7 +160,7 @@ def _confident_noise(probabilities: FloatArray, labels: IntArray) -> FloatArray:
     return normalized(joint + np.finfo(float).tiny)
 
 
-def posterior(probabilities: FloatArray, labels: IntArray, noise: FloatArray) -> FloatArray:
+def label_posterior(probabilities: FloatArray, labels: IntArray, noise: FloatArray) -> FloatArray:
     """Return P(true label | row, given label), shape (n_rows, n_classes).
 
     `probabilities` (n_rows, n_classes): evidence for each label, out of sample. `labels`: the label
@@ -261,7 +261,7 @@ def find_label_issues(
         if len(rows) != len(given):
             raise DataError(f"X has {len(rows)} rows, but there are {len(given)} labels.")
         neighbours = nearest_rows(Scaler("standard").fit(rows)(rows), n_neighbors)
-    belief = believe(given, np.eye(len(known))[given], normalized(table), neighbours)
+    belief = weigh_evidence(given, np.eye(len(known))[given], normalized(table), neighbours)
     return judge_labels(belief, given, known)
 
 

@@ -12,11 +12,11 @@ from groupnoise.candidates.answers import CandidateParameters
 from groupnoise.candidates.label_issues import (
     LabelIssues,
     LabelPosterior,
-    believe,
     cross_fit,
     judge_labels,
     nearest_rows,
     read_single_labels,
+    weigh_evidence,
 )
 from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
@@ -151,7 +151,7 @@ class NoisyLabelClassifier(CandidateModel):
             trusted = belief.probabilities
             if self.evidence != "neighbours":
                 predicted = self._predict_held_out(rows, given, trusted, classes, generator)
-            belief = believe(given, trusted, predicted, neighbours)
+            belief = weigh_evidence(given, trusted, predicted, neighbours)
         return belief
 
     def _predict_held_out(

@@ -32,9 +32,9 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole manifest.")] = False,
 ) -> None:
     """Show what a model folder holds, without loading the weights."""
-    from groupnoise.io.model_files import read_manifest
+    from groupnoise.io.model_files import read_model_manifest
 
-    manifest = read_manifest(model)
+    manifest = read_model_manifest(model)
     if as_json:
         typer.echo(json.dumps(manifest, indent=2))
         return

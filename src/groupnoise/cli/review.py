@@ -64,7 +64,7 @@ def review(
         check_choice("--setting", setting, ("mil", "pll"))
 
     from groupnoise.review.desk import Desk
-    from groupnoise.review.http import bind, check_access, serve
+    from groupnoise.review.http import bind, check_access, serve_desk
 
     settings = check_access(host, port, token)
     bound = bind(host, port)
@@ -78,7 +78,9 @@ def review(
     desk = Desk(ask({}), kept, relearn=ask)
     done = desk.progress()
     typer.echo(f"{done['answered']} of {done['total']} answered; answers go to {kept}")
-    serve(desk, settings, bound, on_ready=lambda address: typer.echo(f"listening on {address}"))
+    serve_desk(
+        desk, settings, bound, on_ready=lambda address: typer.echo(f"listening on {address}")
+    )
     done = desk.progress()
     typer.echo(f"{done['answered']} of {done['total']} answered, kept in {kept}")
     desk.close()

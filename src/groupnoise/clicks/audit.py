@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from groupnoise.audit.evidence import Findings, ObjectTally, choice_columns, posterior
+from groupnoise.audit.evidence import Findings, ObjectTally, choice_columns, object_posterior
 from groupnoise.clicks.windows import sliding_windows
 from groupnoise.core.arrays import Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
@@ -128,7 +128,7 @@ class ClickSource:
             target = clicks.offsets[windows.histories] + windows.positions
             objects = ragged_rows(target - sizes, sizes)
             selected = model.select(windows.groups)
-            found = posterior(selected.scores, selected.offsets)
+            found = object_posterior(selected.scores, selected.offsets)
             tally.add(objects, found)
             before = np.add.reduceat(lift.of_pairs(clicks.objects, objects, target, sizes), starts)
             groups = {

@@ -21,8 +21,8 @@ from groupnoise.clicks.evidence_options import (
     DEEP,
     TRIAL_TARGETS,
     EvidenceLearner,
+    click_options,
     member_encoders,
-    portfolio,
 )
 from groupnoise.clicks.evidence_saves import EvidenceSaves
 from groupnoise.clicks.linear_evidence import (
@@ -89,7 +89,7 @@ def decide_evidence(
     `saves`: where trainings are saved after each epoch, and resumed from.
     """
     learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)), saves)
-    options = narrow(portfolio(histories, n_items), explicit)
+    options = narrow(click_options(histories, n_items), explicit)
     sampled, others = _sampled(histories, generator)
     held = hold_out_last(sampled, generator)
     if held is not None:

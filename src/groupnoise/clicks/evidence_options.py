@@ -54,7 +54,7 @@ TRIAL_TARGETS = 150_000
 """Targets beyond which options are tried on a sample of the histories."""
 
 
-def portfolio(histories: Groups, n_items: int) -> list[Option]:
+def click_options(histories: Groups, n_items: int) -> list[Option]:
     """Return the settings worth trying on a log, the safest first.
 
     Parameters of :class:`groupnoise.MaxMatchingRecommender`. `histories`: item indices in time

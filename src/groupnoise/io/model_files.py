@@ -100,7 +100,7 @@ def _remove(paths: Iterable[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
-def read_manifest(folder: Path | str) -> dict[str, Any]:
+def read_model_manifest(folder: Path | str) -> dict[str, Any]:
     """Return the manifest of a model folder after checking that it is one of ours."""
     return checked_manifest(
         Path(folder) / MANIFEST, (FORMAT, FORMAT_VERSION), what="a groupnoise model",
@@ -114,7 +114,7 @@ def weights_of(folder: Path | str) -> str:
 
     Empty where the manifest does not say it.
     """
-    entry = read_manifest(folder).get("weights")
+    entry = read_model_manifest(folder).get("weights")
     return str(entry.get("sha256", ""))[:16] if isinstance(entry, dict) else ""
 
 
@@ -130,7 +130,7 @@ def read_model(
     from safetensors.numpy import load_file
 
     folder = Path(folder)
-    manifest = read_manifest(folder)
+    manifest = read_model_manifest(folder)
     if kind is not None and manifest.get("kind") != kind:
         raise ModelFileError(f"{folder} holds a {manifest.get('kind')!r} model, not a {kind!r}.")
     entry = manifest.get("weights")
@@ -221,7 +221,7 @@ def load_model(path: Path | str, *, encoder: nn.Module | None = None) -> Any:
     estimator
         As it was when it was saved.
     """
-    kind = str(read_manifest(path).get("kind"))
+    kind = str(read_model_manifest(path).get("kind"))
     own = {} if encoder is None else {"encoder": encoder}
     for home in map(importlib.import_module, _HOMES):
         if kind in home.__all__ and hasattr(getattr(home, kind), "load"):

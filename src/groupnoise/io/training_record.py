@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.exceptions import ModelFileError
 from groupnoise.io.files import write_json
-from groupnoise.io.model_files import MANIFEST, read_manifest
+from groupnoise.io.model_files import MANIFEST, read_model_manifest
 
 if TYPE_CHECKING:
     from groupnoise.io.setting import Setting
@@ -137,13 +137,13 @@ def write_training_record(folder: Path | str, record: TrainingRecord) -> None:
 
     `folder`: what `save` of an estimator wrote. `record`: what it was trained on.
     """
-    manifest = read_manifest(folder)
+    manifest = read_model_manifest(folder)
     write_json(Path(folder) / MANIFEST, {**manifest, KEY: asdict(record)})
 
 
 def read_training_record(folder: Path | str) -> TrainingRecord | None:
     """Return what a model remembers of its training; None if nothing, as when saved from Python."""
-    found = read_manifest(folder).get(KEY)
+    found = read_model_manifest(folder).get(KEY)
     if found is None:
         return None
     try:
@@ -160,7 +160,7 @@ def training_summary(folder: Path | str) -> dict[str, Any]:
 
     Anything JSON can hold; parts that the model does not say are left out.
     """
-    manifest = read_manifest(folder)
+    manifest = read_model_manifest(folder)
     parameters = manifest.get("parameters")
     summary: dict[str, Any] = {
         "estimator": manifest.get("kind"),

@@ -31,7 +31,7 @@ from groupnoise.io.files import (
 from groupnoise.io.sources import Report, Source, find_source, say_nothing
 from groupnoise.recall.model import RecallModel
 from groupnoise.recall.options import RecallOptions
-from groupnoise.recall.recalled import CSV_HEADER, check_recall_format, join_parts, write_part
+from groupnoise.recall.recalled import CSV_HEADER, check_recall_format, join_parts, write_recalled
 
 BLOCK_HISTORIES = 4096
 IN_MEMORY_BYTES = 1 << 28
@@ -258,7 +258,7 @@ class _Parts:
         histories = np.split(positions, offsets[1:-1])
         known = [history[history >= 0] for history in histories]
         recalled = model.recall_positions(known, [[] for _ in known], options)
-        write_part(self._part(number), users, recalled, model.items)
+        write_recalled(self._part(number), users, recalled, model.items)
         counts = {
             "n_histories": len(users),
             "n_clicks": len(positions),

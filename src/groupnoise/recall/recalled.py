@@ -138,7 +138,7 @@ def check_recall_format(path: Path) -> None:
         require("pyarrow", extra="data")
 
 
-def write_part(path: Path, users: Sequence[Any], recalled: Recalled, items: ItemTable) -> None:
+def write_recalled(path: Path, users: Sequence[Any], recalled: Recalled, items: ItemTable) -> None:
     """Write the answers to some histories, atomically, in the format the ending names."""
     writer = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_json}[path.suffix]
     with atomic_path(path) as temporary:

@@ -191,7 +191,7 @@ def who_carries(
     folds and initial weights. `report`: told which label is taken as negative, of which nothing is
     asked, and what the models warn of.
     """
-    from groupnoise.audit.evidence import class_columns, posterior
+    from groupnoise.audit.evidence import class_columns, object_posterior
     from groupnoise.bags.audit import BagSource
     from groupnoise.bags.estimator import MaxMatchingMILClassifier
     from groupnoise.bags.forms import negative_column
@@ -232,7 +232,7 @@ def who_carries(
         if len(mine):
             held = dataset.bags.subset(bags[mine])
             found = model.select(held, model.classes_[columns[labels[mine]]])
-            shares = posterior(found.scores, found.offsets).responsibility
+            shares = object_posterior(found.scores, found.offsets).responsibility
             for number, share in zip(mine, np.split(shares, found.offsets[1:-1]), strict=True):
                 responsibility[number] = share
     for sentence in sentences:  # each once, however many folds say it

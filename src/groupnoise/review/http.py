@@ -157,7 +157,7 @@ def check_access(host: str, port: int, token: str | None) -> ServiceSettings:
     )
 
 
-def serve(
+def serve_desk(
     desk: Desk,
     settings: ServiceSettings,
     bound: socket.socket,

@@ -40,7 +40,7 @@ def seeded(generator: np.random.Generator) -> Iterator[None]:
         yield
 
 
-def train(
+def train_network(
     network: nn.Module,
     optimizer: torch.optim.Optimizer,
     losses: Callable[[], Iterable[tuple[Tensor, int]]],
@@ -215,7 +215,7 @@ class NetworkClassifier(SavedClassifier):
                 parameters, self.learning_rate, weight_decay=self.weight_decay, decoupled=False
             )
             with threads_for(self.batch_size * sum(each.numel() for each in parameters)):
-                self.history_ = train(
+                self.history_ = train_network(
                     self.network_,
                     optimizer,
                     losses,

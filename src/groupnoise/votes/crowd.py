@@ -19,9 +19,9 @@ from groupnoise.votes.classifiers import Fit, KeptAnswers, out_of_fold, training
 from groupnoise.votes.dawid_skene import (
     MIN_PROBABILITY,
     DawidSkene,
-    posterior,
     softmax,
     vote_likelihoods,
+    vote_posterior,
     with_truth,
 )
 from groupnoise.votes.features import (
@@ -127,7 +127,7 @@ def believe(
             if model is None:
                 # No second vote could tell that neighbours make an answer too sure of itself.
                 # (Votes alone on their rows would win over features that know better.)
-                predicted, _ = tempered(predicted, likelihood, frequency, is_taught)
+                predicted, _ = calibrate_by_votes(predicted, likelihood, frequency, is_taught)
             if model is not None:
                 model = DawidSkene().fit(votes, prior=predicted, truth=truth)
                 belief = model.probabilities_
@@ -144,7 +144,7 @@ def believe(
     temperature = held_out_temperature(votes, vote_likelihoods(votes, model.confusion_), log_prior)
     # In sample confusions are flattered, out of fold they know fewer votes than those in use.
     temperature = float(np.sqrt(temperature * held_out_temperature(votes, held_out, log_prior)))
-    belief = posterior(votes, model.confusion_, log_prior)
+    belief = vote_posterior(votes, model.confusion_, log_prior)
     cooled = softmax(np.log(np.maximum(belief, MIN_PROBABILITY)) / temperature)
     # Nobody's votes were held out from a row without votes: the classifier speaks alone.
     cooled[votes.counts == 0] = belief[votes.counts == 0]
@@ -181,7 +181,7 @@ def likeliest(
     scaled = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
     found, scores = [], []
     for each in offered:
-        found.append(tempered(each, log_likelihood, frequency, is_voted))
+        found.append(calibrate_by_votes(each, log_likelihood, frequency, is_voted))
         foretold = (found[-1][0] * scaled).sum(axis=1)[is_voted]
         scores.append(float(np.log(np.maximum(foretold, MIN_PROBABILITY)).mean()))
     return found[int(np.argmax(scores))]
@@ -198,7 +198,7 @@ def log_vote_likelihood(votes: Votes, model: DawidSkene | None) -> FloatArray:
     return total
 
 
-def tempered(
+def calibrate_by_votes(
     predicted: FloatArray, log_likelihood: FloatArray, frequency: FloatArray, is_voted: Any
 ) -> tuple[FloatArray, float]:
     """Return predictions as sure, and as far from the mere frequencies, as the votes bear out.

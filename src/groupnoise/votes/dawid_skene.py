@@ -155,7 +155,7 @@ class DawidSkene:
                 (votes.counts > 0).sum() + votes.n_classes
             )
             log_prior = np.log(self.class_prior_ if fixed is None else fixed)
-            updated = with_truth(posterior(votes, confusion, log_prior), truth)
+            updated = with_truth(vote_posterior(votes, confusion, log_prior), truth)
             change = float(np.abs(updated - belief).max())
             belief = updated
             if change < self.tolerance:
@@ -289,7 +289,7 @@ def expected_counts(votes: Votes, belief: FloatArray, confusion: FloatArray) -> 
     return counts
 
 
-def posterior(votes: Votes, confusion: FloatArray, log_prior: FloatArray) -> FloatArray:
+def vote_posterior(votes: Votes, confusion: FloatArray, log_prior: FloatArray) -> FloatArray:
     """Return P(true label | votes), shape (n_rows, n_classes)."""
     logits = np.broadcast_to(log_prior, (votes.n_rows, votes.n_classes)).copy()
     np.add.at(logits, votes.rows, np.log(vote_likelihoods(votes, confusion)))

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from groupnoise.audit.evidence import class_columns, posterior
+from groupnoise.audit.evidence import class_columns, object_posterior
 from groupnoise.exceptions import UnknownTargetError
 
 
@@ -24,7 +24,7 @@ def test_every_figure_is_that_of_a_plain_loop_over_ragged_groups():
     sizes = [1, 4, 2, 7, 1]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     scores = 3 * generator.normal(size=offsets[-1])
-    found = posterior(scores, offsets)
+    found = object_posterior(scores, offsets)
     for group, (start, stop) in enumerate(pairwise(offsets)):
         shares, chosen, probability, margin, entropy = looped_figures(scores[start:stop].tolist())
         assert found.responsibility[start:stop] == pytest.approx(shares)
@@ -35,14 +35,14 @@ def test_every_figure_is_that_of_a_plain_loop_over_ragged_groups():
 
 
 def test_of_equal_objects_the_first_is_chosen_with_no_margin():
-    found = posterior(np.zeros(3), np.array([0, 3]))
+    found = object_posterior(np.zeros(3), np.array([0, 3]))
     assert found.chosen.tolist() == [0]
     assert found.margin.tolist() == [0.0]
     assert found.entropy[0] == pytest.approx(math.log(3))
 
 
 def test_scores_far_apart_neither_overflow_nor_give_nan():
-    found = posterior(np.array([1000.0, -1000.0]), np.array([0, 2]))
+    found = object_posterior(np.array([1000.0, -1000.0]), np.array([0, 2]))
     assert found.responsibility.tolist() == [1.0, 0.0]
     assert found.entropy.tolist() == [0.0]
 

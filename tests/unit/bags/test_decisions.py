@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.baselines import MILRClassifier
 from groupnoise.bags.members import problem_of
-from groupnoise.bags.portfolio import portfolio
+from groupnoise.bags.portfolio import bag_options
 from groupnoise.core import Groups
 from groupnoise.exceptions import ParameterError
 
@@ -178,7 +178,7 @@ def test_a_class_of_a_single_bag_does_not_keep_the_others_from_being_compared():
 def test_networks_are_as_wide_as_the_classes_ask_for(n_classes, hidden):
     labels = np.arange(60)[:, None] % n_classes == np.arange(n_classes)
     problem = problem_of(Groups(np.zeros((60, 2)), np.arange(61)), labels, has_negative=True)
-    options = portfolio(problem, {"zeros among the features": 0.0, "bags": 60})
+    options = bag_options(problem, {"zeros among the features": 0.0, "bags": 60})
     wide = {each.parameters["hidden"] for each in options if each.parameters["encoder"] == "mlp"}
     assert wide == {hidden}
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.bags.forms import negative_column, read_bag_labels, read_bags
+from groupnoise.bags.forms import as_bags, negative_column, read_bag_labels
 from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
@@ -19,32 +19,32 @@ ROWS = np.arange(8.0).reshape(4, 2)
     ids=["arrays", "lists", "dense", "groups"],
 )
 def test_every_form_gives_the_same_bags(bags):
-    found = read_bags(bags)
+    found = as_bags(bags)
     np.testing.assert_array_equal(found.objects, ROWS)
     np.testing.assert_array_equal(found.offsets, [0, 2, 4])
 
 
 def test_flat_rows_are_gathered_by_their_group_ids():
-    found = read_bags(ROWS, groups=["b", "a", "b", "a"])
+    found = as_bags(ROWS, groups=["b", "a", "b", "a"])
     np.testing.assert_array_equal(found.objects, ROWS[[0, 2, 1, 3]])
     np.testing.assert_array_equal(found.sizes, [2, 2])
 
 
 def test_bags_may_differ_in_size():
-    assert read_bags([ROWS[:1], ROWS[1:]]).sizes.tolist() == [1, 3]
+    assert as_bags([ROWS[:1], ROWS[1:]]).sizes.tolist() == [1, 3]
 
 
 def test_an_object_array_of_bags_is_a_list_of_them():
     bags = np.empty(2, dtype=object)
     bags[:] = [ROWS[:1], ROWS[1:]]
-    found = read_bags(bags)
+    found = as_bags(bags)
     np.testing.assert_array_equal(found.objects, ROWS)
     assert found.objects.dtype == ROWS.dtype
     assert found.sizes.tolist() == [1, 3]
 
 
 def test_flat_rows_alone_are_bags_of_one():
-    assert read_bags(ROWS).sizes.tolist() == [1, 1, 1, 1]
+    assert as_bags(ROWS).sizes.tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_flat_rows_alone_are_bags_of_one():
 )
 def test_bad_bags_are_refused_in_one_sentence(bags, groups, message):
     with pytest.raises(DataError, match=message):
-        read_bags(bags, groups)
+        as_bags(bags, groups)
 
 
 def test_an_empty_bag_is_named():
     with pytest.raises(EmptyGroupError, match="first at row 1"):
-        read_bags([ROWS, np.zeros((0, 2)), ROWS])
+        as_bags([ROWS, np.zeros((0, 2)), ROWS])
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from groupnoise.candidates.held_out import (
     TEMPERATURES,
     HeldOutTrials,
     best_information,
-    facts_of,
+    candidate_options,
+    facts_of_rows,
     information,
-    portfolio,
 )
 from groupnoise.candidates.model import CandidateModel
 from groupnoise.core.scaling import Scaler
@@ -165,7 +165,7 @@ def test_explicit_values_are_respected_by_every_setting_taken():
 
 def test_the_portfolio_is_narrowed_never_emptied():
     rows, candidates, _ = wine()
-    options = portfolio(facts_of(rows, candidates, np.arange(3)))
+    options = candidate_options(facts_of_rows(rows, candidates, np.arange(3)))
     assert len(options) == len({option.name for option in options}) >= 6
     assert {each.parameters["encoder"] for each in narrow(options, {"encoder": "linear"})} == {
         "linear"
@@ -319,7 +319,7 @@ def test_a_temperature_that_was_given_is_kept():
 def test_a_setting_far_behind_is_not_averaged():
     generator = np.random.default_rng(0)
     best = generator.normal(1.0, 0.1, size=200)
-    options = narrow(portfolio({"rows": 200, "zeros among the features": 0.0}), {})[:4]
+    options = narrow(candidate_options({"rows": 200, "zeros among the features": 0.0}), {})[:4]
     scores = {
         options[0].name: best,
         options[1].name: best - 0.01 + 0.1 * generator.normal(size=200),
@@ -344,7 +344,7 @@ def test_a_setting_far_behind_is_not_averaged():
 
 def test_texts_of_many_words_have_kernels_of_their_own():
     facts = {"rows": 1500, "zeros among the features": 0.99}
-    names = {option.name for option in portfolio(facts)}
+    names = {option.name for option in candidate_options(facts)}
     assert {"kernel, l2, wide", "kernel, l2, linear"} <= names
     assert not any("power" in name for name in names)
 
@@ -362,13 +362,15 @@ def test_ages_are_known_to_be_in_an_order_and_names_are_not():
     truth = generator.integers(3, 27, size=300)
     near = np.abs(truth[:, None] - np.arange(30)) <= 2
     rows = generator.normal(size=(300, 2))
-    assert facts_of(rows, near, np.arange(30))["labels in an order"]
+    assert facts_of_rows(rows, near, np.arange(30))["labels in an order"]
     mixed = near[:, generator.permutation(30)]
-    assert not facts_of(rows, mixed, np.arange(30))["labels in an order"]
-    assert not facts_of(rows, near, np.array([f"c{k:02}" for k in range(30)]))["labels in an order"]
+    assert not facts_of_rows(rows, mixed, np.arange(30))["labels in an order"]
+    assert not facts_of_rows(rows, near, np.array([f"c{k:02}" for k in range(30)]))[
+        "labels in an order"
+    ]
     as_text = np.arange(30).astype(str)
     sorted_as_text = np.argsort(as_text)  # "10" before "2"
-    facts = facts_of(rows, near[:, sorted_as_text], as_text[sorted_as_text])
+    facts = facts_of_rows(rows, near[:, sorted_as_text], as_text[sorted_as_text])
     assert facts["labels in an order"]
 
 

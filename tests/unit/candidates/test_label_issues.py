@@ -5,8 +5,8 @@ from groupnoise.candidates import find_label_issues
 from groupnoise.candidates.label_issues import (
     cross_fit,
     estimate_noise,
+    label_posterior,
     nearest_rows,
-    posterior,
     stratified_folds,
 )
 from groupnoise.exceptions import DataError
@@ -48,7 +48,7 @@ def test_noise_is_estimated_from_confident_rows():
 def test_the_posterior_is_bayes_rule():
     evidence = np.array([[0.7, 0.3], [0.4, 0.6]])
     noise = np.array([[0.9, 0.1], [0.2, 0.8]])
-    found = posterior(evidence, np.array([0, 0]), noise)
+    found = label_posterior(evidence, np.array([0, 0]), noise)
     for row, (first, second) in zip(found, evidence, strict=True):
         left, right = (first + 1e-3) * 0.9, (second + 1e-3) * 0.2
         np.testing.assert_allclose(row, [left / (left + right), right / (left + right)])

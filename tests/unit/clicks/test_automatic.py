@@ -16,7 +16,7 @@ from groupnoise.clicks.baselines import (
     PopularityRecommender,
 )
 from groupnoise.clicks.evidence import asking_others, gains, hold_out_last
-from groupnoise.clicks.evidence_options import DEEP, portfolio
+from groupnoise.clicks.evidence_options import DEEP, click_options
 from groupnoise.core import ndcg_at_k
 from groupnoise.decisions.portfolio import Option
 from groupnoise.decisions.record import Trial
@@ -127,7 +127,7 @@ def test_a_budget_that_is_spent_tries_the_first_option_alone():
 
 
 def test_members_whose_last_training_would_take_hours_are_left_for_one():
-    options = portfolio(Groups.from_lists([[1, 2, 3, 4]] * 30), 9)
+    options = click_options(Groups.from_lists([[1, 2, 3, 4]] * 30), 9)
     both, alone = options[3], options[2]
     trials = [Trial("both", 1, 1.0, 0.5, 0.1, seconds=30.0)]
     assert affordable([both, alone], trials, 10.0, 100.0) == (both, "")

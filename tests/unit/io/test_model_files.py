@@ -15,8 +15,8 @@ from groupnoise.io.files import sha256_of, write_json
 from groupnoise.io.model_files import (
     MANIFEST,
     pack_labels,
-    read_manifest,
     read_model,
+    read_model_manifest,
     unpack_labels,
     whole_model,
     write_model,
@@ -68,7 +68,7 @@ def test_what_was_saved_is_loaded(folder):
     manifest, _ = read_model(folder, kind="Example")
     assert manifest["kind"] == "Example"
     assert manifest["classes"] == ["a", "b"]
-    assert read_manifest(folder) == manifest
+    assert read_model_manifest(folder) == manifest
 
 
 def test_arrays_of_any_memory_order_come_back_equal(tmp_path):

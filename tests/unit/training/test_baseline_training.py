@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from groupnoise.exceptions import TrainingError
-from groupnoise.training.networks import train
+from groupnoise.training.networks import train_network
 
 
 class Weight(nn.Module):
@@ -22,7 +22,7 @@ def weight():
 def run(weight, *, max_epochs=6, patience=2, **options):
     # The gradient is -1, so that each epoch raises the weight by exactly one.
     optimizer = torch.optim.SGD(weight.parameters(), lr=1.0)
-    return train(
+    return train_network(
         weight,
         optimizer,
         lambda: iter([(-weight.value, 1)]),
@@ -58,7 +58,9 @@ def test_the_network_trains_in_training_mode_and_is_left_in_evaluation_mode(weig
         modes.append(weight.training)
         yield -weight.value, 1
 
-    train(weight, torch.optim.SGD(weight.parameters(), lr=1.0), losses, max_epochs=1, patience=1)
+    train_network(
+        weight, torch.optim.SGD(weight.parameters(), lr=1.0), losses, max_epochs=1, patience=1
+    )
     assert modes == [True]
     assert not weight.training
 
@@ -66,7 +68,7 @@ def test_the_network_trains_in_training_mode_and_is_left_in_evaluation_mode(weig
 def test_a_loss_that_is_no_number_stops_training_with_advice(weight):
     optimizer = torch.optim.SGD(weight.parameters(), lr=1.0)
     with pytest.raises(TrainingError, match="lower learning_rate"):
-        train(
+        train_network(
             weight,
             optimizer,
             lambda: iter([(weight.value * torch.nan, 1)]),

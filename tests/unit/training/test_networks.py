@@ -5,7 +5,7 @@ from torch import nn
 
 from groupnoise.candidates.baselines import CCClassifier
 from groupnoise.exceptions import ParameterError, TrainingError
-from groupnoise.training.networks import build_network, random_batches, seeded, train
+from groupnoise.training.networks import build_network, random_batches, seeded, train_network
 
 NETWORK = {"encoder": "mlp", "hidden": 8, "batch_norm": False, "dropout": 0.5}
 
@@ -25,7 +25,7 @@ def run(network, **options):
             yield loss, len(rows)
 
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
-    return train(network, optimizer, losses, max_epochs=5, **options)
+    return train_network(network, optimizer, losses, max_epochs=5, **options)
 
 
 def test_every_epoch_reports_its_mean_loss_and_it_falls(network):
@@ -38,7 +38,7 @@ def test_every_epoch_reports_its_mean_loss_and_it_falls(network):
 def test_the_loss_that_is_told_counts_batches_by_their_weight(network):
     optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
     told = [(network.weight.sum() * 0 + 1, 3), (network.weight.sum() * 0 + 5, 1)]
-    (record,) = train(network, optimizer, lambda: iter(told), max_epochs=1)
+    (record,) = train_network(network, optimizer, lambda: iter(told), max_epochs=1)
     assert record["loss"] == 2.0
 
 
@@ -70,7 +70,7 @@ def test_without_validation_the_last_epoch_stays(network):
 def test_a_loss_that_is_no_longer_finite_stops_the_training(network):
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     with pytest.raises(TrainingError, match="epoch 1; scale the features or lower learning_rate"):
-        train(
+        train_network(
             network, optimizer, lambda: iter([(network.weight.sum() * torch.inf, 1)]), max_epochs=5
         )
 

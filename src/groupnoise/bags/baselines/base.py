@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from groupnoise.bags.forms import holds_bags, read_bag_labels, read_bags
+from groupnoise.bags.forms import as_bags, holds_bags, read_bag_labels
 from groupnoise.core.arrays import BoolArray, FloatArray
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
@@ -218,7 +218,7 @@ class BagClassifier(SavedClassifier):
 
     def _training_data(self, bags: Any, y: Any, groups: Any) -> tuple[Groups, BoolArray]:
         """Return checked bags and the answers of the problems, and take over the classes."""
-        found = read_bags(bags, groups)
+        found = as_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(found), groups=groups)
         remember_columns(self, tables_of_bags(bags, found.objects))
         self.is_multi_label_ = np.array((labels.sum(axis=1) != 1).any())
@@ -237,7 +237,7 @@ class BagClassifier(SavedClassifier):
 
     def _bags_to_predict(self, bags: Any, groups: Any) -> Groups:
         check_is_fitted(self, "classes_")
-        found = read_bags(bags, groups)
+        found = as_bags(bags, groups)
         check_same_columns(self, tables_of_bags(bags, found.objects))
         rows = self._scaled(found.objects)
         return found if rows is found.objects else Groups(rows, found.offsets, found.targets)

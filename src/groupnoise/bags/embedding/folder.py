@@ -199,8 +199,8 @@ def read_record(folder: Path) -> EmbeddedFolder:
 
 def _feature_names(kind: str, cut: Cut) -> tuple[str, ...]:
     if kind == "texts":
-        return texts.feature_names(cut)
-    return pictures.feature_names() if kind == "pictures" else recordings.feature_names()
+        return texts.sentence_features(cut)
+    return pictures.tile_features() if kind == "pictures" else recordings.segment_features()
 
 
 def _embed(kind: str, path: Path, cut: Cut, encoder: Callable[[Any], Any] | None) -> Embedded:

@@ -32,7 +32,7 @@ PERCENTILES = (10, 50, 90)
 Encoder = Callable[[Any], Any]
 
 
-def feature_names() -> tuple[str, ...]:
+def tile_features() -> tuple[str, ...]:
     """Return what the numbers that describe a tile are called."""
     channels = ("red", "green", "blue")
     figures = ("mean", "deviation", *(f"percentile_{p}" for p in PERCENTILES))
@@ -161,7 +161,7 @@ def _by(encoder: Encoder) -> Callable[[FloatArray], FloatArray]:
 def describe_tiles(tiles: FloatArray) -> FloatArray:
     """Describe tiles by colour, brightness, gradients and texture.
 
-    Of shape (n, n_features): in the order of `feature_names`. `tiles` (n, size, size, 3): red,
+    Of shape (n, n_features): in the order of `tile_features`. `tiles` (n, size, size, 3): red,
     green and blue from 0 to 1.
     """
     n = len(tiles)

@@ -22,7 +22,7 @@ N_BANDS = 32
 FIGURES = ("mean", "deviation", "highest", "change")
 
 
-def feature_names() -> tuple[str, ...]:
+def segment_features() -> tuple[str, ...]:
     """Return what the numbers that describe a segment are called."""
     return tuple(f"band_{band:02d}_{figure}" for figure in FIGURES for band in range(N_BANDS))
 

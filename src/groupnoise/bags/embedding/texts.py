@@ -73,7 +73,7 @@ def learn_words(paths: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def feature_names(cut: Cut) -> tuple[str, ...]:
+def sentence_features(cut: Cut) -> tuple[str, ...]:
     """Return the words."""
     return tuple(cut.state["words"])
 

@@ -29,7 +29,7 @@ from groupnoise.core.device import CPU, answering_on_cpu, find_device
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
-from groupnoise.training.networks import seeded, train
+from groupnoise.training.networks import seeded, train_network
 from groupnoise.training.optimizer import Adam
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class NeuralRecommender(ItemToItemBaseline):
         with seeded(generator):
             self.network_: Any = self._build().to(device)
             losses = self._epoch_losses(training, generator)
-            self.history_ = train(
+            self.history_ = train_network(
                 self.network_,
                 self._optimizer(),
                 lambda: ((loss, 1) for loss in losses()),

@@ -157,7 +157,7 @@ def found_items(model: RecallModel, query: str, limit: int) -> list[dict[str, An
     ]
 
 
-def describe(model: RecallModel) -> dict[str, Any]:
+def describe_model(model: RecallModel) -> dict[str, Any]:
     """Return what the artifact says about itself; see `ModelDescription`."""
     return {
         "version": model.version,

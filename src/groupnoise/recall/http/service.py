@@ -16,7 +16,7 @@ from groupnoise.recall.http.answers import (
     Refusal,
     answer_of_one,
     as_json,
-    describe,
+    describe_model,
     plain_answer,
     ranked_items,
     recall_result,
@@ -96,7 +96,7 @@ def _warm(model: RecallModel) -> None:
     top = min(10, len(model.items))
     popular = model.items.ids_of(model.items.popular_order[:1])
     model.recall([popular, []], RecallOptions(top=top))
-    as_json(describe(model))  # a card may hold what JSON cannot
+    as_json(describe_model(model))  # a card may hold what JSON cannot
 
 
 class RecallService:
@@ -156,9 +156,9 @@ class RecallService:
     def describe(self) -> dict[str, Any]:
         """Return the models in use and the limits; see `ServiceDescription`."""
         return {
-            "main": describe(self.model()),
+            "main": describe_model(self.model()),
             **{
-                name: describe(self.model(name)) if name in self._slots else None
+                name: describe_model(self.model(name)) if name in self._slots else None
                 for name in ("compare", "canary")
             },
             "limits": asdict(self.limits),
