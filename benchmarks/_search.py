@@ -11,7 +11,8 @@ import numpy as np
 
 from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
 from groupnoise.core.metrics import accuracy
-from groupnoise.io import BagDataset, PartialLabelDataset, split_rows, subset_bags, subset_rows
+from groupnoise.io import BagDataset, PartialLabelDataset
+from groupnoise.io.datasets import split_rows, subset_bags, subset_rows
 from groupnoise.reproduce.recipe_files import read_recipe
 
 RECIPES = Path(__file__).parents[1] / "src/groupnoise/reproduce/recipes"

@@ -8,8 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.decisions.trade_off import STRENGTHS as AUTO_STRENGTHS
-from groupnoise.decisions.trade_off import GroupCriteria, TradeOffTrial, best_trial
+from groupnoise.decisions.trade_off import (
+    STRENGTHS as AUTO_STRENGTHS,
+)
+from groupnoise.decisions.trade_off import (
+    GroupCriteria,
+    TradeOffTrial,
+    best_trial,
+)
 
 AUTO_SELECTIONS = ("1 to 0.5", "1", "1 to 0.2")
 """The temperatures that "auto" tries, in its order, as the study calls them."""

@@ -8,22 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags import MaxMatchingMILClassifier, load_digit_bags
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier
-from groupnoise.clicks import MaxMatchingRecommender, make_shop, rank_targets, split_clicks
-from groupnoise.core import Groups, ndcg_at_k
+from groupnoise import (
+    Groups,
+    MaxMatchingMILClassifier,
+    MaxMatchingPartialLabelClassifier,
+    MaxMatchingRecommender,
+)
+from groupnoise.bags import load_digit_bags
+from groupnoise.clicks import make_shop, rank_targets, split_clicks
+from groupnoise.core import ndcg_at_k
 from groupnoise.core.metrics import accuracy
 from groupnoise.decisions.trade_off import bag_criteria, candidate_criteria, history_criteria
-from groupnoise.io import (
-    BagDataset,
-    ClickDataset,
-    PartialLabelDataset,
-    load_dataset,
-    split_rows,
-    subset_bags,
-    subset_rows,
-)
-from groupnoise.io.datasets import Windows, WindowSplit
+from groupnoise.io import BagDataset, ClickDataset, PartialLabelDataset, load_dataset
+from groupnoise.io.datasets import Windows, WindowSplit, split_rows, subset_bags, subset_rows
 
 FRACTIONS = (0.6, 0.2, 0.2)
 MAX_ROWS = 2500

@@ -34,7 +34,8 @@ from groupnoise.clicks import make_shop, rank_targets, split_clicks
 from groupnoise.core import ndcg_at_k
 from groupnoise.core.metrics import accuracy
 from groupnoise.exceptions import MissingDataError
-from groupnoise.io import load_dataset, split_rows, subset_bags
+from groupnoise.io import load_dataset
+from groupnoise.io.datasets import split_rows, subset_bags
 from groupnoise.reproduce.report.tables import corrected_t_test, holm
 
 LOG = Path("runs/ablation/trials.jsonl")

@@ -23,14 +23,16 @@ from groupnoise import (
     MaxMatchingMILClassifier,
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
+    find_group_issues,
 )
-from groupnoise.audit import GroupIssues, cleaned_copy, find_group_issues
+from groupnoise.audit import GroupIssues, cleaned_copy
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import add_candidates, load_digit_candidates
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.clicks import make_shop, rank_targets
 from groupnoise.core import ndcg_at_k
-from groupnoise.io import BagDataset, PartialLabelDataset, subset_rows
+from groupnoise.io import BagDataset, PartialLabelDataset
+from groupnoise.io.datasets import subset_rows
 from groupnoise.io.registry import find_dataset, locate_dataset
 from groupnoise.io.tables import read_table
 

@@ -28,7 +28,7 @@ N_FITTED = 500
 MEASURED_RUN = """
 import json, re, sys, time
 from groupnoise import load_model
-from groupnoise.audit import find_group_issues
+from groupnoise import find_group_issues
 from groupnoise.io import open_groups
 
 def peak_mb():  # since this program began: the usual call also counts what started it

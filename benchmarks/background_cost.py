@@ -20,8 +20,8 @@ from _search import instance_accuracy, mean_accuracy, plain_settings
 from bag_search import TEMPERATURES
 
 from groupnoise.cli.demo import parse_seeds
-from groupnoise.io import BagDataset, load_dataset, subset_bags
-from groupnoise.io.datasets import keep_objects
+from groupnoise.io import BagDataset, load_dataset
+from groupnoise.io.datasets import keep_objects, subset_bags
 
 
 def main() -> None:

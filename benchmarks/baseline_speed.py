@@ -17,7 +17,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 from groupnoise.candidates.baselines import PALOCClassifier, PLKNNClassifier
-from groupnoise.io import load_dataset, split_rows
+from groupnoise.io import load_dataset
+from groupnoise.io.datasets import split_rows
 
 ROUNDS = 7
 

@@ -22,7 +22,8 @@ from groupnoise.candidates import load_digit_candidates
 from groupnoise.cli.demo import parse_seeds
 from groupnoise.core import expected_calibration_error
 from groupnoise.core.metrics import accuracy, reliability
-from groupnoise.io import load_dataset, split_rows, subset_bags
+from groupnoise.io import load_dataset
+from groupnoise.io.datasets import split_rows, subset_bags
 
 PLOT = Path(__file__).parents[1] / "docs" / "images" / "calibration.svg"
 PARTS = (0.7, 0.15, 0.15)

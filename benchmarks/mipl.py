@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from groupnoise import MaxMatchingMIPLClassifier
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import add_false_labels
-from groupnoise.io import BagDataset, load_dataset, single_label, split_rows, subset_bags
+from groupnoise.io import BagDataset, load_dataset, single_label
+from groupnoise.io.datasets import split_rows, subset_bags
 
 RUNS = tuple(range(10, 20))
 N_FALSE = (1, 2, 3)

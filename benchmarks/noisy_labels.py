@@ -32,7 +32,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from groupnoise import MaxMatchingPartialLabelClassifier, NoisyLabelClassifier, find_label_issues
 from groupnoise.candidates import flip_labels
-from groupnoise.io import load_dataset, split_rows
+from groupnoise.io import load_dataset
+from groupnoise.io.datasets import split_rows
 from groupnoise.io.registry import find_dataset, locate_dataset
 
 SEEDS = (10, 11, 12, 13, 14)

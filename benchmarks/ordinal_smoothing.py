@@ -17,7 +17,8 @@ from _record import write_result
 
 from groupnoise import MaxMatchingPartialLabelClassifier
 from groupnoise.cli.demo import parse_seeds
-from groupnoise.io import PartialLabelDataset, load_dataset, split_rows, subset_rows
+from groupnoise.io import PartialLabelDataset, load_dataset
+from groupnoise.io.datasets import split_rows, subset_rows
 
 SPREADS = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0)
 YEARS_OFF = 3

@@ -34,7 +34,8 @@ from groupnoise.candidates.baselines import (
 )
 from groupnoise.candidates.baselines.base import PartialLabelClassifier
 from groupnoise.candidates.baselines.networks import NeuralPartialLabelClassifier
-from groupnoise.io import PartialLabelDataset, load_dataset, split_rows
+from groupnoise.io import PartialLabelDataset, load_dataset
+from groupnoise.io.datasets import split_rows
 
 DATASETS = ("lost", "msrcv2", "birdsong")
 # The grids below were drawn up while looking at test figures of seeds 0 to 4 (see

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from _record import write_result
 
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier
+from groupnoise import MaxMatchingPartialLabelClassifier
 from groupnoise.core.selective import foretold_candidates
 from groupnoise.exceptions import MissingDataError
 from groupnoise.reproduce.unseen_sets import read_unseen_sets

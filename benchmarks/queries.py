@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from _record import RESULTS, write_result
 
-from groupnoise.bags import MaxMatchingMILClassifier
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier
+from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import MissingDataError
 from groupnoise.reproduce.unseen_sets import read_unseen_sets

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from _record import RESULTS, write_result
 
-from groupnoise import MaxMatchingRecommender
+from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import rank_targets, split_clicks
-from groupnoise.core import Groups, hit_at_k, ndcg_at_k
+from groupnoise.core import hit_at_k, ndcg_at_k
 from groupnoise.io import ClickDataset, load_dataset
 from groupnoise.io.datasets import Windows, WindowSplit
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from _record import write_result
 
+from groupnoise import Groups
 from groupnoise.clicks import rank_targets, split_clicks
 from groupnoise.clicks.baselines import (
     AttRecRecommender,
@@ -28,7 +29,7 @@ from groupnoise.clicks.baselines import (
     SASRecRecommender,
 )
 from groupnoise.clicks.baselines.base import BaselineRecommender
-from groupnoise.core import Groups, hit_at_k, ndcg_at_k
+from groupnoise.core import hit_at_k, ndcg_at_k
 from groupnoise.io import ClickDataset, load_dataset
 
 VIDEO, BEAUTY, TOYS = (

@@ -19,6 +19,7 @@ import numpy as np
 from _record import write_result
 from scipy import sparse
 
+from groupnoise import Groups
 from groupnoise.clicks import rank_targets, split_clicks
 from groupnoise.clicks.baselines import (
     CaserRecommender,
@@ -26,7 +27,6 @@ from groupnoise.clicks.baselines import (
     ItemCFRecommender,
     SASRecRecommender,
 )
-from groupnoise.core import Groups
 from groupnoise.io import ClickDataset, load_dataset
 
 N_NEIGHBORS = 20

@@ -25,9 +25,9 @@ from _record import write_result
 from recommender_agreement import SASREC_EXPECTED, VIDEO, load_clicks, measured, without_last
 from torch import Tensor
 
+from groupnoise import Groups
 from groupnoise.clicks import split_clicks
 from groupnoise.clicks.baselines import PopularityRecommender, SASRecRecommender
-from groupnoise.core import Groups
 
 LOG = Path("runs/sasrec_published.jsonl")
 OPTIONS: dict[str, Any] = {"dim": 50, "dropout": 0.5, "patience": 20, "random_state": 0}

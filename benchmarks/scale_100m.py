@@ -30,7 +30,7 @@ import numpy as np
 import polars as pl
 from _record import RESULTS, write_result
 
-from groupnoise.training.distributed import Machine, TrainingSize, estimate_cost
+from groupnoise.training.distributed.cost import Machine, TrainingSize, estimate_cost
 
 CLICKS_PER_USER, CLICKS_PER_ITEM, ITEMS_PER_TOPIC = 20, 100, 100
 CLICKS_PER_PART = 2_500_000

@@ -23,8 +23,8 @@ import faiss
 import numpy as np
 from _record import write_result
 
+from groupnoise import load_model
 from groupnoise.clicks.scoring import ScoringRule
-from groupnoise.io import load_model
 from groupnoise.recall import IndexSpec
 from groupnoise.recall.index import build_index, load_index
 from groupnoise.recall.search import ExactSearch

@@ -6,8 +6,8 @@ from tempfile import gettempdir
 
 import numpy as np
 
-from groupnoise import MaxMatchingMILClassifier
-from groupnoise.audit import cleaned_copy, find_group_issues, write_audit_page
+from groupnoise import MaxMatchingMILClassifier, find_group_issues
+from groupnoise.audit import cleaned_copy, write_audit_page
 from groupnoise.bags import load_digit_bags
 
 

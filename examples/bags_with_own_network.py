@@ -4,9 +4,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from groupnoise import GroupLoss
+from groupnoise import GroupLoss, Groups
 from groupnoise.bags import load_digit_bags
-from groupnoise.core import Groups, batch_rows, collate
+from groupnoise.core import batch_rows, collate
 from groupnoise.io import single_label
 
 

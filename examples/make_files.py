@@ -11,7 +11,7 @@ from pathlib import Path
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
-from groupnoise.io import subset_rows
+from groupnoise.io.datasets import subset_rows
 
 
 def write(path: str, header: list[str], rows: list[list[object]]) -> None:

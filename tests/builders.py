@@ -7,8 +7,11 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from groupnoise.core import GroupBatch, Groups, MatchingModel, collate
+from groupnoise import Groups
+from groupnoise.core import collate
+from groupnoise.core.batching import GroupBatch
 from groupnoise.core.encoders import EmbeddingEncoder
+from groupnoise.core.model import MatchingModel
 
 LOUD = 99.0
 """What padding is filled with: a leak then shows."""

@@ -128,8 +128,7 @@ def _run_command(words):
 
 def fit_bags_within(limit_bytes, features, size, outcome, mapped=True):
     """Fit on bags in a file with no more memory than a limit, and write down what happened."""
-    from groupnoise import MaxMatchingMILClassifier
-    from groupnoise.core import Groups
+    from groupnoise import Groups, MaxMatchingMILClassifier
 
     resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
     try:

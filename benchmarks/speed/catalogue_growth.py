@@ -18,10 +18,12 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
-from groupnoise.core import GroupObjective, Groups, PairMatching, collate
+from groupnoise import Groups
+from groupnoise.core import collate
 from groupnoise.core.candidates import SampledCandidates
 from groupnoise.core.model import item_model
-from groupnoise.core.objective import make_selection, make_weighting
+from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
+from groupnoise.core.pair_matching import PairMatching
 from groupnoise.training.optimizer import make_optimizers
 
 SIZES = (100_000, 500_000, 1_000_000, 5_000_000)

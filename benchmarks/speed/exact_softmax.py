@@ -22,11 +22,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from _memory import extra_megabytes
 from _record import write_result
 
-from groupnoise.core import GroupBatch, GroupObjective, Groups, MatchingModel, PairMatching, collate
+from groupnoise import Groups
+from groupnoise.core import collate
+from groupnoise.core.batching import GroupBatch
 from groupnoise.core.candidates import FullCandidates
 from groupnoise.core.chunked_softmax import log_normalizer
 from groupnoise.core.encoders import EmbeddingEncoder
-from groupnoise.core.objective import make_selection, make_weighting
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
+from groupnoise.core.pair_matching import PairMatching
 
 N_TARGETS, DIM, N_GROUPS, SIZE = 1_000_000, 64, 512, 5
 REPEATS, SQUARE = 1, 2048

@@ -18,7 +18,8 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
-from groupnoise.clicks import MaxMatchingRecommender, rank_targets, split_clicks
+from groupnoise import MaxMatchingRecommender
+from groupnoise.clicks import rank_targets, split_clicks
 from groupnoise.core import hit_at_k
 from groupnoise.io import ClickDataset, load_dataset
 

@@ -22,10 +22,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from _memory import extra_megabytes
 from _record import write_result
 
-from groupnoise.core import GroupObjective, Groups, MatchingModel, PairMatching, collate
+from groupnoise import Groups
+from groupnoise.core import collate
 from groupnoise.core.candidates import FullCandidates
 from groupnoise.core.encoders import EmbeddingEncoder
-from groupnoise.core.objective import make_selection, make_weighting
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
+from groupnoise.core.pair_matching import PairMatching
 
 BASE = {"groups": 64, "size": 8, "targets": 20_000, "dim": 32}
 SWEEPS = {

@@ -25,10 +25,13 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
-from groupnoise.core import GroupObjective, Groups, MatchingModel, PairMatching, collate
+from groupnoise import Groups
+from groupnoise.core import collate
 from groupnoise.core.candidates import SampledCandidates
 from groupnoise.core.encoders import EmbeddingEncoder
-from groupnoise.core.objective import make_selection, make_weighting
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
+from groupnoise.core.pair_matching import PairMatching
 from groupnoise.recall.vectors import log_normalizers
 from groupnoise.training.optimizer import make_optimizers
 

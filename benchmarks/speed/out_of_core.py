@@ -26,9 +26,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
-from groupnoise import MaxMatchingRecommender
+from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import rank_targets, split_clicks, write_windows
-from groupnoise.core import Groups, hit_at_k, ndcg_at_k
+from groupnoise.core import hit_at_k, ndcg_at_k
 from groupnoise.io import ClickDataset, load_dataset, open_groups
 from groupnoise.io.datasets import Windows
 

@@ -28,10 +28,13 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
 
-from groupnoise.core import GroupObjective, Groups, MatchingModel, PairMatching, collate
+from groupnoise import Groups
+from groupnoise.core import collate
 from groupnoise.core.candidates import SampledCandidates
 from groupnoise.core.encoders import EmbeddingEncoder
-from groupnoise.core.objective import make_selection, make_weighting
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
+from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.threads import configure_threads, threads_for
 from groupnoise.training.optimizer import make_optimizers
 

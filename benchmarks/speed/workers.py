@@ -194,7 +194,7 @@ def predict(case: Case, rates: dict[str, float], workers: int) -> float:
 
 
 def estimate(case: Case, rates: dict[str, float], workers: int) -> Any:
-    from groupnoise.training.distributed import Machine, TrainingSize, estimate_cost
+    from groupnoise.training.distributed.cost import Machine, TrainingSize, estimate_cost
 
     size = TrainingSize(
         n_groups=case.batch_size,
@@ -249,8 +249,11 @@ def train_case(case: Case, workers: Any) -> dict[str, Any]:
     import numpy as np
     import torch
 
-    from groupnoise.core import GroupObjective, Groups, Marginal, PairMatching
+    from groupnoise import Groups
+    from groupnoise.core import Marginal
     from groupnoise.core.candidates import SampledCandidates
+    from groupnoise.core.objective import GroupObjective
+    from groupnoise.core.pair_matching import PairMatching
     from groupnoise.core.weighting import SigmoidWeighting
     from groupnoise.training.parameters import TrainingPlan
     from groupnoise.training.trainer import train

@@ -5,21 +5,23 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.audit.find import find_group_issues
-    from groupnoise.bags.estimator import MaxMatchingMILClassifier
-    from groupnoise.bags.mipl import MaxMatchingMIPLClassifier
-    from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier
-    from groupnoise.candidates.label_issues import find_label_issues
-    from groupnoise.candidates.noisy_labels import NoisyLabelClassifier
-    from groupnoise.clicks.estimator import MaxMatchingRecommender
-    from groupnoise.core.groups import Groups
-    from groupnoise.core.loss import GroupLoss
-    from groupnoise.core.threads import configure_threads
-    from groupnoise.io.model_files import load_model
+    from groupnoise.audit.find import find_group_issues as find_group_issues
+    from groupnoise.bags.estimator import MaxMatchingMILClassifier as MaxMatchingMILClassifier
+    from groupnoise.bags.mipl import MaxMatchingMIPLClassifier as MaxMatchingMIPLClassifier
+    from groupnoise.candidates.estimator import (
+        MaxMatchingPartialLabelClassifier as MaxMatchingPartialLabelClassifier,
+    )
+    from groupnoise.candidates.label_issues import find_label_issues as find_label_issues
+    from groupnoise.candidates.noisy_labels import NoisyLabelClassifier as NoisyLabelClassifier
+    from groupnoise.clicks.estimator import MaxMatchingRecommender as MaxMatchingRecommender
+    from groupnoise.core.groups import Groups as Groups
+    from groupnoise.core.loss import GroupLoss as GroupLoss
+    from groupnoise.core.threads import configure_threads as configure_threads
+    from groupnoise.io.model_files import load_model as load_model
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "groupnoise.audit.find": "find_group_issues",
@@ -35,18 +37,3 @@ __getattr__, __dir__ = lazy_names(
         "groupnoise.io.model_files": "load_model",
     },
 )
-
-__all__ = [
-    "GroupLoss",
-    "Groups",
-    "MaxMatchingMILClassifier",
-    "MaxMatchingMIPLClassifier",
-    "MaxMatchingPartialLabelClassifier",
-    "MaxMatchingRecommender",
-    "NoisyLabelClassifier",
-    "__version__",
-    "configure_threads",
-    "find_group_issues",
-    "find_label_issues",
-    "load_model",
-]

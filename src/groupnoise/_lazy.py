@@ -9,8 +9,10 @@ from typing import Any
 
 def lazy_names(
     package: str, names: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for a package whose names live in other modules.
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package whose names live in modules.
+
+    Type checkers do not run it: they read the same names from imports for them alone.
 
     `package`: `__name__` of the package. `names`: for each module, by its absolute name, the public
     names that it defines, parted by blanks.
@@ -25,4 +27,4 @@ def lazy_names(
     def __dir__() -> list[str]:
         return sorted(home)
 
-    return __getattr__, __dir__
+    return __getattr__, __dir__, sorted(home)

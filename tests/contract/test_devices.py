@@ -8,17 +8,17 @@ from sklearn.base import clone
 from fake_device import NAME, LeftBehind, OnDevice, fake_device
 from groupnoise import (
     MaxMatchingMILClassifier,
+    MaxMatchingMIPLClassifier,
     MaxMatchingPartialLabelClassifier,
+    NoisyLabelClassifier,
     load_model,
 )
-from groupnoise.bags import MaxMatchingMIPLClassifier
 from groupnoise.bags.baselines import (
     AttentionMILClassifier,
     GICFClassifier,
     IMILClassifier,
     MiNetClassifier,
 )
-from groupnoise.candidates import NoisyLabelClassifier
 from groupnoise.candidates.baselines import CCClassifier, LWSClassifier, PRODENClassifier
 from groupnoise.clicks.baselines import (
     AttRecRecommender,
@@ -104,10 +104,10 @@ def test_a_recommender_on_a_device_leaves_no_tensor_behind(name, monkeypatch):
 @pytest.mark.parametrize("encoder", [False, True])
 @pytest.mark.parametrize("n_negatives", [None, 3])
 def test_added_evidence_trains_on_a_device(monkeypatch, encoder, n_negatives):
+    from groupnoise import Groups
     from groupnoise.clicks.evidence import EvidenceModel
     from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
     from groupnoise.clicks.recurrence_training import RecurrentEncoder
-    from groupnoise.core import Groups
     from groupnoise.core.device import training_on
 
     histories = Groups.from_lists(HISTORIES)

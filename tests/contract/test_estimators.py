@@ -7,14 +7,18 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from groupnoise.bags import MaxMatchingMILClassifier, MaxMatchingMIPLClassifier
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier, NoisyLabelClassifier
-from groupnoise.clicks import MaxMatchingRecommender
+from groupnoise import (
+    MaxMatchingMILClassifier,
+    MaxMatchingMIPLClassifier,
+    MaxMatchingPartialLabelClassifier,
+    MaxMatchingRecommender,
+    NoisyLabelClassifier,
+    load_model,
+)
 from groupnoise.core import Max, Tempered, TopK
 from groupnoise.core.similarity import Dot
 from groupnoise.core.weighting import ContrastiveWeighting
 from groupnoise.exceptions import ModelFileError, ParameterError, TrainingError
-from groupnoise.io import load_model
 
 
 class Case:

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from groupnoise import Groups
 from groupnoise.clicks import rank_targets
 from groupnoise.clicks.baselines import (
     AttRecRecommender,
@@ -21,7 +22,7 @@ from groupnoise.clicks.baselines import (
     SASRecRecommender,
 )
 from groupnoise.clicks.windows import sliding_windows
-from groupnoise.core import Groups, hit_at_k
+from groupnoise.core import hit_at_k
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError, UnknownTargetError
 from groupnoise.io.files import write_json
 

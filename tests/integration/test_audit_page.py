@@ -2,8 +2,8 @@
 
 import pytest
 
-from groupnoise import MaxMatchingMILClassifier
-from groupnoise.audit import find_group_issues, write_audit_page
+from groupnoise import MaxMatchingMILClassifier, find_group_issues
+from groupnoise.audit import write_audit_page
 from groupnoise.bags import load_digit_bags
 
 pytestmark = pytest.mark.browser

@@ -41,7 +41,7 @@ def test_formulas_become_mathml_and_code_stays_code():
     ("role", "link"),
     [
         (":func:`groupnoise.core.hit_at_k`", "[`groupnoise.core.hit_at_k`]"),
-        (":class:`~groupnoise.core.Groups`", "[`Groups`][groupnoise.core.Groups]"),
+        (":class:`~groupnoise.Groups`", "[`Groups`][groupnoise.Groups]"),
         (":meth:`every`", "[`every`][groupnoise.training.Checkpoints.every]"),
         (":meth:`inherited`", "`inherited`"),
         (":class:`torch.nn.Module`", "`torch.nn.Module`"),

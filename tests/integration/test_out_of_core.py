@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
+from groupnoise import Groups
 from groupnoise.clicks import write_windows
-from groupnoise.core import Groups
 from training_processes import PROCESSES, fit_bags_within, fit_windows_within
 
 pytestmark = pytest.mark.skipif(

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from groupnoise import MaxMatchingRecommender
+from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.cli.app import app
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io import ClickDataset, open_groups, write_groups
 from training_processes import PROCESSES, command_line_within

@@ -15,10 +15,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from groupnoise import MaxMatchingRecommender
 from groupnoise.cli.export import export
 from groupnoise.cli.recall import recall
 from groupnoise.cli.serve import serve
-from groupnoise.clicks import MaxMatchingRecommender
 from groupnoise.clicks.baselines import CooccurrenceRecommender
 from groupnoise.clicks.item_table import read_items
 from groupnoise.exceptions import DataError, GroupNoiseError, ModelFileError, ParameterError

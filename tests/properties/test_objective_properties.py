@@ -20,18 +20,12 @@ from builders import (
     steady,
     table_model,
 )
-from groupnoise.core import (
-    GroupBatch,
-    GroupLoss,
-    GroupObjective,
-    Marginal,
-    Max,
-    PairMatching,
-    Tempered,
-    collate,
-)
+from groupnoise import GroupLoss
+from groupnoise.core import Marginal, Max, Tempered, collate
+from groupnoise.core.batching import GroupBatch
 from groupnoise.core.candidates import FullCandidates, SampledCandidates
-from groupnoise.core.objective import make_selection
+from groupnoise.core.objective import GroupObjective, make_selection
+from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.similarity import Dot, NegativeKL
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from builders import id_batch, table_model
-from groupnoise.core import PairMatching
 from groupnoise.core.candidates import FullCandidates, SampledCandidates
+from groupnoise.core.pair_matching import PairMatching
 
 N_TARGETS, N_DRAWS = 12, 1500
 SKEWED = torch.arange(1.0, N_TARGETS + 1, dtype=torch.float64)

@@ -5,33 +5,25 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.bags.digits import load_digit_candidates
-    from groupnoise.candidates.estimator import MaxMatchingPartialLabelClassifier
-    from groupnoise.candidates.files import read_candidates
-    from groupnoise.candidates.label_issues import LabelIssues, find_label_issues
-    from groupnoise.candidates.noise import add_candidates, add_false_labels, flip_labels
-    from groupnoise.candidates.noisy_labels import NoisyLabelClassifier
+    from groupnoise.bags.digits import load_digit_candidates as load_digit_candidates
+    from groupnoise.candidates.files import read_candidates as read_candidates
+    from groupnoise.candidates.label_issues import LabelIssues as LabelIssues
+    from groupnoise.candidates.noise import (
+        add_candidates as add_candidates,
+    )
+    from groupnoise.candidates.noise import (
+        add_false_labels as add_false_labels,
+    )
+    from groupnoise.candidates.noise import (
+        flip_labels as flip_labels,
+    )
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "groupnoise.bags.digits": "load_digit_candidates",
-        "groupnoise.candidates.estimator": "MaxMatchingPartialLabelClassifier",
         "groupnoise.candidates.files": "read_candidates",
-        "groupnoise.candidates.label_issues": "LabelIssues find_label_issues",
+        "groupnoise.candidates.label_issues": "LabelIssues",
         "groupnoise.candidates.noise": "add_candidates add_false_labels flip_labels",
-        "groupnoise.candidates.noisy_labels": "NoisyLabelClassifier",
     },
 )
-
-__all__ = [
-    "LabelIssues",
-    "MaxMatchingPartialLabelClassifier",
-    "NoisyLabelClassifier",
-    "add_candidates",
-    "add_false_labels",
-    "find_label_issues",
-    "flip_labels",
-    "load_digit_candidates",
-    "read_candidates",
-]

@@ -1,5 +1,3 @@
 """The command line; nothing else imports it."""
 
-from groupnoise.cli.app import main
-
-__all__ = ["main"]
+from groupnoise.cli.app import main as main

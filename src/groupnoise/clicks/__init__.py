@@ -5,21 +5,24 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.clicks.estimator import MaxMatchingRecommender
-    from groupnoise.clicks.history_split import split_histories
-    from groupnoise.clicks.judged import JudgedTargets, judge_targets
-    from groupnoise.clicks.log import read_clicks
-    from groupnoise.clicks.ranking import rank_targets
-    from groupnoise.clicks.shop import make_shop
-    from groupnoise.clicks.splits import split_clicks
-    from groupnoise.clicks.stored_windows import write_windows
-    from groupnoise.clicks.streaming import convert_clicks
-    from groupnoise.clicks.windows import cut_windows
+    from groupnoise.clicks.history_split import split_histories as split_histories
+    from groupnoise.clicks.judged import (
+        JudgedTargets as JudgedTargets,
+    )
+    from groupnoise.clicks.judged import (
+        judge_targets as judge_targets,
+    )
+    from groupnoise.clicks.log import read_clicks as read_clicks
+    from groupnoise.clicks.ranking import rank_targets as rank_targets
+    from groupnoise.clicks.shop import make_shop as make_shop
+    from groupnoise.clicks.splits import split_clicks as split_clicks
+    from groupnoise.clicks.stored_windows import write_windows as write_windows
+    from groupnoise.clicks.streaming import convert_clicks as convert_clicks
+    from groupnoise.clicks.windows import cut_windows as cut_windows
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
-        "groupnoise.clicks.estimator": "MaxMatchingRecommender",
         "groupnoise.clicks.history_split": "split_histories",
         "groupnoise.clicks.judged": "JudgedTargets judge_targets",
         "groupnoise.clicks.log": "read_clicks",
@@ -31,17 +34,3 @@ __getattr__, __dir__ = lazy_names(
         "groupnoise.clicks.windows": "cut_windows",
     },
 )
-
-__all__ = [
-    "JudgedTargets",
-    "MaxMatchingRecommender",
-    "convert_clicks",
-    "cut_windows",
-    "judge_targets",
-    "make_shop",
-    "rank_targets",
-    "read_clicks",
-    "split_clicks",
-    "split_histories",
-    "write_windows",
-]

@@ -22,7 +22,7 @@ MAX_CONTENDERS = 8
 
 
 class RaggedIndices(Protocol):
-    """Item indices row after row, as :class:`groupnoise.core.Groups` holds them."""
+    """Item indices row after row, as :class:`groupnoise.Groups` holds them."""
 
     objects: NDArray[Any]
     offsets: IntArray

@@ -26,7 +26,7 @@ class Recommender(BaseEstimator):
     """Histories in, scores over items out; a subclass learns and says how to score.
 
     Histories are lists of item ids, each a user's clicks in time order, or
-    :class:`~groupnoise.core.Groups` of item *indices* into `items_`.
+    :class:`~groupnoise.Groups` of item *indices* into `items_`.
     """
 
     _learned: ClassVar[str] = "catalogue_"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    pass
 
 
 def class_metrics(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,120 +187,93 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     )  # fmt: skip
 
 
+class _Form(NamedTuple):
+    """How a kind of data set is stored.
+
+    `groups`, `objects`: its groups, and what their objects are called on disk.
+    `arrays`, `details`: fields that are arrays of their own, and that stand in the manifest.
+    """
+
+    dataset: type[Any]
+    groups: str | None
+    objects: str
+    arrays: tuple[str, ...]
+    details: tuple[str, ...] = ()
+
+
+_FORMS = {
+    "bags": _Form(
+        BagDataset,
+        "bags",
+        "features",
+        (
+            *("labels", "instance_labels", "bag_ids", "source_rows"),
+            *("coordinates", "patients", "split"),
+        ),
+        ("name", "class_names", "feature_names", "coordinate_names"),
+    ),
+    "candidates": _Form(
+        PartialLabelDataset,
+        None,
+        "",
+        ("features", "candidates", "truth", "weights"),
+        ("name", "class_names", "feature_names"),
+    ),
+    "clicks": _Form(
+        ClickDataset,
+        "histories",
+        "items",
+        ("item_ids", "user_ids", "is_stray", "timestamps"),
+        ("name", "titles", "categories", "notes"),
+    ),
+    "windows": _Form(Windows, "groups", "objects", ("users", "positions")),
+}
+
+
 def _take_apart(data: StoredData) -> tuple[str, dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the kind, the arrays and the rest of a data set."""
-    arrays: dict[str, NDArray[Any] | None]
-    details: dict[str, Any]
-    if isinstance(data, BagDataset):
-        kind, details = "bags", _names_of(data)
-        if data.coordinate_names is not None:
-            details["coordinate_names"] = list(data.coordinate_names)
-        arrays = {
-            "features": data.bags.objects,
-            "offsets": data.bags.offsets,
-            "labels": data.labels,
-            "instance_labels": data.instance_labels,
-            "bag_ids": data.bag_ids,
-            "source_rows": data.source_rows,
-            "coordinates": data.coordinates,
-            "patients": data.patients,
-            "split": data.split,
-        }
-    elif isinstance(data, PartialLabelDataset):
-        kind, details = "candidates", _names_of(data)
-        arrays = {
-            "features": data.features,
-            "candidates": data.candidates,
-            "truth": data.truth,
-            "weights": data.weights,
-        }
-    elif isinstance(data, ClickDataset):
-        notes = {k: v for k, v in data.notes.items() if not isinstance(v, np.ndarray)}
-        kind, details = "clicks", {"name": data.name, "notes": notes}
-        details.update(titles=data.titles, categories=data.categories)
-        arrays = {
-            "items": data.histories.objects.astype(item_dtype(data.n_items), copy=False),
-            "offsets": data.histories.offsets,
-            "item_ids": data.item_ids,
-            "user_ids": data.user_ids,
-            "is_stray": data.is_stray,
-            "timestamps": data.timestamps,
-            **{NOTE + k: v for k, v in data.notes.items() if isinstance(v, np.ndarray)},
-        }
-    elif isinstance(data, Windows):
-        kind, details = "windows", {}
-        arrays = {
-            "objects": data.groups.objects,
-            "offsets": data.groups.offsets,
-            "targets": data.groups.targets,
-            "users": data.users,
-            "positions": data.positions,
-        }
-    else:
+    kind = next((kind for kind, each in _FORMS.items() if isinstance(data, each.dataset)), None)
+    if kind is None:
         raise DataError(f"a {type(data).__name__} is not a data set that can be written.")
-    return kind, {name: array for name, array in arrays.items() if array is not None}, details
+    form = _FORMS[kind]
+    arrays = {name: getattr(data, name) for name in form.arrays}
+    details = {name: getattr(data, name) for name in form.details}
+    if form.groups is not None:
+        groups = getattr(data, form.groups)
+        arrays |= {form.objects: groups.objects, "offsets": groups.offsets}
+        arrays["targets"] = groups.targets
+    if isinstance(data, ClickDataset):
+        arrays["items"] = arrays["items"].astype(item_dtype(data.n_items), copy=False)
+        notes = {k: v for k, v in data.notes.items() if isinstance(v, np.ndarray)}
+        details["notes"] = {k: v for k, v in data.notes.items() if k not in notes}
+        arrays |= {NOTE + k: v for k, v in notes.items()}
+    return kind, _known(arrays), _known(details)
+
+
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> StoredData:
     kind = manifest.get("kind")
-    if kind == "bags":
-        return BagDataset(
-            name=manifest["name"],
-            bags=groups_of_rows(arrays["features"], arrays["offsets"]),
-            labels=arrays["labels"],
-            class_names=manifest["class_names"],
-            instance_labels=arrays.get("instance_labels"),
-            feature_names=_feature_names(manifest),
-            bag_ids=arrays.get("bag_ids"),
-            source_rows=arrays.get("source_rows"),
-            coordinates=arrays.get("coordinates"),
-            coordinate_names=_feature_names(manifest, "coordinate_names"),
-            patients=arrays.get("patients"),
-            split=arrays.get("split"),
-        )
-    if kind == "candidates":
-        return PartialLabelDataset(
-            name=manifest["name"],
-            features=arrays["features"],
-            candidates=arrays["candidates"],
-            class_names=manifest["class_names"],
-            truth=arrays.get("truth"),
-            feature_names=_feature_names(manifest),
-            weights=arrays.get("weights"),
+    if kind not in _FORMS:
+        raise KeyError(f"kind {kind!r} is unknown")
+    form = _FORMS[kind]
+    found = {name: arrays[name] for name in form.arrays if name in arrays}
+    found |= _known({name: manifest.get(name) for name in form.details})
+    for name in ("feature_names", "coordinate_names"):
+        if name in found:
+            found[name] = tuple(found[name])
+    if form.groups is not None:
+        rows = arrays[form.objects], arrays["offsets"]
+        found[form.groups] = (
+            groups_of_rows(*rows) if kind == "bags" else Groups(*rows, arrays.get("targets"))
         )
     if kind == "clicks":
-        return ClickDataset(
-            name=manifest["name"],
-            histories=Groups(arrays["items"], arrays["offsets"]),
-            item_ids=arrays["item_ids"],
-            user_ids=arrays["user_ids"],
-            titles=manifest.get("titles"),
-            categories=manifest.get("categories"),
-            is_stray=arrays.get("is_stray"),
-            timestamps=arrays.get("timestamps"),
-            notes={
-                **manifest["notes"],
-                **{k.removeprefix(NOTE): v for k, v in arrays.items() if k.startswith(NOTE)},
-            },
-        )
-    if kind == "windows":
-        groups = Groups(arrays["objects"], arrays["offsets"], arrays["targets"])
-        return Windows(groups, arrays["users"], arrays["positions"])
-    raise KeyError(f"kind {kind!r} is unknown")
-
-
-def _names_of(data: BagDataset | PartialLabelDataset) -> dict[str, Any]:
-    names = {"name": data.name, "class_names": data.class_names}
-    if data.feature_names is None:
-        return names
-    return {**names, "feature_names": list(data.feature_names)}
-
-
-def _feature_names(
-    manifest: Mapping[str, Any], key: str = "feature_names"
-) -> tuple[str, ...] | None:
-    names = manifest.get(key)
-    return None if names is None else tuple(names)
+        stored = {k.removeprefix(NOTE): v for k, v in arrays.items() if k.startswith(NOTE)}
+        found["notes"] = {**manifest["notes"], **stored}
+    data: StoredData = form.dataset(**found)
+    return data
 
 
 def item_dtype(n_items: int) -> np.dtype[Any]:

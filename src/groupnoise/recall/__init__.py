@@ -5,16 +5,22 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.recall.artifact import open_artifact
-    from groupnoise.recall.batch import recall_file
-    from groupnoise.recall.client import AsyncClient, Client
-    from groupnoise.recall.engines import export_vectors, query_vectors
-    from groupnoise.recall.index import IndexSpec
-    from groupnoise.recall.model import RecallModel
-    from groupnoise.recall.options import RecallOptions
-    from groupnoise.recall.registry import Registry
+    from groupnoise.recall.artifact import open_artifact as open_artifact
+    from groupnoise.recall.batch import recall_file as recall_file
+    from groupnoise.recall.client import AsyncClient as AsyncClient
+    from groupnoise.recall.client import Client as Client
+    from groupnoise.recall.engines import (
+        export_vectors as export_vectors,
+    )
+    from groupnoise.recall.engines import (
+        query_vectors as query_vectors,
+    )
+    from groupnoise.recall.index import IndexSpec as IndexSpec
+    from groupnoise.recall.model import RecallModel as RecallModel
+    from groupnoise.recall.options import RecallOptions as RecallOptions
+    from groupnoise.recall.registry import Registry as Registry
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "groupnoise.recall.artifact": "open_artifact",
@@ -27,16 +33,3 @@ __getattr__, __dir__ = lazy_names(
         "groupnoise.recall.registry": "Registry",
     },
 )
-
-__all__ = [
-    "AsyncClient",
-    "Client",
-    "IndexSpec",
-    "RecallModel",
-    "RecallOptions",
-    "Registry",
-    "export_vectors",
-    "open_artifact",
-    "query_vectors",
-    "recall_file",
-]

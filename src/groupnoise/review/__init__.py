@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.review.desk import Desk
+    from groupnoise.review.desk import Desk as Desk
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "groupnoise.review.desk": "Desk",
     },
 )
-
-__all__ = ["Desk"]

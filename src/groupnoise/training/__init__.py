@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.training.checkpoints import Checkpoints, stop_on_signals
+    from groupnoise.training.checkpoints import (
+        Checkpoints as Checkpoints,
+    )
+    from groupnoise.training.checkpoints import (
+        stop_on_signals as stop_on_signals,
+    )
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "groupnoise.training.checkpoints": "Checkpoints stop_on_signals",
     },
 )
-
-__all__ = [
-    "Checkpoints",
-    "stop_on_signals",
-]

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.votes.ballots import Votes, krippendorff_alpha
-    from groupnoise.votes.dawid_skene import DawidSkene
-    from groupnoise.votes.files import read_votes
-    from groupnoise.votes.resolution import Resolution, resolve
+    from groupnoise.votes.ballots import Votes as Votes
+    from groupnoise.votes.ballots import krippendorff_alpha as krippendorff_alpha
+    from groupnoise.votes.dawid_skene import DawidSkene as DawidSkene
+    from groupnoise.votes.files import read_votes as read_votes
+    from groupnoise.votes.resolution import Resolution as Resolution
+    from groupnoise.votes.resolution import resolve as resolve
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "groupnoise.votes.ballots": "Votes krippendorff_alpha",
@@ -19,12 +21,3 @@ __getattr__, __dir__ = lazy_names(
         "groupnoise.votes.resolution": "Resolution resolve",
     },
 )
-
-__all__ = [
-    "DawidSkene",
-    "Resolution",
-    "Votes",
-    "krippendorff_alpha",
-    "read_votes",
-    "resolve",
-]

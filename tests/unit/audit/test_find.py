@@ -11,9 +11,9 @@ from groupnoise import (
     MaxMatchingMIPLClassifier,
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
+    find_group_issues,
 )
 from groupnoise.audit import find as _find
-from groupnoise.audit import find_group_issues
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.bags import MaxMatchingMILClassifier
+from groupnoise import MaxMatchingMILClassifier
 from groupnoise.exceptions import ParameterError
 
 SETTINGS = {"absent_strength": 1.0, "max_epochs": 30, "learning_rate": 0.1, "random_state": 0}

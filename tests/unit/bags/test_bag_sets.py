@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from groupnoise.bags import MaxMatchingMILClassifier
+from groupnoise import MaxMatchingMILClassifier, load_model
 from groupnoise.exceptions import ParameterError
-from groupnoise.io import load_model
 
 
 def drawn(n_bags, generator):

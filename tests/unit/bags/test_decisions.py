@@ -3,11 +3,10 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 
-from groupnoise import MaxMatchingMILClassifier
+from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.baselines import MILRClassifier
 from groupnoise.bags.members import problem_of
 from groupnoise.bags.portfolio import bag_options
-from groupnoise.core import Groups
 from groupnoise.exceptions import ParameterError
 
 

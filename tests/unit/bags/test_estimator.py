@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from groupnoise.bags import MaxMatchingMILClassifier
-from groupnoise.core import Groups
+from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
 

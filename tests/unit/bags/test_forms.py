@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from groupnoise import Groups
 from groupnoise.bags.forms import as_bags, negative_column, read_bag_labels
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
 ROWS = np.arange(8.0).reshape(4, 2)

@@ -4,9 +4,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from groupnoise.bags import MaxMatchingMIPLClassifier
+from groupnoise import Groups, MaxMatchingMIPLClassifier
 from groupnoise.candidates import add_false_labels
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, ParameterError, UnknownTargetError
 
 NAMES = np.array(["ash", "birch", "cedar", "elm"])

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from groupnoise import MaxMatchingMILClassifier
+from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.forms import taught_bags
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError
 
 

@@ -10,10 +10,8 @@ from sklearn.datasets import load_digits, load_wine
 from sklearn.linear_model import LogisticRegression
 
 import reference
-from groupnoise.candidates import (
-    MaxMatchingPartialLabelClassifier,
-    add_candidates,
-)
+from groupnoise import MaxMatchingPartialLabelClassifier, load_model
+from groupnoise.candidates import add_candidates
 from groupnoise.candidates.baselines import CCClassifier, PRODENClassifier
 from groupnoise.candidates.decide import averaged_options
 from groupnoise.candidates.held_out import (
@@ -31,7 +29,6 @@ from groupnoise.decisions.halving import Search
 from groupnoise.decisions.portfolio import narrow
 from groupnoise.decisions.record import Trial
 from groupnoise.exceptions import ParameterError, TrainingStopped
-from groupnoise.io import load_model
 from groupnoise.training import Checkpoints
 
 QUICK = {"max_epochs": 8, "random_state": 0}

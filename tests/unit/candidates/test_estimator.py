@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier
+from groupnoise import MaxMatchingPartialLabelClassifier
 from groupnoise.exceptions import DataError, EmptyGroupError, TrainingError, UnknownTargetError
 
 

@@ -8,11 +8,11 @@ import torch
 from sklearn.datasets import load_wine
 
 import reference
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier, add_candidates, kernel
+from groupnoise import MaxMatchingPartialLabelClassifier, load_model
+from groupnoise.candidates import add_candidates, kernel
 from groupnoise.candidates.kernel import KernelEncoder, best_gain, count_landmarks, fit_kernel
 from groupnoise.core.scaling import Scaler
 from groupnoise.exceptions import ParameterError
-from groupnoise.io import load_model
 
 
 def wine():

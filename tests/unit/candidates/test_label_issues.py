@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.candidates import find_label_issues
+from groupnoise import find_label_issues
 from groupnoise.candidates.label_issues import (
     cross_fit,
     estimate_noise,

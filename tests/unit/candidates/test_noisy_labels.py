@@ -5,11 +5,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from groupnoise.candidates import (
-    MaxMatchingPartialLabelClassifier,
-    NoisyLabelClassifier,
-    flip_labels,
-)
+from groupnoise import MaxMatchingPartialLabelClassifier, NoisyLabelClassifier
+from groupnoise.candidates import flip_labels
 from groupnoise.decisions.trade_off import STRENGTHS
 from groupnoise.exceptions import DataError, ParameterError
 

@@ -7,7 +7,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 import reference
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier, add_candidates
+from groupnoise import MaxMatchingPartialLabelClassifier, load_model
+from groupnoise.candidates import add_candidates
 from groupnoise.core.selective import (
     SetCalibration,
     belief_in_candidates,
@@ -17,7 +18,6 @@ from groupnoise.core.selective import (
     risk_coverage,
 )
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io import load_model
 from groupnoise.training.calibration import (
     calibrated_by,
     choose_questions,

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from groupnoise import Groups
 from groupnoise.clicks.catalogue import Catalogue, top_k
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, ModelFileError
 
 

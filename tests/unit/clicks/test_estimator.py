@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from groupnoise.clicks import MaxMatchingRecommender
-from groupnoise.core import Groups
+from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.exceptions import DataError, ModelFileError, UnknownTargetError
 from groupnoise.io.model_files import read_model, write_model
 

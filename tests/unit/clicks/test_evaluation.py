@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from groupnoise import Groups
 from groupnoise.clicks import make_shop, rank_targets
 from groupnoise.clicks.baselines import EASERecommender, ItemCFRecommender, PopularityRecommender
 from groupnoise.clicks.evaluation import evaluate_queries, paired_differences
 from groupnoise.clicks.history_split import split_histories
 from groupnoise.clicks.judged import judge_targets
 from groupnoise.clicks.ranking import rank_and_list, rank_by_popularity
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError
 
 

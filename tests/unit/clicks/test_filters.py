@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from groupnoise import Groups
 from groupnoise.clicks.filters import keep_core, merge_repeats
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io import ClickDataset
 

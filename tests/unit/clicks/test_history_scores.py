@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from builders import id_batch, table_model
+from groupnoise import Groups
 from groupnoise.clicks.history_scores import item_slices, queries_of, score_catalogue, score_items
 from groupnoise.clicks.scoring import ScoringRule
-from groupnoise.core import GroupObjective, Groups, Max
+from groupnoise.core import Max
+from groupnoise.core.objective import GroupObjective
 from groupnoise.core.similarity import Dot
 from groupnoise.core.weighting import SigmoidWeighting
 

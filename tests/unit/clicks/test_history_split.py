@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from groupnoise import Groups
 from groupnoise.clicks import make_shop
 from groupnoise.clicks.history_split import last_queries, split_histories
 from groupnoise.clicks.splits import ClickProtocol
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.datasets import ClickDataset
 

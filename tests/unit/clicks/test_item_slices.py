@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from groupnoise import MaxMatchingRecommender
+from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import rank_targets, ranking
 from groupnoise.clicks import ranking_slices as _item_slices
 from groupnoise.clicks.ranking import rank_and_list
-from groupnoise.core import Groups
 
 N_ITEMS = 40
 

@@ -6,10 +6,10 @@ import threading
 import numpy as np
 import pytest
 
+from groupnoise import Groups
 from groupnoise.clicks import cut_windows, write_windows
 from groupnoise.clicks.stored_windows import windows_on_disk
 from groupnoise.clicks.streaming import clicks_on_disk
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io import data_folder
 

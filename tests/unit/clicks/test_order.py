@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.clicks import MaxMatchingRecommender
-from groupnoise.core import Groups
+from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.exceptions import DataError, ParameterError
 
 WINDOWS = Groups.from_lists([[0], [1, 2], [3, 4], [2]], targets=[1, 3, 0, 4])

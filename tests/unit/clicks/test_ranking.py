@@ -5,9 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from groupnoise import Groups
 from groupnoise.clicks import rank_targets
 from groupnoise.clicks import ranking as _ranking
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, ParameterError
 
 

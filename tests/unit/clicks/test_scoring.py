@@ -10,8 +10,7 @@ import torch
 import reference
 from groupnoise.clicks.mixture import log_sum_exp, popular_negatives, recent_clicks
 from groupnoise.clicks.scoring import ScoringRule
-from groupnoise.core import GroupObjective
-from groupnoise.core.objective import make_weighting
+from groupnoise.core.objective import GroupObjective, make_weighting
 from groupnoise.exceptions import ParameterError
 from processes import modules_after
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groupnoise import Groups
 from groupnoise.clicks.windows import large_enough, sliding_windows
-from groupnoise.core import Groups
 from groupnoise.core import arrays as _blocks
 from groupnoise.exceptions import DataError, ParameterError
 

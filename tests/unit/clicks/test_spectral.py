@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from groupnoise import MaxMatchingRecommender
+from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import spectral as _spectral
 from groupnoise.clicks.spectral import SpectralStart, spectral_start
-from groupnoise.core import Groups
 from groupnoise.exceptions import ParameterError
 
 N_ITEMS = 12

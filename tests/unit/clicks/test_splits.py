@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groupnoise import Groups
 from groupnoise.clicks.splits import CLICK_PROTOCOLS, split_clicks
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, ParameterError
 
 

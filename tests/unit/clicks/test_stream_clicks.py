@@ -6,10 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from groupnoise import Groups
 from groupnoise.clicks import cut_windows, read_clicks
 from groupnoise.clicks.stored_windows import write_windows
 from groupnoise.clicks.streaming import convert_clicks
-from groupnoise.core import Groups, collate
+from groupnoise.core import collate
 from groupnoise.exceptions import DataError
 
 SMALL = {"rows_at_once": 97}

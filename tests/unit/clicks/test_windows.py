@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groupnoise import Groups
 from groupnoise.clicks.windows import cut_windows
-from groupnoise.core import Groups
 from groupnoise.exceptions import DataError, ParameterError
 
 histories_lists = st.lists(

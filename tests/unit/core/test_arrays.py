@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.core import Groups
+from groupnoise import Groups
 from groupnoise.core import arrays as _blocks
 from groupnoise.core.arrays import blocks, count_ids
 from groupnoise.core.checks import check_finite

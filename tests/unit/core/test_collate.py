@@ -6,7 +6,9 @@ import torch
 from hypothesis import given
 
 from builders import id_groups, ragged_sizes, seeds, steady
-from groupnoise.core import GroupBatch, Groups, collate
+from groupnoise import Groups
+from groupnoise.core import collate
+from groupnoise.core.batching import GroupBatch
 from groupnoise.exceptions import DataError
 
 

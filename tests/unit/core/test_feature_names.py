@@ -5,11 +5,15 @@ import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import check_n_features_in_after_fitting
 
-from groupnoise.bags import MaxMatchingMILClassifier, MaxMatchingMIPLClassifier
+from groupnoise import (
+    MaxMatchingMILClassifier,
+    MaxMatchingMIPLClassifier,
+    MaxMatchingPartialLabelClassifier,
+    NoisyLabelClassifier,
+    load_model,
+)
 from groupnoise.bags.baselines import MILRClassifier
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier, NoisyLabelClassifier
 from groupnoise.exceptions import DataError
-from groupnoise.io import load_model
 
 NAMES = ["a", "b", "c"]
 QUICK = {"max_epochs": 2, "random_state": 0}

@@ -4,8 +4,11 @@ import pytest
 import torch
 
 import reference
-from groupnoise.core import GroupBatch, GroupObjective, Marginal, MatchingModel
+from groupnoise.core import Marginal
+from groupnoise.core.batching import GroupBatch
 from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import JointMatching, PerObjectWeighting, log_joint_probability
 from groupnoise.core.similarity import NegativeKL
 from groupnoise.core.weighting import SigmoidWeighting

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from builders import ragged_tensor
-from groupnoise.core import GroupLoss
+from groupnoise import GroupLoss
 from groupnoise.exceptions import DataError, EmptyGroupError, ParameterError
 
 SIZES, N_TARGETS = [3, 1, 2], 4

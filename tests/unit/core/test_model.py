@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from builders import gradients, table_model
-from groupnoise.core import MatchingModel
 from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder
+from groupnoise.core.model import MatchingModel
 
 
 def test_target_inputs_are_read_by_id():

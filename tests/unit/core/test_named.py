@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from groupnoise.core import NAMED_OBJECTIVES, All, Marginal, Max, Tempered, TopK
-from groupnoise.core.objective import make_selection, make_weighting, named_objective
+from groupnoise.core import All, Marginal, Max, Tempered, TopK
+from groupnoise.core.objective import (
+    NAMED_OBJECTIVES,
+    make_selection,
+    make_weighting,
+    named_objective,
+)
 from groupnoise.core.similarity import Dot, NegativeKL
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
 from groupnoise.exceptions import ParameterError

@@ -6,9 +6,12 @@ import torch
 
 import reference
 from builders import id_batch, offsets_of, table_model
-from groupnoise.core import Groups, MatchingModel, PairMatching, collate
+from groupnoise import Groups
+from groupnoise.core import collate
 from groupnoise.core.candidates import FullCandidates, InBatchCandidates, SampledCandidates
 from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.pair_matching import PairMatching
 from groupnoise.exceptions import ParameterError
 
 

@@ -1,8 +1,9 @@
 import torch
 from torch import nn
 
-from groupnoise.core import FrozenEncoder, MatchingModel
+from groupnoise.core import FrozenEncoder
 from groupnoise.core.encoders import EmbeddingEncoder, reduced_precision
+from groupnoise.core.model import MatchingModel
 
 
 def model_with(encoder, precision):

@@ -1,10 +1,13 @@
 import numpy as np
 import torch
 
-from groupnoise.core import GroupObjective, Groups, Marginal, MatchingModel, PairMatching, collate
+from groupnoise import Groups
+from groupnoise.core import Marginal, collate
 from groupnoise.core.candidates import FullCandidates
 from groupnoise.core.encoders import EmbeddingEncoder, LinearEncoder
-from groupnoise.core.pair_matching import PriorMatching
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.objective import GroupObjective
+from groupnoise.core.pair_matching import PairMatching, PriorMatching
 from groupnoise.training.parameters import TrainingPlan
 from groupnoise.training.trainer import train
 

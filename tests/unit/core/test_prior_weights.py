@@ -1,8 +1,11 @@
 import numpy as np
 import pytest
 
-from groupnoise.bags import MaxMatchingMILClassifier, MaxMatchingMIPLClassifier
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier
+from groupnoise import (
+    MaxMatchingMILClassifier,
+    MaxMatchingMIPLClassifier,
+    MaxMatchingPartialLabelClassifier,
+)
 from groupnoise.core.prior_weights import group_weights, log_candidate_weights
 from groupnoise.exceptions import DataError, ParameterError
 

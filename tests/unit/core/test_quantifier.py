@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests import reference
 
-from groupnoise.core import GroupLoss
+from groupnoise import GroupLoss
 from groupnoise.core.quantifier import (
     QUANTIFIERS,
     Segments,

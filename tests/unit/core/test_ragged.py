@@ -6,7 +6,7 @@ from hypothesis import given
 from scipy import sparse
 
 from builders import offsets_of, ragged_sizes, seeds, steady
-from groupnoise.core import Groups
+from groupnoise import Groups
 from groupnoise.core.arrays import ragged_rows
 from groupnoise.exceptions import DataError, EmptyGroupError
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from groupnoise.core import Groups, collate
+from groupnoise import Groups
+from groupnoise.core import collate
 from groupnoise.core.arrays import blocks
 from groupnoise.core.batching import parts_of_batch
 from groupnoise.core.scaling import Scaler

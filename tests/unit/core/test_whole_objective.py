@@ -5,17 +5,11 @@ import torch
 
 import reference
 from builders import gradients, id_batch, table_model
-from groupnoise.core import (
-    All,
-    GroupLoss,
-    GroupObjective,
-    Marginal,
-    Max,
-    PairMatching,
-    Tempered,
-    TopK,
-)
+from groupnoise import GroupLoss
+from groupnoise.core import All, Marginal, Max, Tempered, TopK
 from groupnoise.core.candidates import FullCandidates, InBatchCandidates, SampledCandidates
+from groupnoise.core.objective import GroupObjective
+from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.similarity import Dot, NegativeKL
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from groupnoise import (
+    Groups,
     MaxMatchingPartialLabelClassifier,
     MaxMatchingRecommender,
     load_model,
 )
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
-from groupnoise.core import Groups
 from groupnoise.decisions.trade_off import (
     STRENGTHS,
     TEMPERATURES,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from groupnoise import Groups
 from groupnoise.bags.setting import origins_of_instances
 from groupnoise.candidates.setting import among_candidates
-from groupnoise.core import Groups
 from groupnoise.io import BagDataset, PartialLabelDataset
 
 PROBABILITIES = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]])

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from groupnoise import Groups
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop, split_clicks
 from groupnoise.clicks.setting import CLICKS_TO_BE_TESTED
-from groupnoise.core import Groups
 from groupnoise.exceptions import MissingDataError
 from groupnoise.io import BagDataset, ClickDataset, PartialLabelDataset, describe, load_dataset
 

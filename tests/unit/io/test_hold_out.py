@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from groupnoise.core import Groups
+from groupnoise import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io import ClickDataset
 from groupnoise.io.setting import find_setting

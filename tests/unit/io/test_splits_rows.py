@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io import split_rows
+from groupnoise.io.datasets import split_rows
 
 
 @given(st.integers(10, 3000), st.integers(0, 2**31))

@@ -8,8 +8,7 @@ import pytest
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.exceptions import DataError
-from groupnoise.io import split_rows, subset_bags, subset_rows
-from groupnoise.io.datasets import select_features
+from groupnoise.io.datasets import select_features, split_rows, subset_bags, subset_rows
 
 
 def test_bags_keep_their_instances_truth_and_pictures():

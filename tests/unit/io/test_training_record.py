@@ -5,8 +5,14 @@ import json
 import pytest
 
 from groupnoise.exceptions import ModelFileError
-from groupnoise.io.training_record import KEY, TrainingRecord, read_training_record
-from groupnoise.io.training_record import write_training_record as write
+from groupnoise.io.training_record import (
+    KEY,
+    TrainingRecord,
+    read_training_record,
+)
+from groupnoise.io.training_record import (
+    write_training_record as write,
+)
 
 RECORD = TrainingRecord("bags", "mil", "abc", 10, [1, 4], {"group": "bag"})
 

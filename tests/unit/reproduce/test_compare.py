@@ -11,7 +11,7 @@ from scipy import stats
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks import make_shop
 from groupnoise.exceptions import ParameterError
-from groupnoise.io import subset_rows
+from groupnoise.io.datasets import subset_rows
 from groupnoise.io.setting import setting_of
 from groupnoise.reproduce.compare import (
     compare_methods,

@@ -5,13 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 
+from groupnoise import load_model
 from groupnoise.bags import load_digit_bags
 from groupnoise.bags.baselines import MILRClassifier
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.candidates.baselines import CCClassifier, PLKNNClassifier
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
-from groupnoise.io import load_model
 from groupnoise.reproduce.run import Committee, Method, SmoothedClassifier, run_method
 from groupnoise.reproduce.trials import CandidateTrial
 

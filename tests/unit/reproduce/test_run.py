@@ -5,10 +5,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from groupnoise.bags import MaxMatchingMIPLClassifier, load_digit_bags
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier, load_digit_candidates
-from groupnoise.clicks import MaxMatchingRecommender, make_shop, split_clicks
-from groupnoise.io import subset_bags
+from groupnoise import (
+    MaxMatchingMIPLClassifier,
+    MaxMatchingPartialLabelClassifier,
+    MaxMatchingRecommender,
+)
+from groupnoise.bags import load_digit_bags
+from groupnoise.candidates import load_digit_candidates
+from groupnoise.clicks import make_shop, split_clicks
+from groupnoise.io.datasets import subset_bags
 from groupnoise.reproduce.click_trial import ClickTrial
 from groupnoise.reproduce.run import Method, run_method, summarise
 from groupnoise.reproduce.trials import BagTrial, CandidateTrial, fit_watched

@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from groupnoise.bags import MaxMatchingMILClassifier, load_digit_bags, read_bags
-from groupnoise.core import Groups
+from groupnoise import Groups, MaxMatchingMILClassifier
+from groupnoise.bags import load_digit_bags, read_bags
 from groupnoise.exceptions import DataError
 from groupnoise.io import BagDataset
 from groupnoise.io.tables import read_table

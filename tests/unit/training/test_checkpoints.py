@@ -8,9 +8,13 @@ import pytest
 import torch
 
 from builders import table_model
-from groupnoise.core import GroupObjective, Groups, Marginal, MatchingModel, PairMatching
+from groupnoise import Groups
+from groupnoise.core import Marginal
 from groupnoise.core.candidates import InBatchCandidates, SampledCandidates
 from groupnoise.core.encoders import MLPEncoder
+from groupnoise.core.model import MatchingModel
+from groupnoise.core.objective import GroupObjective
+from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.weighting import SigmoidWeighting
 from groupnoise.exceptions import CheckpointError, TrainingError, TrainingStopped
 from groupnoise.training import Checkpoints

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from groupnoise.bags import MaxMatchingMILClassifier
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier
+from groupnoise import MaxMatchingMILClassifier, MaxMatchingPartialLabelClassifier, load_model
 from groupnoise.core.encoders import IdentityEncoder
 from groupnoise.exceptions import ParameterError
-from groupnoise.io import load_model
 
 BRIEF = {"max_epochs": 3, "batch_size": 8, "random_state": 0}
 

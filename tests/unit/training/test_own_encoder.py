@@ -7,11 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from groupnoise.bags import MaxMatchingMILClassifier, MaxMatchingMIPLClassifier
-from groupnoise.candidates import MaxMatchingPartialLabelClassifier, NoisyLabelClassifier
+from groupnoise import (
+    MaxMatchingMILClassifier,
+    MaxMatchingMIPLClassifier,
+    MaxMatchingPartialLabelClassifier,
+    NoisyLabelClassifier,
+    load_model,
+)
 from groupnoise.core import FrozenEncoder
 from groupnoise.exceptions import ModelFileError
-from groupnoise.io import load_model
 
 ROWS = np.repeat(np.eye(4), 10, axis=0) + 0.05 * np.arange(40)[:, None]
 LABELS = np.repeat(["ash", "birch", "cedar", "elm"], 10)

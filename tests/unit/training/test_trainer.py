@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from builders import table_model
-from groupnoise.core import GroupObjective, Groups, Marginal, PairMatching
+from groupnoise import Groups
+from groupnoise.core import Marginal
 from groupnoise.core.candidates import FullCandidates, SampledCandidates
+from groupnoise.core.objective import GroupObjective
+from groupnoise.core.pair_matching import PairMatching
 from groupnoise.core.weighting import SigmoidWeighting
 from groupnoise.exceptions import TrainingError
 from groupnoise.training.parameters import TrainingPlan

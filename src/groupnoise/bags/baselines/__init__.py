@@ -5,11 +5,24 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.bags.baselines.attention import AttentionMILClassifier
-    from groupnoise.bags.baselines.logistic import InstanceLRClassifier, MILRClassifier
-    from groupnoise.bags.baselines.networks import GICFClassifier, IMILClassifier, MiNetClassifier
+    from groupnoise.bags.baselines.attention import AttentionMILClassifier as AttentionMILClassifier
+    from groupnoise.bags.baselines.logistic import (
+        InstanceLRClassifier as InstanceLRClassifier,
+    )
+    from groupnoise.bags.baselines.logistic import (
+        MILRClassifier as MILRClassifier,
+    )
+    from groupnoise.bags.baselines.networks import (
+        GICFClassifier as GICFClassifier,
+    )
+    from groupnoise.bags.baselines.networks import (
+        IMILClassifier as IMILClassifier,
+    )
+    from groupnoise.bags.baselines.networks import (
+        MiNetClassifier as MiNetClassifier,
+    )
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "groupnoise.bags.baselines.attention": "AttentionMILClassifier",
@@ -17,12 +30,3 @@ __getattr__, __dir__ = lazy_names(
         "groupnoise.bags.baselines.networks": "GICFClassifier IMILClassifier MiNetClassifier",
     },
 )
-
-__all__ = [
-    "AttentionMILClassifier",
-    "GICFClassifier",
-    "IMILClassifier",
-    "InstanceLRClassifier",
-    "MILRClassifier",
-    "MiNetClassifier",
-]

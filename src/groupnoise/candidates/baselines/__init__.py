@@ -6,22 +6,34 @@ from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
     from groupnoise.candidates.baselines.kernels import (
-        PALOCClassifier,
-        PLKNNClassifier,
-        SUREClassifier,
+        PALOCClassifier as PALOCClassifier,
+    )
+    from groupnoise.candidates.baselines.kernels import (
+        PLKNNClassifier as PLKNNClassifier,
+    )
+    from groupnoise.candidates.baselines.kernels import (
+        SUREClassifier as SUREClassifier,
     )
     from groupnoise.candidates.baselines.linear import (
-        CLPLClassifier,
-        PLSVMClassifier,
-        SoftLabelClassifier,
+        CLPLClassifier as CLPLClassifier,
+    )
+    from groupnoise.candidates.baselines.linear import (
+        PLSVMClassifier as PLSVMClassifier,
+    )
+    from groupnoise.candidates.baselines.linear import (
+        SoftLabelClassifier as SoftLabelClassifier,
     )
     from groupnoise.candidates.baselines.networks import (
-        CCClassifier,
-        LWSClassifier,
-        PRODENClassifier,
+        CCClassifier as CCClassifier,
+    )
+    from groupnoise.candidates.baselines.networks import (
+        LWSClassifier as LWSClassifier,
+    )
+    from groupnoise.candidates.baselines.networks import (
+        PRODENClassifier as PRODENClassifier,
     )
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "groupnoise.candidates.baselines.linear": (
@@ -31,15 +43,3 @@ __getattr__, __dir__ = lazy_names(
         "groupnoise.candidates.baselines.kernels": "PALOCClassifier PLKNNClassifier SUREClassifier",
     },
 )
-
-__all__ = [
-    "CCClassifier",
-    "CLPLClassifier",
-    "LWSClassifier",
-    "PALOCClassifier",
-    "PLKNNClassifier",
-    "PLSVMClassifier",
-    "PRODENClassifier",
-    "SUREClassifier",
-    "SoftLabelClassifier",
-]

@@ -5,24 +5,34 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.clicks.baselines.base import PopularityRecommender
-    from groupnoise.clicks.baselines.counting import CooccurrenceRecommender
-    from groupnoise.clicks.baselines.item_cf import ItemCFRecommender
-    from groupnoise.clicks.baselines.least_squares import (
-        ALSRecommender,
-        BlockEASERecommender,
-        EASERecommender,
+    from groupnoise.clicks.baselines.base import PopularityRecommender as PopularityRecommender
+    from groupnoise.clicks.baselines.counting import (
+        CooccurrenceRecommender as CooccurrenceRecommender,
     )
-    from groupnoise.clicks.baselines.lrurec import LRURecRecommender
-    from groupnoise.clicks.baselines.neural_cf import NeuralCFRecommender
-    from groupnoise.clicks.baselines.sasrec import SASRecRecommender
+    from groupnoise.clicks.baselines.item_cf import ItemCFRecommender as ItemCFRecommender
+    from groupnoise.clicks.baselines.least_squares import (
+        ALSRecommender as ALSRecommender,
+    )
+    from groupnoise.clicks.baselines.least_squares import (
+        BlockEASERecommender as BlockEASERecommender,
+    )
+    from groupnoise.clicks.baselines.least_squares import (
+        EASERecommender as EASERecommender,
+    )
+    from groupnoise.clicks.baselines.lrurec import LRURecRecommender as LRURecRecommender
+    from groupnoise.clicks.baselines.neural_cf import NeuralCFRecommender as NeuralCFRecommender
+    from groupnoise.clicks.baselines.sasrec import SASRecRecommender as SASRecRecommender
     from groupnoise.clicks.baselines.short_windows import (
-        AttRecRecommender,
-        CaserRecommender,
-        ComiRecRecommender,
+        AttRecRecommender as AttRecRecommender,
+    )
+    from groupnoise.clicks.baselines.short_windows import (
+        CaserRecommender as CaserRecommender,
+    )
+    from groupnoise.clicks.baselines.short_windows import (
+        ComiRecRecommender as ComiRecRecommender,
     )
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "groupnoise.clicks.baselines.short_windows": (
@@ -39,18 +49,3 @@ __getattr__, __dir__ = lazy_names(
         "groupnoise.clicks.baselines.sasrec": "SASRecRecommender",
     },
 )
-
-__all__ = [
-    "ALSRecommender",
-    "AttRecRecommender",
-    "BlockEASERecommender",
-    "CaserRecommender",
-    "ComiRecRecommender",
-    "CooccurrenceRecommender",
-    "EASERecommender",
-    "ItemCFRecommender",
-    "LRURecRecommender",
-    "NeuralCFRecommender",
-    "PopularityRecommender",
-    "SASRecRecommender",
-]

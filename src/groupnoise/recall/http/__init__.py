@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 from groupnoise._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from groupnoise.recall.http.app import create_app
-    from groupnoise.recall.http.server import serve
-    from groupnoise.recall.http.settings import Limits, ServiceSettings
+    from groupnoise.recall.http.app import create_app as create_app
+    from groupnoise.recall.http.server import serve as serve
+    from groupnoise.recall.http.settings import Limits as Limits
+    from groupnoise.recall.http.settings import ServiceSettings as ServiceSettings
 
-__getattr__, __dir__ = lazy_names(
+__getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "groupnoise.recall.http.app": "create_app",
@@ -17,5 +18,3 @@ __getattr__, __dir__ = lazy_names(
         "groupnoise.recall.http.settings": "Limits ServiceSettings",
     },
 )
-
-__all__ = ["Limits", "ServiceSettings", "create_app", "serve"]

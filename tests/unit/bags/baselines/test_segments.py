@@ -1,8 +1,8 @@
 import numpy as np
 import torch
 
+from groupnoise import Groups
 from groupnoise.bags.baselines.base import BagIndex, bag_max, bag_mean, bag_softmax, bag_sum
-from groupnoise.core import Groups
 
 BAGS = Groups.from_lists([[[1.0], [2.0]], [[3.0]], [[4.0], [5.0], [6.0]]])
 VALUES = torch.from_numpy(BAGS.objects)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from groupnoise import Groups
 from groupnoise.bags.baselines import (
     AttentionMILClassifier,
     InstanceLRClassifier,
     MILRClassifier,
     MiNetClassifier,
 )
-from groupnoise.core import Groups
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.setting import setting_of
 

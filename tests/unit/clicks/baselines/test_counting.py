@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from groupnoise import Groups
 from groupnoise.clicks.baselines import (
     CooccurrenceRecommender,
     ItemCFRecommender,
     PopularityRecommender,
 )
-from groupnoise.core import Groups
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.io.files import sha256_of, write_json
 

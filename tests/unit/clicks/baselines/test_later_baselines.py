@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from groupnoise import Groups
 from groupnoise.clicks.baselines import (
     BlockEASERecommender,
     ComiRecRecommender,
@@ -13,7 +14,6 @@ from groupnoise.clicks.baselines import (
 from groupnoise.clicks.baselines.least_squares import block_inputs, item_blocks
 from groupnoise.clicks.baselines.lrurec import LRURecNetwork, complex_recurrence
 from groupnoise.clicks.baselines.short_windows import ComiRecNetwork
-from groupnoise.core import Groups
 
 
 @pytest.fixture(autouse=True)

@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 import torch
 
+from groupnoise import Groups
 from groupnoise.clicks.baselines import (
     AttRecRecommender,
     CaserRecommender,
     NeuralCFRecommender,
     SASRecRecommender,
 )
-from groupnoise.clicks.baselines import neural_cf as _neural_cf
+from groupnoise.clicks.baselines import (
+    neural_cf as _neural_cf,
+)
 from groupnoise.clicks.baselines.neural_cf import NeuralCFNetwork
 from groupnoise.clicks.baselines.sasrec import SASRecNetwork
 from groupnoise.clicks.baselines.short_windows import AttRecNetwork, CaserNetwork, sinusoidal_signal
-from groupnoise.core import Groups
 from groupnoise.exceptions import ParameterError
 
 PAD = 7

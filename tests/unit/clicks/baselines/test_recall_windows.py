@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groupnoise import Groups
 from groupnoise.clicks.baselines.networks import left_aligned, right_aligned, training_windows
-from groupnoise.core import Groups
 
 lists_of_clicks = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=7), min_size=1)
 

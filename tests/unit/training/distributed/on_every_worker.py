@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from groupnoise.core import MatchingModel
+from groupnoise.core.model import MatchingModel
 from groupnoise.training.distributed import TorchWorkers, process_group
 from groupnoise.training.distributed.sharded import ShardedEmbedding, ShardedItemModel
 from groupnoise.training.distributed.workers import logsumexp_over_workers

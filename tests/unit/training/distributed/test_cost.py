@@ -5,8 +5,7 @@ import torch
 
 from groupnoise.core.model import item_model
 from groupnoise.exceptions import ParameterError
-from groupnoise.training.distributed import Machine, TrainingSize, estimate_cost
-from groupnoise.training.distributed.cost import table_bytes
+from groupnoise.training.distributed.cost import Machine, TrainingSize, estimate_cost, table_bytes
 from groupnoise.training.optimizer import make_optimizers
 
 SIZE = TrainingSize(n_groups=10**8, n_items=10**7, dim=32)
