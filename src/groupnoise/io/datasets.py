@@ -207,18 +207,6 @@ def single_label(labels: BoolArray) -> IntArray:
 def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
     """Return the bags at `rows` (indices or a boolean mask), truth and pictures included.
 
-    Parameters
-    ----------
-    dataset : BagDataset
-        Where the bags come from.
-    rows : array-like of int or bool
-        Which bags.
-
-    Returns
-    -------
-    BagDataset
-        In the order of `rows`.
-
     Examples
     --------
     >>> from groupnoise.bags import load_digit_bags
@@ -244,18 +232,6 @@ def subset_bags(dataset: BagDataset, rows: ArrayLike) -> BagDataset:
 
 def subset_rows(dataset: PartialLabelDataset, rows: ArrayLike) -> PartialLabelDataset:
     """Return the rows at `rows` (indices or a boolean mask), truth and pictures included.
-
-    Parameters
-    ----------
-    dataset : PartialLabelDataset
-        Where the rows come from.
-    rows : array-like of int or bool
-        Which rows.
-
-    Returns
-    -------
-    PartialLabelDataset
-        In the order of `rows`.
 
     Examples
     --------
@@ -347,20 +323,8 @@ def split_rows(
 ) -> tuple[IntArray, ...]:
     """Cut row numbers at random into disjoint parts that together hold every row.
 
-    Parameters
-    ----------
-    n_rows : int
-        How many rows there are.
-    fractions : sequence of float, default=(0.8, 0.1, 0.1)
-        The fraction of each part; they must sum to 1.
-    random_state : int, numpy generator or None, default=None
-        Decides the order.
-
-    Returns
-    -------
-    tuple of int64 ndarray
-        Sorted row numbers, one array per fraction. Every part is as near to its fraction as
-        whole rows allow.
+    Sorted row numbers, one array per fraction, each as near to it as whole rows allow; fractions
+    must sum to 1.
 
     Examples
     --------

@@ -118,19 +118,7 @@ def table_bytes(size: TrainingSize, workers: int) -> int:
 def estimate_cost(size: TrainingSize, machine: Machine, *, workers: int) -> Cost:
     """Return what a training with sampled candidates costs.
 
-    Parameters
-    ----------
-    size : TrainingSize
-        What is trained.
-    machine : Machine
-        What it is trained on.
-    workers : int
-        How many processes share it.
-
-    Returns
-    -------
-    Cost
-        `workers`, `machines`, `bytes_per_worker`, `bytes_to_save`, `seconds_per_step`, `hours`.
+    `workers`: how many processes share it.
 
     Examples
     --------

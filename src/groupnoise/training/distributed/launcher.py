@@ -139,19 +139,8 @@ def launch_on_ray(module: str, arguments: Sequence[str], *, workers: int) -> Non
     The cluster is the one that `RAY_ADDRESS` names, or one started for the purpose on this
     machine. Data, checkpoints and the model must lie where every machine reaches them.
 
-    Parameters
-    ----------
-    module : str
-        What every worker runs.
-    arguments : sequence of str
-        Its arguments.
-    workers : int
-        How many processes share the training; each asks for one core.
-
-    Raises
-    ------
-    TrainingError
-        If a worker failed.
+    `workers`: how many processes share the training; each asks for one core. Raises TrainingError
+    if a worker failed.
     """
     ray = require("ray", extra="ray")
     ray.init(address=os.environ.get("RAY_ADDRESS"), log_to_driver=True, configure_logging=False)
