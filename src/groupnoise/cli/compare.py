@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from groupnoise.cli.options import DataOptions, option_of, reads_data
+from groupnoise.cli.options import DataOptions, option_of, progress_bars, reads_data
 
 if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
@@ -143,11 +143,8 @@ def _show(result: ComparisonOfMethods, found: Found) -> None:
 @contextmanager
 def _progress(n_fits: int) -> Iterator[Callable[[str, int, float | None], None]]:
     """Yield what shows the fits as they end: a bar, or lines where there is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    bars = progress_bars("count")
+    if not bars.console.is_terminal:
 
         def line(method: str, split: int, value: float | None) -> None:
             figure = "failed" if value is None else f"{value:.4f}"
@@ -155,8 +152,7 @@ def _progress(n_fits: int) -> Iterator[Callable[[str, int, float | None], None]]
 
         yield line
         return
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with bars as progress:
         task = progress.add_task("fitting", total=n_fits)
 
         def advance(method: str, split: int, value: float | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from groupnoise.cli.options import SETTINGS, DataOptions, reads_data
+from groupnoise.cli.options import SETTINGS, DataOptions, progress_bars, reads_data
 from groupnoise.cli.sources import find_data
 from groupnoise.exceptions import MissingDataError
 
@@ -259,26 +259,17 @@ def _show_guess(sentence: str) -> None:
 @contextmanager
 def conversion_progress(quiet: bool) -> Iterator[ProgressCallback]:
     """Yield a callback that shows each stage; the length of a log is not known beforehand."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
+    with progress_bars("elapsed", quiet=quiet) as bar:
         task = bar.add_task("reading", total=None)
 
         def show(record: dict[str, Any]) -> None:
             if record["stage"] == "reading":
                 bar.update(task, description=f"reading, {record['rows']:,} rows")
             elif record["stage"] == "sorting":
-                bar.update(
-                    task, description="sorting", completed=record["part"], total=record["parts"]
-                )
+                done, total = record["part"], record["parts"]
+                bar.update(task, description="sorting", completed=done, total=total)
             else:
-                bar.update(
-                    task,
-                    description="windows",
-                    completed=record["users"],
-                    total=record["of_users"],
-                )
+                done, total = record["users"], record["of_users"]
+                bar.update(task, description="windows", completed=done, total=total)
 
         yield show

@@ -8,9 +8,10 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
+from rich.progress import TaskID
 from rich.table import Table
 
+from groupnoise.cli.options import progress_bars
 from groupnoise.io.description import Description, Histogram, format_fact
 from groupnoise.io.registry import DatasetEntry
 
@@ -65,8 +66,7 @@ def _bars(histogram: Histogram) -> Table:
 @contextmanager
 def transfer_bars() -> Iterator[Callable[[str, int, int | None], None]]:
     """Yield a progress callback that shows one bar per file, on the error stream."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    progress = progress_bars("bytes")
     tasks: dict[str, TaskID] = {}
 
     def advance(name: str, n_received: int, n_total: int | None) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from groupnoise.cli.options import SETTINGS
+from groupnoise.cli.options import SETTINGS, progress_bars
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -137,20 +137,10 @@ def _progress_bars(
     tasks: Sequence[DemoTask], n_seeds: int
 ) -> Iterator[Callable[[TrialResult], None]]:
     """Yield a callback that moves the bar of its setting, on the error stream."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from groupnoise.reproduce.report.pages import METHOD_LABELS, SETTING_TITLES
 
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("[dim]{task.fields[latest]}"),
-        console=Console(stderr=True),
-    )
-    with progress:
+    columns = ("count", "elapsed", "[dim]{task.fields[latest]}")
+    with progress_bars(*columns, transient=False) as progress:
         bars = {
             task.setting: progress.add_task(
                 SETTING_TITLES[task.setting], total=n_seeds * len(task.methods()), latest=""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, reads_data
+from groupnoise.cli.options import DataOptions, progress_bars, reads_data
 from groupnoise.cli.workers import (
     cut_on_disk,
     explaining_lack_of_memory,
@@ -281,29 +281,15 @@ def _readable_items(items: Path | None, estimator: Any, method: str) -> Path | N
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[ProgressCallback]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("training"),
-        BarColumn(),
-        TextColumn("epoch {task.completed}/{task.total}"),
-        TextColumn("{task.description}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
-        task = bar.add_task("", total=None)
+    columns = ("epoch {task.completed}/{task.total}", "{task.fields[words]}", "left")
+    with progress_bars(*columns, quiet=quiet) as bar:
+        task = bar.add_task("training", total=None, words="")
 
         def show(record: dict[str, Any]) -> None:
             words = f"loss {record['loss']:.4f}" if "loss" in record else ""
             if record.get("validation") is not None:
                 words += f", validation {record['validation']:.4f}"
-            bar.update(
-                task,
-                completed=record["epoch"],
-                total=record.get("n_epochs"),
-                description=words,
-            )
+            bar.update(task, completed=record["epoch"], total=record.get("n_epochs"), words=words)
 
         yield show
 

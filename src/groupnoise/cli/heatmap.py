@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from groupnoise.cli.options import DataOptions, reads_data
+from groupnoise.cli.options import DataOptions, counted_bars, reads_data
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 
 if TYPE_CHECKING:
@@ -159,20 +159,15 @@ def embed(
 
     Example: groupnoise embed pictures/ features/ --size 32
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
     from groupnoise.bags.embedding.folder import embed_folder
     from groupnoise.io.files import check_not_own_input
 
     check_not_own_input(output, folder)
-    console = Console(stderr=True)
-    is_shown = console.is_terminal and not quiet
-    with Progress(console=console, disable=not is_shown, transient=True) as bar:
-        task = bar.add_task("describing", total=None)
+    with counted_bars(("describing",), quiet) as show:
         made = embed_folder(
             folder, output, kind=kind, size=size, stride=stride, background=background, form=to,
-            like=like, on_file=lambda done, total: bar.update(task, completed=done, total=total),
+            like=like,
+            on_file=lambda done, total: show({"stage": "describing", "done": done, "total": total}),
         )  # fmt: skip
     left_out = f" ({made.n_dropped} of background left out)" if made.n_dropped else ""
     typer.echo(f"{made.n_bags} {made.kind}, {made.n_objects} objects{left_out} written to {output}")

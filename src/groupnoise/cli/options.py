@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, get_args
 import typer
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from groupnoise.core.arrays import ProgressCallback
 
 
@@ -170,6 +172,27 @@ def option_of(name: str) -> str:
     return declared[0] if declared else f"--{name.replace('_', '-')}"
 
 
+def progress_bars(*columns: str, quiet: bool = False, transient: bool = True) -> Progress:
+    """Return bars on the error stream: what is done, a bar, and further columns.
+
+    `columns`: "count", "left" (time), "elapsed", "bytes", or text with fields of the task.
+    """
+    from rich import progress
+    from rich.console import Console
+
+    known = {
+        "count": progress.MofNCompleteColumn,
+        "left": progress.TimeRemainingColumn,
+        "elapsed": progress.TimeElapsedColumn,
+        "bytes": progress.DownloadColumn,
+    }
+    words = (known[each]() if each in known else progress.TextColumn(each) for each in columns)
+    shown = (progress.TextColumn("{task.description}"), progress.BarColumn(), *words)
+    return progress.Progress(
+        *shown, console=Console(stderr=True), disable=quiet, transient=transient
+    )
+
+
 @contextmanager
 def counted_bars(stages: Sequence[str], quiet: bool = False) -> Iterator[ProgressCallback]:
     """Yield what shows records of `stage`, `done` and `total`, one bar per stage.
@@ -177,24 +200,9 @@ def counted_bars(stages: Sequence[str], quiet: bool = False) -> Iterator[Progres
     Takes one record; bars vanish at the end. `stages`: what the bars are called. `quiet`: whether
     nothing is shown.
     """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    is_hidden = quiet or not console.is_terminal  # elsewhere it would leave an empty line
-    with Progress(*columns, console=console, disable=is_hidden, transient=True) as bar:
+    bars = progress_bars("count", "left", quiet=quiet)
+    bars.disable |= not bars.console.is_terminal  # elsewhere it would leave an empty line
+    with bars as bar:
         tasks = {stage: bar.add_task(stage, total=None) for stage in stages}
 
         def show(record: dict[str, Any]) -> None:

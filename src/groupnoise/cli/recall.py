@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, reads_clicks
+from groupnoise.cli.options import DataOptions, progress_bars, reads_clicks
 from groupnoise.exceptions import MissingColumnError, ParameterError
 
 if TYPE_CHECKING:
@@ -84,9 +84,6 @@ def recall(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Recall items for every history of a file; a stopped run resumes with --resume."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
     from groupnoise.recall.artifact import open_artifact
     from groupnoise.recall.batch import recall_file
     from groupnoise.recall.lists import read_item_list
@@ -107,9 +104,8 @@ def recall(
         interests=interests,
     )
     model = open_artifact(artifact)
-    columns = ("histories", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
-        task = bar.add_task("recall", total=None)
+    with progress_bars("count", "left", quiet=quiet, transient=False) as bar:
+        task = bar.add_task("histories", total=None)
 
         def show(progress: BatchProgress) -> None:
             bar.update(task, completed=progress.n_histories, total=progress.n_total)

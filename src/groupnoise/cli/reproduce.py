@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and_report
+from groupnoise.cli.options import progress_bars
 from groupnoise.cli.reproduce_measures import MEASURES, Request
 from groupnoise.cli.reproduce_measures import run_and_report as run_measure
 from groupnoise.exceptions import ConfigError, ParameterError
@@ -45,19 +46,9 @@ def spell_seconds(seconds: float) -> str:
 @contextmanager
 def follow(plan: Plan, left: TimeLeft) -> Iterator[Callable[[str, list[TrialResult], bool], None]]:
     """Yield what moves the bar when a job is done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[left]}"),
-        TextColumn("[dim]{task.fields[latest]}"),
-        console=console,
-    )
-    with progress:
+    columns = ("count", "{task.fields[left]}", "[dim]{task.fields[latest]}")
+    with progress_bars(*columns, transient=False) as progress:
+        console = progress.console
         bar = progress.add_task(plan.recipe.name, total=len(plan.jobs), left="", latest="")
         n_done, last_line = 0, time.monotonic()
 
