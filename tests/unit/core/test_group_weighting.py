@@ -144,8 +144,8 @@ def test_a_group_of_ten_thousand_objects_equals_the_formula():
     ],
     ids=["sigmoid_dot", "sigmoid_neg_kl", "contrastive"],
 )
-def test_neither_pass_over_ten_thousand_objects_makes_a_square_array(weighting):
-    features, mask = large_groups()
+def test_neither_pass_over_a_large_group_makes_a_square_array(weighting):
+    features, mask = large_groups((3_000, 3))
     if weighting.similarity.uses_probabilities:
         features = features.log_softmax(-1)
     features.requires_grad_()
