@@ -259,7 +259,7 @@ def _put_together(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     if kind not in _FORMS:
         raise KeyError(f"kind {kind!r} is unknown")
     form = _FORMS[kind]
-    found = {name: arrays[name] for name in form.arrays if name in arrays}
+    found: dict[str, Any] = {name: arrays[name] for name in form.arrays if name in arrays}
     found |= _known({name: manifest.get(name) for name in form.details})
     for name in ("feature_names", "coordinate_names"):
         if name in found:
