@@ -211,7 +211,7 @@ class MemberBatch:
         weights = self.bag_weights[bags]
         weights = weights / weights.sum(0).clamp(min=torch.finfo(weights.dtype).tiny)
         problem = self.problem.subset(bags.numpy())
-        return self._rows_of(bags), problem, self.labels[bags], weights
+        return self.rows_of(bags), problem, self.labels[bags], weights
 
     @property
     def _max_rows(self) -> int:
@@ -230,7 +230,7 @@ class MemberBatch:
         assert isinstance(self.rows, StreamedGroups)
         return torch.from_numpy(self.rows.gathered(self._some_bags().numpy()))
 
-    def _rows_of(self, bags: Tensor) -> Tensor:
+    def rows_of(self, bags: Tensor) -> Tensor:
         """Return the instances of some bags as models see them, one bag after the other."""
         if isinstance(self.rows, StreamedGroups):
             rows = torch.from_numpy(self.rows.gathered(bags.numpy()))

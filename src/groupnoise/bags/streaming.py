@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +22,20 @@ from groupnoise.bags.ensemble import (
     centred_log_probabilities,
 )
 from groupnoise.bags.files import read_bags
-from groupnoise.bags.fitted_members import FittedMember, train_members
-from groupnoise.bags.members import problem_of
+from groupnoise.bags.fitted_members import N_COPIES, fitted_member
+from groupnoise.bags.member_training import MemberBatch
+from groupnoise.bags.members import MAX_LOG_ODDS, MemberSettings, bag_presence, problem_of
 from groupnoise.bags.out_of_fold import (
     MAX_SEARCH_LOGITS,
     MAX_SEARCH_ROWS,
     draw_folds,
+    member_log_probabilities,
 )
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.batching import parts_of_batch
 from groupnoise.core.groups import Groups
-from groupnoise.core.streamed_groups import StreamedGroups
+from groupnoise.core.scaling import Scaler
+from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
 from groupnoise.exceptions import DataError
 from groupnoise.io.data_folder import (
     is_data_folder,
@@ -171,29 +176,40 @@ def _trained_on_all(
     seed = int(generator.integers(2**31))
     codes = None if patients is None else np.unique(patients, return_inverse=True)[1]
     held = _held_out(bags, named, generator, codes)
-    rest = np.setdiff1d(np.arange(len(bags)), held)
     problem = problem_of(bags.subset(held), named[held], has_negative) if len(held) else None
     members = []
     averaged, pooled = torch.zeros(()), np.zeros(())
     kept = sorted(decided.members, key=lambda each: -each.weight)[:MAX_MEMBERS]
     total = sum(each.weight for each in kept)
-    for each in kept:
-        weight = each.weight / total
-        (trained,) = train_members([each.settings], bags, named, has_negative, seed)
-        member = replace(trained, weight=weight)
-        if problem is not None:
-            (first,) = train_members(
-                [each.settings], bags.subset(rest), named[rest], has_negative, seed
-            )
-            logits = _logits(first, bags.subset(held))
-            log_odds = first.log_odds(logits, problem).numpy()
-            scale, shift = calibrate_bags(log_odds, named[held], exclusive, has_negative)
-            centred = centred_log_probabilities(logits.log_softmax(-1))
-            spread = max(float(centred.std()), 1e-6)
-            member = replace(member, spread=spread, bag_scale=scale, bag_shift=shift)
-            averaged = averaged + weight / spread * centred
-            pooled = pooled + weight * (log_odds * scale + shift)
-        members.append(member)
+    # Members side by side read the bags once, those of one likelihood are computed at once.
+    kept = sorted(kept, key=lambda each: (str(each.settings.batch), each.settings.likelihood))
+    for _, alike in groupby(kept, key=lambda each: each.settings.batch):
+        together = list(alike)
+        batch, scaler = _train_together(
+            [each.settings for each in together], bags, named, has_negative, held, seed
+        )
+        logits = _held_out_logits(batch, bags.sizes, held)
+        for number, each in enumerate(together):
+            weight, settings = each.weight / total, each.settings
+            member = replace(fitted_member(batch, number, scaler), weight=weight)
+            if problem is not None:
+                mine = logits[:, number : number + 1]
+                shares = batch.mixture[:, batch.columns(number)][:, :1]
+                found = bag_presence(mine, problem, settings, shares).log_odds.squeeze(1)
+                log_odds = found.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double().numpy()
+                scale, shift = calibrate_bags(log_odds, named[held], exclusive, has_negative)
+                log_p = member_log_probabilities(mine.squeeze(1), problem.is_binary(settings))
+                centred = centred_log_probabilities(log_p)
+                spread = max(float((centred - centred.mean(0)).std()), 1e-6)
+                member = replace(
+                    member,
+                    spread=spread,
+                    bag_scale=scale,
+                    bag_shift=shift + scale * member.bag_shift,
+                )
+                averaged = averaged + weight / spread * centred
+                pooled = pooled + weight * (log_odds * scale + shift)
+            members.append(member)
     ensemble = BagEnsemble(
         members, (), named.shape[1], negative, exclusive, scale=1.0, shift=0.0, bag_scale=1.0,
         bag_shift=0.0,
@@ -221,10 +237,34 @@ def _held_out(
     return held if len(held) < len(bags) else held[:0]
 
 
-def _logits(member: FittedMember, bags: StreamedGroups) -> Tensor:
-    """Return the logits of all instances, read a few bags at a time."""
-    parts = parts_of_batch(np.arange(len(bags)), bags.sizes, MAX_ROWS)
-    return torch.cat([member.logits(bags.gathered(rows)) for rows in parts])
+def _train_together(
+    settings: Sequence[MemberSettings],
+    bags: StreamedGroups,
+    labels: BoolArray,
+    has_negative: bool,
+    held: IntArray,
+    seed: int,
+) -> tuple[MemberBatch, Scaler]:
+    """Return members that read the bags together, the first copy of each without those held out."""
+    scaler, scaled = scaled_groups(settings[0].scaling, bags)
+    assert isinstance(scaled, StreamedGroups)
+    n_copies = max(N_COPIES[settings[0].encoder], 2 if len(held) else 1)
+    weights = torch.ones(len(bags), n_copies)
+    weights[held, 0] = 0.0
+    problem = problem_of(bags, labels, has_negative)
+    generator = torch.Generator().manual_seed(seed)
+    batch = MemberBatch(scaled, problem, weights / weights.sum(0), settings, generator)
+    return batch.train(), scaler
+
+
+def _held_out_logits(batch: MemberBatch, sizes: IntArray, held: IntArray) -> Tensor:
+    """Return the logits of held-out instances by who has not seen them, (n, n_members, n_out)."""
+    if len(held) == 0:
+        return torch.zeros(0)
+    parts = parts_of_batch(held, sizes[held], MAX_ROWS)
+    with torch.no_grad():
+        rows = (batch.rows_of(torch.from_numpy(part)) for part in parts)
+        return torch.cat([batch.logits(part)[:, :: batch.n_copies] for part in rows])
 
 
 def bags_on_disk(

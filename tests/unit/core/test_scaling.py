@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from sklearn.preprocessing import PowerTransformer
 
-from groupnoise.core.scaling import MIN_SPREAD, PIECES, SCALINGS, Scaler, yeo_johnson
+from groupnoise.core.scaling import MIN_SPREAD, PIECES, SCALINGS, PowerMap, Scaler, yeo_johnson
 from groupnoise.exceptions import DataError
 
 ROWS = np.random.default_rng(0).normal(3.0, [1.0, 10.0, 100.0], size=(50, 3))
@@ -141,3 +142,24 @@ def test_pieces_are_indicators_of_codes_and_excesses_over_quantiles():
     unknown = np.array([[2.0, 9.0, 1.0]])
     np.testing.assert_array_equal(again(unknown), scaler(unknown))
     assert (again(unknown)[0, :3] < 0).all()
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, ">f4", np.float64])
+def test_rows_scaled_as_they_are_read_are_those_scaled_at_once(kind, dtype):
+    generator = np.random.default_rng(1)
+    rows = generator.normal(3.0, [1.0, 10.0, 100.0], size=(2_500, 3))
+    rows[:, 0] = np.exp(rows[:, 0])
+    rows = rows.astype(dtype)
+    scaler = Scaler(kind).fit(rows)
+    place = np.full(rows.shape, np.nan, dtype=np.float32)
+    scaler.scale_into(rows, place)
+    np.testing.assert_allclose(place, scaler(rows), rtol=1e-5, atol=2e-6)
+
+
+def test_powers_of_zero_and_two_are_logarithms_also_in_single_precision():
+    table = np.array([[0.0, 2.0, 1.0], [-5.0] * 3, [5.0] * 3])
+    rows = np.array([[-9.0, -2.0, -2.0], [3.0, 3.0, 9.0], [0.0, 0.0, 0.0]], dtype=np.float32)
+    raised = torch.from_numpy(rows.copy())
+    PowerMap(table).raise_in_place(raised)
+    np.testing.assert_allclose(raised.numpy(), PowerMap(table)(rows), rtol=1e-6)
