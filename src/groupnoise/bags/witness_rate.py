@@ -81,11 +81,15 @@ def witness_evidence(scores: FloatArray, bag: IntArray, is_positive: BoolArray) 
     there are both kinds.
     """
     held = _Scores(scores, bag, is_positive)
+    odds = math.exp(held.prior)
     nothing = held.instance_likelihood(np.zeros(len(scores)))
     best, most = nothing, float(nothing.sum())
     for slope in SLOPES:
+        ratio = np.exp(slope * held.values + held.constant(slope))
         for rate in RATES:
-            each = held.instance_likelihood(held.log_mixture(slope, rate))
+            # What `instance_likelihood` of `log_mixture` is, where nothing can overflow.
+            mixture = odds * (1.0 - rate + rate * ratio)
+            each = held.inherited * np.log(mixture) - np.log(1.0 + mixture)
             if float(each.sum()) > most:
                 best, most = each, float(each.sum())
     told = np.bincount(bag, best - nothing, minlength=len(is_positive))
