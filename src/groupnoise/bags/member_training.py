@@ -121,7 +121,10 @@ class MemberBatch:
             masked = values.view(len(rows), n_models, out) * self._dropout_mask(len(rows), out)
             values = masked.view(len(rows), -1)
         last, bias = self.weights[2], self.weights[3]
-        # One product with a matrix of blocks is quicker than a product per model.
+        if last.shape[2] > 1:
+            hidden = values.view(len(rows), n_models, out).transpose(0, 1)
+            return torch.baddbmm(bias.unsqueeze(1), hidden, last).transpose(0, 1)
+        # Of one logit a product with a matrix of blocks is quicker than a product per model.
         blocks = last.unsqueeze(2) * torch.eye(n_models, device=last.device).view(
             n_models, 1, n_models, 1
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.quantifier import (
     QUANTIFIERS,
+    LabelSets,
     Presence,
     Segments,
     log_complement,
@@ -96,6 +98,12 @@ class BagProblem:
         """Tell whether one logit says everything."""
         return self.n_named == 1 and self.n_free(settings) == 1
 
+    @cached_property
+    def label_sets(self) -> LabelSets:
+        """The labels as the exact likelihood of a set reads them."""
+        labels = torch.from_numpy(self.labels).to(self.segments.sizes.device)
+        return LabelSets(labels, self.segments)
+
     def to(self, device: torch.device) -> BagProblem:
         """Return the same bags with their tensors on a device."""
         return BagProblem(Segments(self.segments.sizes.to(device)), self.labels, self.has_negative)
@@ -173,7 +181,7 @@ def bag_loss(
         else (logits.log_softmax(-1))
     )
     if settings.likelihood == "label_set":
-        return -log_set_likelihood(log_p, labels.squeeze(1), segments, n_free)
+        return -log_set_likelihood(log_p, problem.label_sets, segments, n_free)
     free = labels.new_ones((len(labels), 1, n_free))
     inside = torch.cat([labels, free], -1)[segments.group]
     log_mass = log_p.masked_fill(~inside, -torch.inf).logsumexp(-1)

@@ -9,7 +9,7 @@ a search, the targets) may follow the objects.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -86,17 +86,30 @@ class Segments:
         return self.sizes.to(values.dtype).view(-1, *[1] * (values.dim() - 1))
 
 
+class _Log1mExp(torch.autograd.Function):
+    """One operation forwards and one backwards, where autograd would follow twenty."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        ctx.save_for_backward(values)
+        positive = values.clamp(min=_TINY)
+        small, large = -torch.expm1(-positive), -torch.exp(-positive)
+        return torch.where(values < math.log(2.0), small.log_(), large.log1p_())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (values,) = ctx.saved_tensors
+        slope = torch.expm1(values.clamp(min=_TINY)).reciprocal_()
+        return gradients[0] * slope.masked_fill_(values < _TINY, 0.0)
+
+
 def log1mexp(values: Tensor) -> Tensor:
     """Return log(1 - exp(-x)) of positive x, exact where x is small and where it is large.
 
     Of the same shape, at most zero. `values`: positive numbers; those below 1e-30 count as 1e-30.
     """
-    # Each branch sees only arguments it is sound for: a NaN in the gradient of the branch not
-    # taken would spoil the one that is.
-    small, large = values.clamp(_TINY, math.log(2.0)), values.clamp(min=math.log(2.0))
-    return torch.where(
-        values < math.log(2.0), torch.log(-torch.expm1(-small)), torch.log1p(-torch.exp(-large))
-    )
+    found: Tensor = _Log1mExp.apply(values)
+    return found
 
 
 def log_complement(log_probabilities: Tensor) -> Tensor:
@@ -174,8 +187,33 @@ def log_label_likelihood(found: Presence, labels: Tensor) -> Tensor:
     return torch.where(labels, found.log_present, found.log_absent).sum(-1)
 
 
+class LabelSets:
+    """Groups by how many targets each has, and where the objects and targets of those are.
+
+    Made once for labels that many likelihoods are asked of.
+
+    `labels` (n_groups, n_targets): the set of each group.
+    `segments`: where the groups are.
+    """
+
+    def __init__(self, labels: Tensor, segments: Segments) -> None:
+        self.labels = labels
+        set_size = labels.sum(1)
+        self.parts = []
+        for size in sorted({*set_size.tolist()} - {0}):
+            rows = (set_size == size).nonzero().flatten()
+            objects = torch.isin(segments.group, rows).nonzero().flatten()
+            column = labels[rows].nonzero()[:, 1].view(len(rows), size)
+            position = torch.searchsorted(rows, segments.group[objects])
+            part = Segments(segments.sizes[rows])
+            self.parts.append((size, rows, objects, column[position], part))
+
+
 def log_set_likelihood(
-    log_probabilities: Tensor, labels: Tensor, segments: Segments, n_free: int = 0
+    log_probabilities: Tensor,
+    labels: Tensor | LabelSets,
+    segments: Segments,
+    n_free: int = 0,
 ) -> Tensor:
     r"""Return the exact log likelihood of the *set* of targets of each group.
 
@@ -190,63 +228,51 @@ def log_set_likelihood(
     each group, not empty unless `n_free` is positive. `n_free`: targets that any object may have
     and no group is asked for.
     """
+    sets = labels if isinstance(labels, LabelSets) else LabelSets(labels, segments)
+    labels = sets.labels
     n_named = log_probabilities.shape[-1] - n_free
     free = labels.new_ones((len(labels), n_free))
     inside = torch.cat([labels, free], dim=1)[segments.group]
     inside = inside.view(len(inside), *[1] * (log_probabilities.dim() - 2), -1)
     log_mass = log_probabilities.masked_fill(~inside, -torch.inf).logsumexp(-1)
     # Given the set, each object has one of its targets: q sums to one over them.
-    log_q = log_probabilities - log_mass.unsqueeze(-1)
+    log_q = (log_probabilities - log_mass.unsqueeze(-1))[..., :n_named]
     total = segments.total(log_mass)
-    set_size = labels.sum(1)
     occur = total.new_zeros(total.shape)
-    for size in sorted({*set_size.tolist()} - {0}):
-        rows = (set_size == size).nonzero().flatten()
-        part = _log_all_occur if size <= MAX_SET_SIZE else _log_each_occurs
-        found = part(log_q[..., :n_named], labels, segments, rows, size)
+    for size, rows, objects, column, part in sets.parts:
+        picked = log_q.index_select(0, objects)
+        index = column.view(len(objects), *[1] * (picked.dim() - 2), size)
+        picked = picked.gather(-1, index.expand(*picked.shape[:-1], size))
+        is_exact = 1 < size <= MAX_SET_SIZE
+        found = (_log_all_occur if is_exact else _log_each_occurs)(picked, part)
         occur = occur.index_copy(0, rows, found)
     return total + occur
 
 
-def _members(
-    log_q: Tensor, labels: Tensor, segments: Segments, rows: Tensor, size: int
-) -> tuple[Tensor, Segments]:
-    """Return log q of the targets each of some groups has, (n_objects, ..., size)."""
-    chosen = torch.isin(segments.group, rows)
-    group = segments.group[chosen]
-    column = labels[rows].nonzero()[:, 1].view(len(rows), size)
-    position = torch.searchsorted(rows, group)
-    index = column[position].view(len(group), *[1] * (log_q.dim() - 2), size)
-    picked = log_q[chosen].gather(-1, index.expand(*log_q[chosen].shape[:-1], size))
-    return picked, Segments(segments.sizes[rows])
-
-
-def _log_each_occurs(
-    log_q: Tensor, labels: Tensor, segments: Segments, rows: Tensor, size: int
-) -> Tensor:
-    picked, part = _members(log_q, labels, segments, rows, size)
+def _log_each_occurs(picked: Tensor, part: Segments) -> Tensor:
+    """Return the summed log P(a target occurs), each target asked for alone."""
     return presence("noisy_or", picked, log_complement(picked), part).log_present.sum(-1)
 
 
-def _log_all_occur(
-    log_q: Tensor, labels: Tensor, segments: Segments, rows: Tensor, size: int
-) -> Tensor:
-    """Return log P(every target of the set occurs | all objects are inside)."""
-    if size == 1:
-        return _log_each_occurs(log_q, labels, segments, rows, size)
-    picked, part = _members(log_q, labels, segments, rows, size)
-    q = picked.exp()
+def _log_all_occur(picked: Tensor, part: Segments) -> Tensor:
+    """Return log P(every target of the set occurs | all objects are inside).
+
+    `picked` (n_objects, ..., size): log q of the targets that each group has.
+    """
+    q, size = picked.exp(), picked.shape[-1]
     # P(all occur) = sum over subsets S of (-1)^|S| P(no object has a target of S).
     subset = torch.arange(1, 1 << size, device=q.device).unsqueeze(1)
     holds = (subset >> torch.arange(size, device=q.device) & 1).to(q.dtype)  # (n_subsets, size)
     signs = 1.0 - 2.0 * (holds.sum(1) % 2)
-    exact = torch.ones_like(picked[0, ..., 0]).expand(len(rows), *picked.shape[1:-1])
+    exact = q.new_ones((len(part), *picked.shape[1:-1]))
     n_at_once = max(1, MAX_SUBSET_VALUES // max(1, q.numel() // size))
     for held, sign in zip(holds.split(n_at_once), signs.split(n_at_once), strict=True):
         outside = (1.0 - q @ held.t()).clamp(min=_TINY).log()
         exact = exact + part.total(outside).exp() @ sign
+    sound = exact > math.sqrt(torch.finfo(q.dtype).eps)
+    log_exact = exact.clamp(min=_TINY).log()
+    if bool(sound.all()):
+        return log_exact
     # Terms of alternating sign cancel where the probability is small; there each target is
     # asked for alone, which is within rounding of nothing else that could be computed.
-    rough = presence("noisy_or", picked, log_complement(picked), part).log_present.sum(-1)
-    sound = exact > math.sqrt(torch.finfo(q.dtype).eps)
-    return torch.where(sound, exact.clamp(min=_TINY).log(), rough)
+    return torch.where(sound, log_exact, _log_each_occurs(picked, part))
