@@ -303,7 +303,8 @@ def _likeliest(values: Floats) -> Floats:
         own = np.where(np.abs(own) < 1e-9, 1e-9, own)
         variance = (sign * np.expm1(own * size) / own).var(axis=1)
         found = (exponent - 1.0) * slope - 0.5 * np.log(np.where(variance > 0, variance, 1.0))
-        return np.where(variance > 0, found, -np.inf)
+        sound: Floats = np.where(variance > 0, found, -np.inf)
+        return sound
 
     # Squares of powers must not overflow, even of somewhat larger values; below zero 2 - e counts.
     most = MAX_LOG_POWER / np.log1p(20.0 * np.abs(values).max(axis=1))
