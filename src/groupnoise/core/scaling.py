@@ -321,7 +321,7 @@ def _likeliest(values: Floats) -> Floats:
         of_new = likelihood(new)
         left, right = np.where(is_low, new, right), np.where(is_low, left, new)
         of_left, of_right = np.where(is_low, of_new, of_right), np.where(is_low, of_left, of_new)
-    best = 0.5 * (low + high)
+    best: Floats = 0.5 * (low + high)
     for step in (0.5 * SEARCH_WIDTH, 0.05 * SEARCH_WIDTH):  # the peak of a parabola
         before, at, after = (likelihood(best + shift) for shift in (-step, 0.0, step))
         bend = before - 2.0 * at + after
