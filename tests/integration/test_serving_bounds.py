@@ -111,6 +111,24 @@ def test_heads_of_a_usual_size_are_read_whatever_comes_with_them(service):
     assert answers.count(b"HTTP/1.1 200") == 2 + 2 + 20 + 1
 
 
+def test_an_answer_comes_in_one_piece_and_what_is_waited_for_before_it(service):
+    target = urlsplit(service.address)
+    request = raw_post({"histories": [["tea"]]})
+    head, body = request.split(b"\r\n\r\n")
+    with socket.create_connection((target.hostname, target.port), timeout=60) as connection:
+        for _ in range(3):
+            connection.sendall(request)
+            received, content = connection.recv(65536).split(b"\r\n\r\n")
+            assert received.startswith(b"HTTP/1.1 200")
+            assert f"content-length: {len(content)}\r\n".encode() in received
+        connection.sendall(head + b"\r\nExpect: 100-continue\r\n\r\n")
+        assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(65536).endswith(b"\r\n\r\n")
+
+
 def raw_post(body, path="/v1/recall"):
     content = json.dumps(body).encode()
     head = (

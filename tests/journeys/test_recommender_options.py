@@ -61,6 +61,7 @@ OPTIONS = {
     "patience": [1],
     "shuffle_pool": [50],
     "n_members": [2],
+    "keep_optimizer": [True],
     "random_state": [7],
     "device": ["cpu"],
 }

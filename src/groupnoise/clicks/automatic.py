@@ -38,6 +38,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.decisions.halving import standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, Stopwatch, narrow
 from groupnoise.decisions.record import Decisions, Trial
+from groupnoise.training.moments import Moments
 
 CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"
 KEPT_OPTIONS = 0.15
@@ -75,6 +76,7 @@ def decide_evidence(
     validate: Any = None,
     on_epoch: ProgressCallback | None = None,
     saves: EvidenceSaves | None = None,
+    moments: list[Moments] | None = None,
 ) -> Decided:
     """Decide on held-out clicks what evidence to learn, and learn it on all clicks.
 
@@ -87,8 +89,9 @@ def decide_evidence(
     `validate`: called with the evidence after each epoch of the last training.
     `on_epoch`: called with a record after each epoch of the last training, and each trial.
     `saves`: where trainings are saved after each epoch, and resumed from.
+    `moments`: takes what the optimizer of each member remembers of the last training.
     """
-    learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)), saves)
+    learner = EvidenceLearner(n_items, int(generator.integers(1 << 31)), saves, moments)
     options = narrow(click_options(histories, n_items), explicit)
     sampled, others = _sampled(histories, generator)
     held = hold_out_last(sampled, generator)

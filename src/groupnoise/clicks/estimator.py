@@ -29,6 +29,7 @@ from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
+from groupnoise.training.moments import Moments
 from groupnoise.training.parameters import History
 from groupnoise.training.saver import training_alone
 from groupnoise.training.workers import OneWorker, Workers
@@ -117,6 +118,9 @@ class MaxMatchingRecommender(UpdatableRecommender):
     budget : float, str, "auto" or None, default="auto"
         Time after which nothing further is tried: seconds, or a text such as "2m". "auto" is 15
         minutes, which only large logs reach; None sets no limit.
+    keep_optimizer : bool, default=False
+        Whether the moments of Adam are kept and saved with the model, which becomes three times as
+        large, for :meth:`partial_fit` (`fit --from`) to go on with.
     on_epoch : callable or None, default=None
         Called with a record after each epoch; those of trials name the option in "trial".
 
@@ -132,6 +136,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
         One record per epoch.
     decisions_ : Decisions
         What was tried, what it scored, what was taken and why.
+    optimizer_state_ : list of dict
+        Both moments and the steps of Adam by parameter, of each member; with `keep_optimizer`.
 
     Examples
     --------
@@ -166,6 +172,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
     shuffle_pool: int | None = None
     n_members: int | str = "auto"
     budget: float | str | None = "auto"
+    keep_optimizer: bool = False
 
     @classmethod
     def paper(cls, **overrides: Any) -> MaxMatchingRecommender:
@@ -243,7 +250,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
         """
         training = self._prepare(histories, item_ids)
         described = self._read_features(item_features)
-        for name in ("rule_", "decisions_", "feature_map_"):
+        for name in ("rule_", "decisions_", "feature_map_", "optimizer_state_"):
             if hasattr(self, name):
                 delattr(self, name)  # of an earlier fit
         apart = training.targets is not None or workers is not None
@@ -252,6 +259,11 @@ class MaxMatchingRecommender(UpdatableRecommender):
             with training_on(self.device), training_alone(checkpoint, OneWorker()):
                 decided = self._fit_histories(training, validate, checkpoint)
         else:
+            if self.keep_optimizer and (workers is not None or self._in_use("n_members") > 1):
+                raise ParameterError(
+                    "keep_optimizer goes with one model trained in one process; leave out "
+                    "n_members and workers."
+                )
             self.decisions_ = self._explicit_decisions()
             self._fit_windows(training, validate, workers, checkpoint)
         if workers is None or workers.rank == 0:  # others hold a part of the tables
@@ -297,6 +309,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
         if checkpoint is not None:
             parameters = {"n_items": self.n_items_, "linear": self.linear, **explicit}
             saves = EvidenceSaves(checkpoint, histories, parameters, generator)
+        moments: list[Moments] | None = [] if self.keep_optimizer else None
         decided = decide_evidence(
             histories,
             self.n_items_,
@@ -307,8 +320,11 @@ class MaxMatchingRecommender(UpdatableRecommender):
             budget=parse_budget(self.budget, default=DECISION_SECONDS),
             validate=None if validate is None else validated,
             on_epoch=self.on_epoch,
+            moments=moments,
         )
         self._hold(decided.evidence)
+        if moments is not None:
+            self.optimizer_state_ = moments
         self.decisions_ = decided.decisions
         for record in decided.records:
             self.history_.append(record)
@@ -345,6 +361,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
         self.catalogue_ = Catalogue.from_arrays(arrays)
         self.popularity_ = arrays["popularity"]
         self._check_popularity()
+        self._restore_optimizer(arrays)
         # Folders written before there were members do not say how wide their vectors are.
         width = fitted.get("dim", self._in_use("dim"))
         generator = torch.Generator().manual_seed(0)

@@ -29,6 +29,7 @@ from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import MIN_TOTAL, ScoringRule
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.groups import Groups
+from groupnoise.training.moments import FIRST, SECOND, STEPS, Moments
 
 FADING_RATES = (0.03, 0.1, 0.3, 1.0)
 """How fast the initial weight of a click falls in each block, on log scale per later click."""
@@ -231,18 +232,38 @@ class EvidenceModel(nn.Module):
         Weights are written so that a click that none followed counts as one: then the vector of
         an item is the context of a history that holds it alone.
         """
-        exponents = self.exponents
-        last = (1 - exponents) * self.log_weights[:, 0]
-        scale = last.exp().repeat_interleave(torch.tensor(self.block_widths))
+        scale = self.scale
         return Evidence(
             (self.objects * scale).numpy(),
             self.targets.detach().numpy().copy(),
             self.bias.detach().numpy().copy(),
             self.block_widths,
             (self.log_weights - self.log_weights[:, :1]).exp().numpy(),
-            tuple(round(value, 7) for value in exponents.tolist()),
+            tuple(round(value, 7) for value in self.exponents.tolist()),
             () if self.encoder is None else (self.encoder.as_arrays(scale),),
         )
+
+    @property
+    def scale(self) -> Tensor:
+        """What f is multiplied by in evidence, shape (dim,): the weight of a last click alone."""
+        last = (1 - self.exponents) * self.log_weights[:, 0]
+        return last.exp().repeat_interleave(torch.tensor(self.block_widths)).detach()
+
+    def rescale(self, moments: Moments) -> None:
+        """Turn moments of this model, in place, into those of what :meth:`evidence` returns.
+
+        The gradient by a vector that was multiplied is divided by as much.
+        """
+        scale = self.scale.numpy()
+        for name in [name for name in moments if name.startswith(("log_", "exponent_"))]:
+            del moments[name]  # of what is learned once
+        for kind, power in ((FIRST, 1), (SECOND, 2)):
+            if self.targets is self.objects:
+                moments[f"targets.{kind}"] = moments[f"objects.{kind}"].copy()
+                moments[f"targets.{STEPS}"] = moments[f"objects.{STEPS}"]
+            moments[f"objects.{kind}"] /= scale**power
+            if self.encoder is not None:
+                moments[f"encoder.project.weight.{kind}"] *= scale**power
 
 
 class HeldOut(NamedTuple):

@@ -20,6 +20,7 @@ from groupnoise.core.device import keeping_freed_memory
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for
 from groupnoise.decisions.portfolio import Option
+from groupnoise.training.moments import Moments
 
 DECIDED = (
     "dim",
@@ -120,11 +121,13 @@ class EvidenceLearner:
     `n_items`: size of the catalogue.
     `seed`: decides everything drawn, alike for all options.
     `saves`: where trainings are saved after each epoch, and resumed from.
+    `moments`: takes what the optimizers of the members of :meth:`learned` remember.
     """
 
     n_items: int
     seed: int
     saves: EvidenceSaves | None = None
+    moments: list[Moments] | None = None
     _known: dict[str, Evidence] = field(default_factory=dict, repr=False, compare=False)
     _starts: dict[int, tuple[Groups, SpectralStart]] = field(
         default_factory=dict, repr=False, compare=False
@@ -172,9 +175,19 @@ class EvidenceLearner:
         members, records = [], []
         for number, (encoder, again) in enumerate(encoders):
             more = {} if len(encoders) == 1 else {"member": number + 1}
+            moments: Moments | None = None if self.moments is None else {}
             found, epochs = self._member(
-                histories, parameters, encoder, again, share, validate, _also(on_epoch, more)
+                histories,
+                parameters,
+                encoder,
+                again,
+                share,
+                validate,
+                _also(on_epoch, more),
+                moments,
             )
+            if self.moments is not None and moments is not None:
+                self.moments.append(moments)
             members.append(found)
             records += [{**record, **more} for record in epochs]
         return averaged(members), records
@@ -188,6 +201,7 @@ class EvidenceLearner:
         share: float,
         validate: Any,
         on_epoch: ProgressCallback | None,
+        moments: Moments | None = None,
     ) -> tuple[Evidence, list[dict[str, Any]]]:
         generator = np.random.default_rng(self.seed + again)
         dim = min(int(parameters["dim"]), self.n_items)
@@ -234,7 +248,10 @@ class EvidenceLearner:
                 validate=None if validate is None else lambda: validate(model.evidence()),
                 on_epoch=on_epoch,
                 saves=saves,
+                moments=moments,
             )
+        if moments:
+            model.rescale(moments)
         return model.evidence(), records
 
     def _spectral(

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.optim import Optimizer
 
 from groupnoise.clicks.evidence import EvidenceModel
 from groupnoise.clicks.evidence_saves import EvidenceProgress, TrainingSaves
@@ -21,6 +22,7 @@ from groupnoise.core.device import CPU, answering_on_cpu, current_device
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, TrainingError
 from groupnoise.training.deferred_adam import DeferredAdam
+from groupnoise.training.moments import Moments, moments_of, restore_moments
 from groupnoise.training.optimizer import Adam
 
 ENCODER_RATE = 0.4
@@ -130,6 +132,7 @@ def train_evidence(
     validate: Callable[[], float] | None = None,
     on_epoch: ProgressCallback | None = None,
     saves: TrainingSaves | None = None,
+    moments: Moments | None = None,
 ) -> list[dict[str, Any]]:
     """Train a model in place on every next click of the histories.
 
@@ -142,6 +145,8 @@ def train_evidence(
     `validate`: called after each epoch; larger is better, and the best epoch's weights are kept.
     `on_epoch`: called with the record of each epoch.
     `saves`: where the state is saved after each epoch, and resumed from.
+    `moments`: what the optimizers of an earlier training remember; they are replaced by those of
+        this one.
     Raises TrainingError if the loss is no longer a number.
     """
     device = current_device()
@@ -168,9 +173,14 @@ def train_evidence(
         if of_encoder
         else None
     )
+    optimizers: list[Optimizer] = [
+        each for each in (optimizer, encoder_optimizer, *deferred) if each is not None
+    ]
+    if moments:
+        restore_moments(model, optimizers, moments)
     progress = EvidenceProgress(
         model,
-        [each for each in (optimizer, encoder_optimizer, *deferred) if each is not None],
+        optimizers,
         generator,
         [noise] if model.encoder is None else [noise, model.encoder.generator],
     )
@@ -230,6 +240,9 @@ def train_evidence(
             saves.save(progress)
         if on_epoch is not None:
             on_epoch(record)
+    if moments is not None:
+        moments.clear()
+        moments.update(moments_of(model, optimizers))
     if progress.kept:
         model.load_state_dict(progress.kept)
     model.eval()

@@ -40,6 +40,7 @@ from groupnoise.core.arrays import FloatArray, ProgressCallback, torch_generator
 from groupnoise.core.device import keeping_freed_memory
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for
+from groupnoise.training.moments import Moments
 
 NEIGHBOUR_SMOOTHING = 1.0
 """Added to how often a new item was clicked with others; keeps rare ones near the origin."""
@@ -48,6 +49,9 @@ EPOCHS_SHARE = 0.75
 CAREFUL_RATE = 0.04
 """Step size of an update from new clicks alone, in units of that of a first training: Adam moves
 every row that a batch looks up by as much, be there ever so little to learn of it."""
+
+VECTORS = ("objects.", "targets.")
+"""How the names of what an optimizer remembers of the vectors begin."""
 
 Anchors = tuple[NDArray[np.float32], NDArray[np.float32]]
 
@@ -119,6 +123,7 @@ def updated(
     *,
     is_whole: bool,
     on_epoch: ProgressCallback | None = None,
+    moments: list[Moments] | None = None,
 ) -> tuple[Evidence, list[dict[str, Any]]]:
     """Return evidence that went on learning, and the record of its epochs.
 
@@ -129,6 +134,8 @@ def updated(
     `generator`: decides everything drawn.
     `is_whole`: whether the histories are the whole log, and not what is new alone.
     `on_epoch`: called with a record after each epoch.
+    `moments`: what the optimizer of each member remembers; replaced by what it remembers then.
+        Vectors that begin anew have nothing to be remembered.
     """
     linear = {name: values for name, values in (parameters["linear"] or {}).items() if values[0]}
     n_members = len(member_encoders(parameters["encoder"]))
@@ -148,16 +155,28 @@ def updated(
         n_negatives=None if parameters["candidates"] == "full" else parameters["n_negatives"],
     )
     learned, records = [], []
-    for member in members:
+    for number, member in enumerate(members):
         anchors = None
+        remembered: Moments | None = None
         if start is not None:
             f, g = turned(start.vectors, member)
             anchors = (torch.from_numpy(f), torch.from_numpy(g))
             member = replace(member, objects=f, targets=g)
+        if moments is not None:
+            kept = moments[number]
+            if start is not None:
+                kept = {name: kept[name] for name in kept if not name.startswith(VECTORS)}
+            remembered = moments[number] = kept
         model = ResumedEvidence(member, generator)
         with threads_for(plan.work_of_step(model)), keeping_freed_memory():
             records += train_evidence(
-                model, histories, plan, generator, anchors=anchors, on_epoch=on_epoch
+                model,
+                histories,
+                plan,
+                generator,
+                anchors=anchors,
+                on_epoch=on_epoch,
+                moments=remembered,
             )
         learned.append(model.evidence())
     together = averaged(learned)

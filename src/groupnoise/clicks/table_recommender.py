@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,11 @@ from groupnoise.core.objective import ObjectScores, object_scores
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.exceptions import DataError
 from groupnoise.training.estimator import MatchingEstimator
+from groupnoise.training.moments import Moments, checked_moments
 
 EVALUATION_BATCH = 512
+OPTIMIZER = "optimizer."
+"""How the arrays begin that hold what an optimizer remembers, followed by the member."""
 SCORES_AT_ONCE = 1 << 25
 """Scores, or entries of candidate vectors, held at a time: 128 MB."""
 
@@ -54,7 +57,9 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
     _learned = "model_"
     rule_: ScoringRule
     feature_map_: FeatureMap
+    optimizer_state_: list[Moments]
     scope: str
+    keep_optimizer: bool
 
     def _hold(self, evidence: Evidence) -> None:
         """Keep evidence as tables and a rule, as every reader of a model expects them."""
@@ -67,6 +72,14 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
             }
         )
         self.model_, self.rule_ = model.eval(), evidence.rule()
+
+    def _remembered(self, n_members: int) -> list[Moments]:
+        """Return what the optimizer of each member remembers: nothing where none was kept."""
+        kept = getattr(self, "optimizer_state_", [])
+        if len(kept) != n_members:
+            kept = [{} for _ in range(n_members)]
+        self.optimizer_state_ = kept
+        return kept
 
     def _build_tables(self, width: int) -> MatchingModel:
         """Return the untrained tables of added evidence."""
@@ -278,4 +291,16 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
             arrays.update(self.rule_.arrays())
         if hasattr(self, "feature_map_"):
             arrays.update(self.feature_map_.to_arrays())
+        for member, moments in enumerate(getattr(self, "optimizer_state_", [])):
+            arrays.update({f"{OPTIMIZER}{member}.{name}": moments[name] for name in moments})
         return fitted, arrays
+
+    def _restore_optimizer(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take from a file what optimizers remember, if it was saved."""
+        by_member: dict[str, dict[str, NDArray[Any]]] = {}
+        for name in arrays:
+            if name.startswith(OPTIMIZER):
+                member, _, own = name.removeprefix(OPTIMIZER).partition(".")
+                by_member.setdefault(member, {})[own] = arrays[name]
+        if by_member:
+            self.optimizer_state_ = [checked_moments(by_member[each]) for each in sorted(by_member)]

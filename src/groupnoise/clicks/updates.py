@@ -20,6 +20,7 @@ from groupnoise.clicks.described_items import (
     read_item_features,
 )
 from groupnoise.clicks.evidence import Evidence
+from groupnoise.clicks.evidence_options import member_encoders
 from groupnoise.clicks.item_features import (
     FAIR_QUERIES,
     FAIR_TOP,
@@ -38,6 +39,7 @@ from groupnoise.core.device import training_on
 from groupnoise.core.groups import Groups
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.training.moments import without_rows
 from groupnoise.training.parameters import History, TrainingPlan
 
 WHOLE_SHARE = 0.9
@@ -135,6 +137,7 @@ class UpdatableRecommender(WindowTraining):
         )
         taken = {option.name: option for option in self.decisions_.options}
         parameters = taken[self.decisions_.taken[0][0]].parameters
+        n_members = len(member_encoders(parameters["encoder"]))
         found, records = updated(
             evidence,
             training,
@@ -142,6 +145,7 @@ class UpdatableRecommender(WindowTraining):
             self._generator(),
             is_whole=is_whole,
             on_epoch=self.on_epoch,
+            moments=self._remembered(n_members) if self.keep_optimizer else None,
         )
         self._hold(found)
         for record in records:
@@ -153,7 +157,13 @@ class UpdatableRecommender(WindowTraining):
         groups = large_enough(windows.groups.subset(new), self.min_window)
         self._is_updating = True
         try:
-            self._train(self.model_, groups, PairMatching(self._source()), self._generator())
+            self._train(
+                self.model_,
+                groups,
+                PairMatching(self._source()),
+                self._generator(),
+                moments=self._remembered(1)[0] if self.keep_optimizer else None,
+            )
         finally:
             self._is_updating = False
         self.model_.eval()
@@ -173,6 +183,8 @@ class UpdatableRecommender(WindowTraining):
         vectors = ItemVectors(*(part[kept] for part in self.item_vectors()))
         self.catalogue_ = Catalogue(self.items_[kept])
         self.popularity_ = self.popularity_[kept]
+        if hasattr(self, "optimizer_state_"):
+            self.optimizer_state_ = [without_rows(each, kept) for each in self.optimizer_state_]
         self._hold_vectors(vectors)
 
     def _read_features(self, item_features: Any) -> ItemRows | None:

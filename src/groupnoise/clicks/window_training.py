@@ -111,6 +111,7 @@ class WindowTraining(TableRecommender):
             validate=validate,
             workers=workers,
             checkpoint=checkpoint,
+            moments=self._remembered(1)[0] if self.keep_optimizer else None,
         )
         self._merge_members()
 

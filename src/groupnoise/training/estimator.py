@@ -31,6 +31,7 @@ from groupnoise.decisions.trade_off import TradeOff, TrialData, choose_trade_off
 from groupnoise.exceptions import ModelFileError, ParameterError
 from groupnoise.io.model_files import read_model, whole_model, write_model
 from groupnoise.training.checkpoints import Checkpoints
+from groupnoise.training.moments import Moments
 from groupnoise.training.parameters import (
     OWN_ENCODER,
     History,
@@ -154,6 +155,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
         validate: Validate | None = None,
         workers: Workers | None = None,
         checkpoint: Checkpoints | None = None,
+        moments: Moments | None = None,
     ) -> None:
         """Train and keep `model_` and `history_`.
 
@@ -181,6 +183,7 @@ class MatchingEstimator(MatchingParameters, BaseEstimator):
             checkpoints=checkpoint,
             settings=self._settings(),
             device=device,
+            moments=moments,
         )
         if model.precision is not None:
             model.precision = reduced_precision(CPU)  # answers are given there

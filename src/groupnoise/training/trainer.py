@@ -24,6 +24,7 @@ from groupnoise.core.pair_matching import Matcher
 from groupnoise.core.threads import StepWatch, threads_for
 from groupnoise.exceptions import GroupNoiseError, TrainingError
 from groupnoise.training.checkpoints import Checkpoints
+from groupnoise.training.moments import Moments, moments_of, restore_moments
 from groupnoise.training.parameters import History, TrainingPlan
 from groupnoise.training.saver import Saver, identity_of, training_alone
 from groupnoise.training.state import TrainingState
@@ -47,6 +48,7 @@ def train(
     checkpoints: Checkpoints | None = None,
     settings: Mapping[str, Any] | None = None,
     device: torch.device = CPU,
+    moments: Moments | None = None,
 ) -> History:
     """Train a model in place and leave it with its best or its last weights.
 
@@ -65,6 +67,8 @@ def train(
     `settings`: what beside the arguments above must be unchanged for a saved training to resume,
         such as the names of the targets.
     `device`: where the steps are made; the model comes from the CPU and returns to it.
+    `moments`: what the optimizers of an earlier training remember; they are replaced by those of
+        this one.
     Raises TrainingError if the loss or the validation value is no longer a number. The model is
     left with the best weights so far; without validation with those of the last save, or else as it
     was before the batch the message names.
@@ -74,6 +78,8 @@ def train(
     """
     workers = workers or OneWorker()
     state = TrainingState.begin(model.to(device), plan, generator, history)
+    if moments:
+        restore_moments(model, state.optimizers, moments)
     with training_alone(checkpoints, workers):
         saver = None
         if checkpoints is not None:
@@ -102,6 +108,9 @@ def train(
         try:
             with threads_for(training.work_of_step(model)):
                 training.run(state)
+            if moments is not None:
+                moments.clear()
+                moments.update(moments_of(model, state.optimizers))
         finally:
             model.to(CPU)
     return state.history

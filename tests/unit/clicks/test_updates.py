@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from groupnoise import MaxMatchingRecommender
-from groupnoise.clicks.evidence import evidence_scores, joined
+from groupnoise.clicks.evidence import EvidenceModel, evidence_scores, joined
 from groupnoise.clicks.evidence_options import EvidenceLearner, averaged
+from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
 from groupnoise.clicks.resumed_evidence import ResumedEvidence, members_of, turned
 from groupnoise.core.groups import Groups
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, ModelFileError, ParameterError
+from groupnoise.training.moments import Moments, checked_moments, restore_moments
+from groupnoise.training.optimizer import Adam
 
 MEMBERS: dict[str, Any] = {
     "dim": 8,
@@ -160,3 +164,99 @@ def test_what_is_no_update_is_said() -> None:
         model.partial_fit([["a", "b"]], known=[1, 2])
     with pytest.raises(DataError, match="every click is on an item to be forgotten"):
         model.partial_fit([["a", "b"]], forget=["a", "b"])
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_two_runs_that_keep_the_optimizer_are_one_run(shared: bool) -> None:
+    histories = Groups.from_lists([[int(item, 36) for item in row] for row in two_kinds()])
+    objects = np.random.default_rng(0).normal(scale=0.1, size=(20, 8)).astype(np.float32)
+    start = [torch.from_numpy(objects.copy()) for _ in range(1 if shared else 2)]
+
+    def trained(runs: list[tuple[int, float]], moments: Moments | None) -> np.ndarray:
+        model = EvidenceModel(objects, np.zeros(20, np.float32), history_length=6, shared=shared)
+        for n_epochs, rate in runs:
+            plan = EvidencePlan(
+                max_epochs=n_epochs,
+                batch_size=10_000,
+                learning_rate=rate,
+                dropout=0.0,
+                n_negatives=None,
+            )
+            train_evidence(
+                model, histories, plan, np.random.default_rng(0), anchors=start, moments=moments
+            )
+        return model.targets.detach().numpy()
+
+    # One step an epoch, and the step size falls by half before the second.
+    whole = trained([(2, 0.1)], None)
+    np.testing.assert_allclose(trained([(1, 0.1), (1, 0.05)], {}), whole, atol=1e-6)
+    assert np.abs(trained([(1, 0.1), (1, 0.05)], None) - whole).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"encoder": ("recurrence", None)},
+        {"shared": True},
+        {"normalization": "click", "candidates": "full"},
+        {"normalization": "click", "weight_decay": 0.2},
+    ],
+)
+def test_the_optimizer_is_kept_with_the_model_and_goes_on(
+    tmp_path: Path, parameters: dict[str, Any]
+) -> None:
+    model = fitted(**parameters, keep_optimizer=True)
+    model.save(tmp_path / "model")
+    loaded = MaxMatchingRecommender.load(tmp_path / "model")
+    names = [set(each) for each in model.optimizer_state_]
+    assert [set(each) for each in loaded.optimizer_state_] == names
+    for kept, own in zip(loaded.optimizer_state_, model.optimizer_state_, strict=True):
+        for name in own:
+            np.testing.assert_array_equal(kept[name], own[name])
+    before = [dict(each) for each in loaded.optimizer_state_]
+    today = [["a", "b", "k"], ["c", "k", "d"]]
+    loaded.partial_fit(today)
+    for kept, own in zip(loaded.optimizer_state_, before, strict=True):
+        assert set(kept) == set(own)
+        assert len(kept["bias.first"]) == 21
+        assert kept["bias.steps"] > own["bias.steps"]
+    afresh = MaxMatchingRecommender.load(tmp_path / "model").set_params(keep_optimizer=False)
+    asked = [["a", "b"], ["0", "1"]]
+    assert np.abs(afresh.partial_fit(today).scores(asked) - loaded.scores(asked)).max() > 1e-6
+    loaded.partial_fit([["a", "b"]], forget=["c"])
+    assert all(len(each["bias.first"]) == 20 for each in loaded.optimizer_state_)
+    loaded.partial_fit([["a", "b", "k"]])
+
+
+def test_an_optimizer_of_new_items_begins_at_nothing() -> None:
+    (moments,) = fitted(keep_optimizer=True).optimizer_state_
+    grown = np.zeros((21, 8), dtype=np.float32)
+    model = EvidenceModel(grown, grown[:, 0], history_length=6, shared=False)
+    optimizer = Adam([model.targets], 0.1)
+    restore_moments(model, [optimizer], moments)
+    state = optimizer.state[model.targets]
+    np.testing.assert_array_equal(state["exp_avg_sq"][:20], moments["targets.second"])
+    assert not state["exp_avg_sq"][20].any()
+    assert float(state["step"]) == moments["targets.steps"]
+
+
+def test_with_the_whole_log_biases_and_encoders_are_remembered_and_vectors_are_not() -> None:
+    model = fitted(encoder="recurrence", keep_optimizer=True)
+    steps = {
+        name: float(model.optimizer_state_[0][f"{name}.steps"]) for name in ("bias", "targets")
+    }
+    today = [*two_kinds(), ["a", "b", "k"]]
+    model.partial_fit(today, known=[6] * 120 + [0])
+    (after,) = model.optimizer_state_
+    assert after["bias.steps"] > steps["bias"]
+    assert after["bias.steps"] - steps["bias"] == after["targets.steps"]
+
+
+def test_an_optimizer_that_cannot_be_kept_is_refused() -> None:
+    with pytest.raises(ParameterError, match="keep_optimizer goes with one model trained in one"):
+        fitted(normalization="click", n_members=2, keep_optimizer=True)
+    (moments,) = fitted(keep_optimizer=True).optimizer_state_
+    with pytest.raises(ModelFileError, match=r"no moments as .*second"):
+        checked_moments({**moments, "bias.second": moments["bias.second"] - 1e9})
+    with pytest.raises(ModelFileError, match="holds no moments"):
+        checked_moments({name: moments[name] for name in moments if name != "bias.steps"})

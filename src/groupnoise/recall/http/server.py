@@ -21,7 +21,7 @@ import uvicorn
 from groupnoise.exceptions import GroupNoiseError
 from groupnoise.recall.http.app import guarded_app
 from groupnoise.recall.http.monitoring import configure_logs, log
-from groupnoise.recall.http.service import RecallService
+from groupnoise.recall.http.service import RecallService, set_memory_aside
 from groupnoise.recall.http.settings import ServiceSettings
 
 MAX_HEAD_BYTES = 65_536
@@ -37,6 +37,8 @@ DROP_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 
 Only SYN, since a client whose last packet of the handshake is lost believes it is connected.
 """
 CLOSE_HEADER = (b"connection", b"close")
+HEAD, INTERIM = b"HTTP/1.", b"HTTP/1.1 1"
+"""How answers begin, and those of them that the client waits for before it goes on."""
 
 
 def http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
@@ -55,6 +57,15 @@ def http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
 
         _is_in_head = True
         _n_head_bytes = 0
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            """Take a new client, whose answers are sent whole."""
+            super().connection_made(WholeAnswers(transport))  # type: ignore[arg-type]
+
+        def on_response_complete(self) -> None:
+            """Send an answer that has no body."""
+            self.transport.flush()  # type: ignore[attr-defined]
+            super().on_response_complete()
 
         def data_received(self, data: bytes) -> None:
             """Parse what arrived, and end the connection where the head has grown too large."""
@@ -75,6 +86,42 @@ def http_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
             super().on_headers_complete()
 
     return BoundedHeadProtocol
+
+
+class WholeAnswers:
+    """A transport that keeps the head of an answer until its body comes: one packet, not two.
+
+    That saves the kernel, and the client, a tenth of the work of a small answer.
+
+    `transport`: of the connection.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send data, or keep it if it is the head of an answer."""
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif data.startswith(HEAD) and not data.startswith(INTERIM):
+            self._head = data
+            return
+        self._transport.write(data)
+
+    def flush(self) -> None:
+        """Send a head that no body followed."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+    def close(self) -> None:
+        """Send what is kept, and end the connection."""
+        self.flush()
+        self._transport.close()
 
 
 @dataclass(frozen=True)
@@ -238,6 +285,7 @@ class RecallServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept, and say so."""
         await super().startup(sockets=sockets)
+        set_memory_aside()
         if self.started and not self._shares_socket:
             log("ready", address=self.address, version=self._service.model().version)
             if self._on_ready is not None:

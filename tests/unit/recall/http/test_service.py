@@ -1,14 +1,16 @@
 """What the service does with the work of a request."""
 
 import asyncio
+import gc
 import json
 import threading
+import weakref
 
 import pytest
 
 from groupnoise.recall import RecallModel
 from groupnoise.recall.http import ServiceSettings
-from groupnoise.recall.http.service import RecallService
+from groupnoise.recall.http.service import RecallService, set_memory_aside
 from serving_support import write_shop
 
 
@@ -63,3 +65,20 @@ def test_reasons_nobody_waits_for_are_not_worked_out(tmp_path, monkeypatch):
 
     asyncio.run(give_up())
     assert len(explained) == 1
+
+
+def test_memory_set_aside_is_given_back_when_another_model_takes_over(tmp_path):
+    service = RecallService(ServiceSettings(artifact=write_shop(tmp_path)))
+    try:
+        set_memory_aside()
+        assert gc.get_freeze_count() > 1000
+        model = service.model()
+        model.manifest["itself"] = model  # only the collector can tell that nobody reaches it
+        before = weakref.ref(model)
+        del model
+        asyncio.run(service.reload())
+        assert before() is None
+        assert gc.get_freeze_count() > 1000
+    finally:
+        gc.unfreeze()
+        service.close()
