@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import boxcox1p
-from torch import Tensor
 
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.checks import check_choice, check_features
 from groupnoise.exceptions import DataError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SCALINGS = ("standard", "l2", "power", "rms", "none")
 PIECES = "pieces"
@@ -103,6 +104,8 @@ class Scaler:
 
         What single precision can hold as it is is computed in it, which is twice as fast.
         """
+        import torch  # readers of files know scalings, and do without it
+
         is_narrow = rows.dtype in (np.float16, np.float32)
         is_near = (np.abs(self.centre) <= MAX_OFFSET * self.spread).all()
         if self.kind not in ("standard", "rms", "power") or not is_narrow or not is_near:
@@ -206,6 +209,8 @@ class PowerMap:
 
     def raise_in_place(self, rows: Tensor) -> None:
         """Raise rows of single precision, to about its last digit."""
+        import torch
+
         exponent, least, greatest = torch.from_numpy(self.table.astype(np.float32))
         rows.clamp_(least, greatest)
         # A power of almost zero is the logarithm, to the last digit.
