@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from groupnoise.audit.evidence import (
     Findings,
@@ -53,6 +52,8 @@ class BagSource:
 
     def fit(self, estimator: Any, rows: IntArray) -> Any:
         """Return a clone of the estimator fitted on the bags at `rows`."""
+        from sklearn.base import clone  # loads for seconds, and readers come by here
+
         labelled = rows[self.group_counts[rows] > 0]
         bags = self.dataset.bags.subset(labelled)
         named: dict[str, Any] = {}

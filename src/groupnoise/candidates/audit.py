@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from groupnoise.audit.evidence import Findings, choice_columns, class_columns, object_posterior
 from groupnoise.core.arrays import BoolArray, IntArray
@@ -42,6 +41,8 @@ class PartialLabelSource:
 
         What is "auto" is decided in the first fold; the others train the same settings.
         """
+        from sklearn.base import clone  # loads for seconds, and readers come by here
+
         candidates = self.dataset.candidates[rows].astype(np.int64)
         unfitted = self._decided if self._decided is not None else estimator
         model = clone(unfitted).fit(self.dataset.features[rows], candidates)

@@ -179,10 +179,11 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
             )
             self.decisions_ = without_search("explicit", {}, "All parameters were given.")
             return self
+        given = given_values(self)
+        CandidateModel(**given)._check_parameters()
         rows, indicator, classes, candidate_weights = read_rows(X, y, candidate_weights, truth)
         seed = self._seed()
         with training_alone(checkpoint, workers or OneWorker()):
-            given = given_values(self)
             trials = HeldOutTrials(
                 rows, indicator, classes, candidate_weights, given, seed, explicit_values(self)
             )

@@ -23,7 +23,12 @@ from groupnoise.io.columns import (
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import PartialLabelDataset
 from groupnoise.io.feature_columns import features_of_table
-from groupnoise.io.memberships import read_memberships, read_truth, read_weights
+from groupnoise.io.memberships import (
+    labels_to_look_at,
+    read_memberships,
+    read_truth,
+    read_weights,
+)
 from groupnoise.io.named_arrays import (
     NamedArrays,
     check_array_rows,
@@ -131,6 +136,8 @@ def _candidates_from_table(
             table, candidate_columns, label_separator, report
         )
         _check_rows_have_candidates(memberships, table.locate)
+        for sentence in labels_to_look_at(class_names, memberships.sum(axis=0)):
+            report(sentence)
         if truth_column is not None:
             right = read_truth(table, truth_column, class_names)
             if truth_column == ANSWER and is_resolved(columns):
@@ -173,9 +180,12 @@ def _guess_candidates(
             report(f"took the {len(found)} columns {prefix}* as candidate indicators")
             return found
     column = pick_column("candidates", None, columns, origin=origin, report=report, taken=taken)
-    if column is None and is_resolved(columns) and "label" in set(columns) - taken:
-        report("took column 'label', which `resolve` wrote, as the label of each row")
-        column = "label"
+    if is_resolved(columns) and "label" in set(columns) - taken:
+        if column is None:
+            report("took column 'label', which `resolve` wrote, as the label of each row")
+            column = "label"
+        else:
+            report("--candidates label learns from what `resolve` made of them instead")
     if column is None and are_needed:
         check_no_votes(columns, origin)
         column = need_column("candidates", None, columns, origin=origin, report=report, taken=taken)

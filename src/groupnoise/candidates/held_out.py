@@ -317,7 +317,7 @@ def facts_of_rows(
         "features": rows.shape[1],
         "classes": len(classes),
         "candidates per row": round(float(sizes.mean()), 3),
-        "rows with one candidate": round(float((sizes == 1).mean()), 3),
+        "rows with one candidate": f"{(sizes == 1).mean():.0%}",
         "zeros among the features": round(float((rows == 0).mean()), 3),
         "labels in an order": numbers is not None
         and _are_neighbours(candidates[:, np.argsort(numbers)]),

@@ -41,6 +41,7 @@ from groupnoise.core.model import MatchingModel
 from groupnoise.core.pair_matching import Matcher, PairMatching, PriorMatching
 from groupnoise.core.prior_weights import group_weights, log_candidate_weights
 from groupnoise.core.scaling import Scaler, remember_columns, rows_to_predict
+from groupnoise.decisions.portfolio import is_auto
 from groupnoise.decisions.trade_off import CandidateTrials
 from groupnoise.exceptions import DataError
 from groupnoise.training.checkpoints import Checkpoints
@@ -155,10 +156,7 @@ class CandidateModel(CandidateAnswers):
         `candidate_weights`, `validate`, `workers`, `checkpoint`: as in :meth:`fit`. `scaler`: what
         another setting learned of the same rows under the same scaling.
         """
-        check_dropout(self._in_use("dropout"))
-        check_count("dim", self.dim)
-        check_positive("ordinal_smoothing", self.ordinal_smoothing, allow_zero=True)
-        check_positive("answer_temperature", self._in_use("answer_temperature"))
+        self._check_parameters()
         self.classes_, self.n_features_in_ = classes, rows.shape[1]
         trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
         self._settle_trade_off(trials)
@@ -191,6 +189,23 @@ class CandidateModel(CandidateAnswers):
             # Also after a training that failed: the best weights so far answer and are saved.
             self._let_go_of_rows()
 
+    def _check_parameters(self) -> None:
+        """Refuse values that no fit can have, before anything is tried."""
+        check_dropout(self._in_use("dropout"))
+        check_count("dim", self.dim)
+        check_count("n_members", self._in_use("n_members"))
+        check_positive("ordinal_smoothing", self.ordinal_smoothing, allow_zero=True)
+        for name in ("answer_temperature", "kernel_scale", "kernel_ridge"):
+            check_positive(name, self._in_use(name))
+        check_choice("normalize", self.normalize, ("both", "objects", "targets"))
+        check_choice("candidates", self.candidates, ("in_batch", "full", "sampled"))
+        Scaler(self.scaling)
+        self._plan()
+        if not (is_auto(self.temperature) or is_auto(self.weighting_strength)):
+            self._objective()
+        if isinstance(self.encoder, str) and not self._is_kernel():
+            self._feature_encoder(1, 1, torch.Generator())
+
     def _is_kernel(self) -> bool:
         return isinstance(self.encoder, str) and self.encoder == "kernel"
 
@@ -203,8 +218,6 @@ class CandidateModel(CandidateAnswers):
         generator: np.random.Generator,
     ) -> None:
         """Fit a kernel, which needs no steps: one member, and a record per turn."""
-        for name in ("kernel_scale", "kernel_ridge"):
-            check_positive(name, self._in_use(name))
         self.n_landmarks_ = count_landmarks(len(inputs))
         self.model_ = self._build_kernel(inputs)
         self.members_ = nn.ModuleList([self.model_])
@@ -266,8 +279,6 @@ class CandidateModel(CandidateAnswers):
         )
 
     def _pair(self, n_rows: int) -> PairMatching:
-        check_choice("normalize", self.normalize, ("both", "objects", "targets"))
-        check_choice("candidates", self.candidates, ("in_batch", "full", "sampled"))
         labels = FullCandidates(len(self.classes_))
         if self.normalize == "objects":
             return PairMatching(labels, "objects")

@@ -139,7 +139,6 @@ def fit(
     from groupnoise.core.checks import check_fraction
     from groupnoise.io.files import check_not_own_input, check_writable_folder
     from groupnoise.io.training_record import TrainingRecord, write_training_record
-    from groupnoise.training.saver import training_alone
 
     check_fraction("--validation", validation)
     check_fraction("--decay", decay)
@@ -202,6 +201,8 @@ def fit(
             estimator = made(found)
             held_out = found.setting.hold_out(found.dataset, validation, seed)
             training = cut_on_disk(found.dataset, estimator, out_of_core, held_out, quiet)
+        from groupnoise.training.saver import training_alone  # loads torch
+
         # Held until the checkpoints are gone, or another training would find them finished.
         with stopping(checkpoints), join_workers() as team, training_alone(checkpoints, team):
             sentence = settle_batch(estimator, team.count, found.dataset)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from groupnoise.audit.evidence import Findings, ObjectTally, choice_columns, object_posterior
 from groupnoise.clicks.windows import sliding_windows
@@ -107,6 +106,8 @@ class ClickSource:
 
     def fit(self, estimator: Any, rows: IntArray) -> Any:
         """Return a clone of the estimator fitted on the histories at `rows`."""
+        from sklearn.base import clone  # loads for seconds, and readers come by here
+
         histories = self.dataset.histories.subset(rows)
         return clone(estimator).fit(histories, item_ids=self.dataset.item_ids)
 

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
+from itertools import islice
 from typing import Any
 
 import polars as pl
@@ -24,6 +25,8 @@ BLANKS = " "
 NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "space": BLANKS, "blank": BLANKS, "comma": ","}
 """What people type where a shell makes the character itself awkward."""
 COMMENT_MARKS = ("%", "#")
+N_HEAD_RECORDS = 20
+"""Records by which separators are compared."""
 _REMARK = re.compile(r"[%#]+(\s|$)")
 _MARKED_LINE = re.compile(r"^[%#]", re.MULTILINE)
 
@@ -163,6 +166,12 @@ def open_delimited(
         first_cells = next((cells for _, cells in draft.records() if cells), [])
     except csv.Error as error:
         raise DataError(f"{path}, line {first_line}: {error}.") from None
+    better = _better_separator(draft) if len(first_cells) == 1 else None
+    if better is not None:
+        raise DataError(
+            f"{path}, line {first_line}: no {separator!r} stands there, so all would be one "
+            f"column; {better!r} does: say --separator {better!r}."
+        )
     if header is None:
         names_columns = any(cell.strip().lower() in known_names for cell in first_cells)
         header = names_columns or not any(_is_number(cell) for cell in first_cells)
@@ -217,22 +226,57 @@ def _check_names_once(path: str, names: list[str]) -> None:
 
 def _explain(document: DelimitedText, error: Exception) -> str:
     """Find the record that the quick parser stumbled over."""
+    quote = _open_quote(document)
+    if quote is not None:
+        return (
+            f"{document.path}, line {quote}: a quotation mark opens a cell there and is not "
+            'closed at its end; close it, or write "" for a mark within a cell in quotes.'
+        )
     try:
         width = None
         for line, cells in document.records():
             width = len(cells) if width is None else width
             if len(cells) > width:
+                better = _better_separator(document)
+                hint = f", or say --separator {better!r}, by which all lines divide alike"
+                hint = hint if better else ""
                 return (
                     f"{document.path}, line {line}: {len(cells)} cells where the first line has "
-                    f"{width}; quote cells that contain {document.separator!r}."
+                    f"{width}; quote cells that contain {document.separator!r}{hint}."
                 )
     except csv.Error as reason:
         return f"{document.path} is not well-formed: {reason}."
     reason_line = str(error).split("\n", 1)[0]
-    return (
-        f"{document.path} is not well-formed ({reason_line}); look for a quotation mark that is "
-        "never closed."
-    )
+    return f"{document.path} is not well-formed ({reason_line})."
+
+
+def _better_separator(document: DelimitedText) -> str | None:
+    """Return what divides the first lines into several cells, the same number in each of them."""
+    for separator in SEPARATORS:
+        if separator == document.separator:
+            continue
+        try:
+            records = replace(document, separator=separator).records()
+            widths = {len(cells) for _, cells in islice(records, N_HEAD_RECORDS) if cells}
+        except csv.Error:
+            continue
+        if len(widths) == 1 and widths.pop() > 1:
+            return separator
+    return None
+
+
+def _open_quote(document: DelimitedText) -> int | None:
+    """Return the line of the first quotation mark that opens a cell and is not closed after it."""
+    mark = re.escape(document.separator)
+    quoted, plain = r'"[^"]*(?:""[^"]*)*"', rf'[^"{mark}\r\n][^{mark}\r\n]*'
+    cell = re.compile(rf"(?:{quoted}|{plain}|)(?:{mark}|\r?\n|\r|\Z)")
+    at = 0
+    while at < len(document.text):
+        found = cell.match(document.text, at)
+        if found is None:
+            return document.text.count("\n", 0, at) + document.first_line
+        at = found.end()
+    return None
 
 
 def sheet_as_text(path: str, content: bytes, report: Report) -> bytes:

@@ -6,6 +6,8 @@ import ast
 import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,14 @@ from groupnoise.io.tables import Table
 _IN_BRACKETS = r"(?s)^\s*(\[.*\]|\{.*\}|\(.*\))\s*$"
 LABEL_SEPARATORS = (";", "|", ",", " ")
 _NO_CLASS = ("", "-1", "background", "none", "unknown")
+MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
+"""What stands in cells, in lower case, where nobody voted."""
+JOINTS = (" and ", " or ", ", ", ",", "/", " + ", "+", "&")
+"""What may join several labels in a cell and is never guessed to."""
+MAX_RARE_ROWS, OFTENER, ALIKE = 3, 5, 0.85
+"""A label of at most so many rows may be a slip of one so many times as frequent, this alike."""
+MAX_RARE_LABELS, MAX_NAMED = 100, 3
+"""Rare labels that are looked at, and named, at most."""
 
 
 def is_bracketed(cells: pl.Series) -> bool:
@@ -223,3 +233,64 @@ def _guess_separator(cells: pl.Series, column: str, report: Report) -> str | Non
             report(f"split the labels of column {column!r} at {separator!r}")
             return separator
     return None
+
+
+def labels_to_look_at(names: Sequence[str], counts: IntArray) -> list[str]:
+    """Point out labels that may mean one thing, several labels, or no label at all.
+
+    One sentence each. `counts`: in how many rows each label is named.
+    """
+    said = []
+    missing = [name for name in names if name.lower() in MISSING]
+    if missing:
+        said.append(
+            f"took {quoted(missing)} as labels like any other; where they mean that there is "
+            "none, empty those cells"
+        )
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(" ".join(name.casefold().split()), []).append(name)
+    for same in alike.values():
+        if len(same) > 1:
+            said.append(
+                f"{quoted(same)} are different labels; where they mean the same, write them alike"
+            )
+    for name, mark in product(names, JOINTS):
+        parts = [part.strip() for part in name.split(mark)]
+        if len(parts) > 1 and set(parts) <= set(names):
+            said.append(
+                f"took {name!r} as one label; where it means several, say "
+                f"--label-separator {mark!r}"
+            )
+            break
+    rare = _rare_labels_like_others(names, counts)
+    if rare:
+        said.append(
+            f"{' and '.join(rare)}; where that is a typing error, correct it: nothing was changed"
+        )
+    return said
+
+
+def _rare_labels_like_others(names: Sequence[str], counts: IntArray) -> list[str]:
+    """Return clauses such as "'shiping' (1 row) looks like 'shipping' (80)"."""
+    n_rows = dict(zip(names, counts.tolist(), strict=True))
+    found = []
+    for name in [name for name in names if 0 < n_rows[name] <= MAX_RARE_ROWS][:MAX_RARE_LABELS]:
+        often = [other for other in names if n_rows[other] >= OFTENER * n_rows[name]]
+        near = get_close_matches(name, often, n=1, cutoff=ALIKE)
+        # Labels that differ by a number alone, or in how they are spaced, are no typing errors.
+        if near and _without_digits(name) != _without_digits(near[0]):
+            rows = "row" if n_rows[name] == 1 else "rows"
+            found.append(
+                f"{name!r} ({n_rows[name]} {rows}) looks like {near[0]!r} ({n_rows[near[0]]})"
+            )
+    return found[:MAX_NAMED]
+
+
+def _without_digits(name: str) -> str:
+    return "".join(mark for mark in name.casefold() if not (mark.isdigit() or mark.isspace()))
+
+
+def quoted(names: Sequence[str]) -> str:
+    """Return names as they stand in a sentence."""
+    return " and ".join(map(repr, names))

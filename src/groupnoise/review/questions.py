@@ -142,7 +142,7 @@ class RowQuestions:
         answers = {name: list(cells) for name, cells in found.columns.items()}
         columns = found.input_beside({*answers, *OF_PEOPLE}) | answers
         columns["answer"] = [None] * len(self.order)
-        shares = found.votes.shares()
+        shares = found.votes.first_choices().shares()
         said = {row: event["label"] for row, event in given.items() if event["label"] is not None}
         for row, label in said.items():
             at = names.index(label)

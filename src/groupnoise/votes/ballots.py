@@ -118,6 +118,18 @@ class Votes:
         """
         return np.asarray(self.weights > 0) if self.named is None else self.named
 
+    def first_choices(self) -> Votes:
+        """Return what each vote says first: the label of most weight, however sure it is.
+
+        Returns
+        -------
+        votes : Votes
+            Labels of one vote that share the most weight share the vote.
+        """
+        is_first = self.weights >= self.weights.max(axis=1, keepdims=True) * (1.0 - 1e-9)
+        weights = is_first / is_first.sum(axis=1, keepdims=True)
+        return replace(self, weights=weights, named=None)
+
     def shares(self) -> FloatArray:
         """Return the share of the votes for each label, 0 in rows without votes.
 
@@ -281,8 +293,8 @@ def krippendorff_alpha(votes: Votes) -> float:
     """Return Krippendorff's alpha for labels without an order (nominal).
 
     1 is perfect agreement, 0 what chance would give, below 0 systematic disagreement. Rows with a
-    single vote say nothing about agreement and are left out. A vote for several labels counts
-    with its weight for each.
+    single vote say nothing about agreement and are left out. Of weights and confidences the label
+    that has most counts; a vote for several labels alike is divided among them.
 
     Parameters
     ----------
@@ -300,7 +312,7 @@ def krippendorff_alpha(votes: Votes) -> float:
     >>> krippendorff_alpha(Votes.from_entries([*entries, (1, "b", "y", None)], n_rows=2))
     1.0
     """
-    observed = coincidences(votes)
+    observed = coincidences(votes.first_choices())
     by_label = observed.sum(axis=1)
     total = by_label.sum()
     if total <= 1:

@@ -11,7 +11,7 @@ import polars as pl
 
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.columns import annotator_columns, match_columns, written_columns
-from groupnoise.io.memberships import read_memberships
+from groupnoise.io.memberships import quoted, read_memberships
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Votes
@@ -21,7 +21,6 @@ from groupnoise.votes.long_tables import (
     Entry,
     first_named,
     gathered,
-    quoted,
     votes_beside,
 )
 

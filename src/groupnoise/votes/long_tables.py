@@ -10,8 +10,10 @@ import numpy as np
 import polars as pl
 
 from groupnoise.exceptions import DataError, MissingColumnError
+from groupnoise.io.cells import and_more
 from groupnoise.io.columns import match_columns
 from groupnoise.io.feature_columns import is_id_name
+from groupnoise.io.memberships import quoted
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
 from groupnoise.votes.ballots import Said
@@ -110,21 +112,24 @@ def _shared_id(table: Table, votes: Table, key: str, report: Report) -> str:
     if key in columns:
         return key
     asked = set(votes.frame[key].cast(pl.String).drop_nulls().to_list())
-    found = [
-        name
+    n_held = {
+        name: len(asked.intersection(table.frame[name].cast(pl.String).to_list()))
         for name in columns
         if table.frame.schema[name] not in (pl.List, pl.Struct)
-        and asked <= set(table.frame[name].cast(pl.String).to_list())
-    ]
+    }
+    # A vote on a row that is not there is told by its line, not as a column that is missing.
+    most = max(n_held.values(), default=0)
+    found = [name for name, n in n_held.items() if n == most and 2 * n > len(asked)]
     if len(found) != 1:
-        held = f"{quoted(found)} hold" if found else "none of its columns holds"
+        held = f"{quoted(found)} hold all" if found else "none of its columns holds most of"
         raise MissingColumnError(
             f"{table.origin} has no column {key!r}, by which {votes.origin} names its rows, and "
-            f"{held} all these ids; name the column of {table.origin} with `id` (--id); it has "
+            f"{held} these ids; name the column of {table.origin} with `id` (--id); it has "
             f"{', '.join(columns[:12])}.",
             "id",
         )
-    report(f"took column {found[0]!r} of the rows for {key!r} of the votes: it holds all its ids")
+    holds = "all its" if most == len(asked) else f"{most} of its {len(asked)}"
+    report(f"took column {found[0]!r} of the rows for {key!r} of the votes: it holds {holds} ids")
     return found[0]
 
 
@@ -142,14 +147,14 @@ def _entries(
     sure = (
         read_confidences(table, parts["confidence"]) if "confidence" in parts else [None] * len(ids)
     )
-    for line, name in enumerate(ids):
-        at = number(name)
-        if at < 0:
-            raise DataError(
-                f"{table.locate(line)}: a vote on row {name!r}, which is not among the rows; "
-                "correct the id or drop the vote."
-            )
-        yield at, people[line] or "?", said[line], sure[line]
+    rows = [number(name) for name in ids]
+    strays = [line for line, at in enumerate(rows) if at < 0]
+    if strays:
+        raise DataError(
+            f"{table.locate(strays[0])}: a vote on row {ids[strays[0]]!r}, which is not among the "
+            f"rows{and_more(len(strays))}; correct the id or drop the vote."
+        )
+    yield from zip(rows, (name or "?" for name in people), said, sure, strict=True)
 
 
 def vote_columns(
@@ -191,8 +196,3 @@ def first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:
 def names_rows(column: str) -> bool:
     """Tell whether a column is called as an id of rows is."""
     return is_id_name(column) or column.strip().lower() in LONG_NAMES["row"]
-
-
-def quoted(names: Sequence[str]) -> str:
-    """Return names as they stand in a sentence."""
-    return " and ".join(map(repr, names))

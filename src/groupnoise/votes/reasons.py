@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 import polars as pl
 
 from groupnoise.io.columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
+from groupnoise.io.memberships import labels_to_look_at
 from groupnoise.io.tables import Table
 from groupnoise.votes.crowd import Belief
 from groupnoise.votes.files import VotedRows
-from groupnoise.votes.long_tables import names_rows, quoted
+from groupnoise.votes.long_tables import names_rows
 
 N_NAMED = 3
 """Similar rows that are named."""
@@ -20,10 +20,6 @@ STUCK_VOTES = 10
 """Votes from which on somebody who only ever said one label is pointed out."""
 MOSTLY = 0.8
 """Share of rows that a column must tell apart to be taken for one of their ids."""
-MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
-"""What stands in cells, in lower case, where nobody voted."""
-JOINTS = (" and ", " or ", ", ", ",", "/", " + ", "+", "&")
-"""What may join several labels in a cell and is never guessed to."""
 
 
 def reasons(voted: VotedRows, belief: Belief) -> list[str]:
@@ -81,8 +77,11 @@ def row_names(table: Table) -> Sequence[str]:
 def what_stands_out(voted: VotedRows) -> list[str]:
     """Say what a person should know of the votes before trusting anything learned from them."""
     votes = voted.votes
-    said = [*ids_that_repeat(voted.table), *labels_to_look_at(votes.class_names)]
     named = votes.candidates()
+    said = [
+        *ids_that_repeat(voted.table),
+        *labels_to_look_at(votes.class_names, named.sum(axis=0)),
+    ]
     is_voted = votes.counts > 0
     if not is_voted.all():
         first = int(np.flatnonzero(~is_voted)[0])
@@ -110,34 +109,6 @@ def what_stands_out(voted: VotedRows) -> list[str]:
                 f"annotator {name!r} said {always} in all of {len(mine)} votes, which tells "
                 "nothing about the rows"
             )
-    return said
-
-
-def labels_to_look_at(names: Sequence[str]) -> list[str]:
-    """Point out labels that may mean one thing, several labels, or no vote at all."""
-    said = []
-    missing = [name for name in names if name.lower() in MISSING]
-    if missing:
-        said.append(
-            f"took {quoted(missing)} as labels like any other; where they mean that nobody voted, "
-            "empty those cells"
-        )
-    alike: dict[str, list[str]] = {}
-    for name in names:
-        alike.setdefault(" ".join(name.casefold().split()), []).append(name)
-    for same in alike.values():
-        if len(same) > 1:
-            said.append(
-                f"{quoted(same)} are different labels; where they mean the same, write them alike"
-            )
-    for name, mark in product(names, JOINTS):
-        parts = [part.strip() for part in name.split(mark)]
-        if len(parts) > 1 and set(parts) <= set(names):
-            said.append(
-                f"took {name!r} as one label; where it means several, say "
-                f"--label-separator {mark!r}"
-            )
-            break
     return said
 
 

@@ -344,7 +344,7 @@ def _answers(
     order = np.lexsort((top - next_best, np.where(is_known, top, -1.0)))
     look = np.empty(votes.n_rows, dtype=np.int64)
     look[order] = np.arange(1, votes.n_rows + 1)
-    shares = votes.shares()
+    shares = votes.first_choices().shares()
     why = reasons(voted, belief)
     known = is_known.tolist()
     has_second = votes.n_classes > 1

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from groupnoise.candidates import read_candidates
 from groupnoise.exceptions import DataError, MissingColumnError
-from groupnoise.votes import read_votes, resolve
+from groupnoise.votes import Votes, krippendorff_alpha, read_votes, resolve
 from groupnoise.votes.classifiers import trainings
 from groupnoise.votes.crowd import likeliest
 from groupnoise.votes.exports import parse_vote
@@ -188,9 +189,13 @@ def test_votes_of_a_second_table_find_their_rows_by_id():
     assert read_votes(twins, votes=other, id="copy").votes.counts.tolist() == [1, 0, 1]
     with pytest.raises(DataError, match="column 'doc_id' holds 'a' in two rows"):
         read_votes(pd.concat([rows, rows]), votes=votes)
-    votes.loc[0, "doc_id"] = "zz"
-    with pytest.raises(DataError, match="a vote on row 'zz', which is not among the rows"):
-        read_votes(rows, votes=votes)
+    stray = pd.concat([votes, votes.assign(rater="s")], ignore_index=True)
+    stray.loc[0, "doc_id"] = "zz"
+    with pytest.raises(DataError, match="row 0: a vote on row 'zz', which is not among the rows;"):
+        read_votes(rows, votes=stray)
+    stray = pd.concat([stray, stray]).rename(columns={"doc_id": "task"})
+    with pytest.raises(DataError, match="'zz', which is not among the rows and in 1 other row"):
+        read_votes(rows, votes=stray)
 
 
 LABEL_STUDIO = [
@@ -456,6 +461,34 @@ def test_labels_that_may_mean_something_else_are_pointed_out():
         in notes
     )
     assert resolve(frame, label_separator=" and ").votes.class_names == ["Cat", "cat", "dog", "n/a"]
+
+
+def test_rare_labels_that_look_like_a_frequent_one_are_pointed_out_and_kept():
+    labels = [*["shipping", "class 1"] * 5, "shiping", "class 10", "refund"]
+    said: list[str] = []
+    table = pd.DataFrame({"x": np.sin(range(13)), "candidates": labels})
+    data = read_candidates(table, report=said.append)
+    notes = resolve(pd.DataFrame({"ann_1": labels, "ann_2": labels})).notes
+    pointed_out = [
+        "'shiping' (1 row) looks like 'shipping' (5); where that is a typing error, correct it: "
+        "nothing was changed"
+    ]
+    assert [each for each in said if "looks like" in each] == pointed_out
+    assert [each for each in notes if "looks like" in each] == pointed_out
+    assert "shiping" in data.class_names
+
+
+def test_agreement_counts_what_each_vote_says_first():
+    frame = pd.DataFrame(
+        {
+            "ann_1": ['{"x": 0.7, "y": 0.3}', '{"x": 0.2, "y": 0.8}', '["x", "y"]'],
+            "ann_2": ['{"x": 0.6, "y": 0.4}', '{"x": 0.9, "y": 0.1}', '["x"]'],
+        }
+    )
+    found = resolve(frame)
+    assert found.columns["agreement"] == [1.0, 0.5, 0.75]
+    sure = [(0, "a", "x", 0.6), (0, "b", "x", 0.9), (1, "a", "y", 0.7), (1, "b", "y", None)]
+    assert krippendorff_alpha(Votes.from_entries(sure, 2)) == 1.0
 
 
 def test_ids_of_votes_are_no_features_though_they_are_numbers():

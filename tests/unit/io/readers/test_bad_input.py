@@ -221,7 +221,19 @@ def test_a_line_with_too_many_cells(tmp_path, read):
 @both_ways
 def test_a_quotation_mark_that_is_never_closed(tmp_path, read):
     path = file_of(tmp_path, "log.csv", 'user,item\n1,"2\n3,4\n')
-    assert_refused(path, read, "quotation mark")
+    assert_refused(path, read, "line 2: a quotation mark opens a cell there and is not closed")
+    path = file_of(tmp_path, "log.csv", 'user,item\n1,"a\n\nb"\n5,6" pipe\n1,"2\n3,"4"\n7,8\n')
+    assert_refused(path, read, "line 6: a quotation mark opens a cell there and is not closed")
+
+
+def test_a_separator_that_is_none_names_the_one_that_is(tmp_path):
+    path = file_of(tmp_path, "log.csv", "user;item\n1;2\n1;3\n")
+    for given in (",", "tab"):
+        with pytest.raises(DataError, match="one column; ';' does: say --separator ';'"):
+            read_clicks(path, separator=given)
+    path = file_of(tmp_path, "log.csv", "user id;item id\n1;2\n1;a b c d\n")
+    with pytest.raises(DataError, match=r"line 3: 4 cells .* or say --separator ';', by which all"):
+        read_clicks(path, separator="space", user="user")
 
 
 @both_ways
