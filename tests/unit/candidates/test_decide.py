@@ -184,6 +184,16 @@ def test_a_wrong_value_is_refused_in_its_own_words():
         MaxMatchingPartialLabelClassifier(ensemble=[]).fit(rows, candidates)
 
 
+@pytest.mark.parametrize("name", ["batch_size", "learning_rate", "hidden", "n_members", "schedule"])
+def test_a_wrong_value_is_refused_before_anything_is_tried(name):
+    rows, candidates, _ = wine()
+    tried: list[dict[str, object]] = []
+    model = MaxMatchingPartialLabelClassifier(on_epoch=tried.append, **{name: -1})
+    with pytest.raises(ParameterError, match=f"{name} must"):
+        model.fit(rows, candidates)
+    assert not tried
+
+
 def test_a_small_budget_takes_what_was_tried_and_says_so():
     rows, candidates, _ = wine()
     model = MaxMatchingPartialLabelClassifier(budget=1e-6, **QUICK).fit(rows, candidates)
