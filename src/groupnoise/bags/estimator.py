@@ -269,11 +269,10 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         check_positive("absent_strength", self._in_use("absent_strength"), allow_zero=True)
         check_dropout(self._in_use("dropout"))
         check_count("dim", self._in_use("dim"))
-        if not is_auto(self.weight_decay):
-            check_positive("weight_decay", self.weight_decay, allow_zero=True)
-        if not is_auto(self.hidden):
-            for width in (self.hidden,) if np.ndim(self.hidden) == 0 else self.hidden:
-                check_count("hidden", width)
+        decay, hidden = self._in_use("weight_decay"), self._in_use("hidden")
+        check_positive("weight_decay", decay, allow_zero=True)
+        for width in (hidden,) if np.ndim(hidden) == 0 else hidden:
+            check_count("hidden", width)
         parse_budget(self.budget)
         if not is_auto(self.likelihood) and self.likelihood != "matching":
             asked = self._asks_for_loop()
