@@ -7,8 +7,6 @@ import http.client
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +17,8 @@ import httpx
 import numpy as np
 
 from groupnoise.recall.artifact import write_artifact, write_neighbour_artifact
-from groupnoise.recall.http import ServiceSettings
+from groupnoise.recall.http import ServiceSettings, serve
+from training_processes import PROCESSES
 
 TITLES = ["Green Tea", "Tea Cup", "Tea Spoon", "Steel Hammer", "Long Nail", "Hand Saw"]
 IDS = ["tea", "cup", "spoon", "hammer", "nail", "saw"]
@@ -83,7 +82,7 @@ def write_random(folder: Path, n_items: int, *, dimension: int = 16, seed: int =
 class Service:
     """A service running in a process of its own."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str, log: Path) -> None:
+    def __init__(self, process: ForkedProcess, address: str, log: Path) -> None:
         self.process = process
         self.address = address
         self._log = log
@@ -119,12 +118,33 @@ class Service:
         raise AssertionError("the kernel gave no resident size")
 
 
-_RUN = """
-import json, sys
-from groupnoise.recall.http import ServiceSettings, serve
-settings = ServiceSettings.from_record(json.loads(sys.argv[1]))
-serve(settings, on_ready=lambda address: print(address, flush=True))
-"""
+class ForkedProcess:
+    """A process that a server forked, which has loaded the service already."""
+
+    def __init__(self, target: Any, *arguments: Any) -> None:
+        self._process = PROCESSES.Process(target=target, args=arguments)
+        self._process.start()
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float) -> int:
+        self._process.join(timeout)
+        assert self._process.exitcode is not None, f"{self.pid} runs after {timeout} s"
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def serve_here(record: dict[str, Any], log: str, ready: Any) -> None:
+    """Serve in this process; its log goes to a file, and its address to who waits for it."""
+    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    serve(ServiceSettings.from_record(record), on_ready=ready.send)
 
 
 @contextlib.contextmanager
@@ -132,23 +152,20 @@ def running_service(folder: Path, artifact: Path, **changes: Any) -> Iterator[Se
     """Start a service on a free port and end it afterwards; logs go to `folder`."""
     settings = ServiceSettings(artifact=artifact, port=0, **changes)
     log = folder / f"service-{os.urandom(4).hex()}.log"
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _RUN, json.dumps(settings.as_record())],
-            stdout=subprocess.PIPE,
-            stderr=stream,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        )
+    answer, ready = PROCESSES.Pipe(duplex=False)
+    process = ForkedProcess(serve_here, settings.as_record(), str(log), ready)
+    ready.close()
     try:
-        address = process.stdout.readline().strip()
-        assert address, f"the service did not start: {log.read_text()}"
+        try:
+            address = answer.recv()
+        except EOFError:
+            raise AssertionError(f"the service did not start: {log.read_text()}") from None
         yield Service(process, address, log)
     finally:
+        answer.close()
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=20)
-        process.stdout.close()
 
 
 BODY = b'{"histories": [[1, 2, 3]]}'

@@ -1,4 +1,4 @@
-"""Trainings in real processes that tests may kill, forked from a server that loads torch once."""
+"""Real processes that tests may kill, forked from a server that loads libraries once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ import sys
 import numpy as np
 
 PROCESSES = multiprocessing.get_context("forkserver")
+# Rooms load their modules lazily: what is not named here every process would load again.
 PROCESSES.set_forkserver_preload(
     ["torch.optim", "safetensors.numpy", "sklearn.datasets", "training_processes"]
-    + [f"groupnoise.{name}" for name in ("bags", "candidates", "clicks", "reproduce", "cli.fit")]
+    + ["groupnoise.cli.fit", "groupnoise.reproduce.methods"]
+    + ["groupnoise.recall.http.server", "groupnoise.recall.index", "serving_support"]
+    + [
+        f"groupnoise.{room}.{module}"
+        for room in ("bags", "candidates", "clicks")
+        for module in ("estimator", "setting")
+    ]
 )
 
 

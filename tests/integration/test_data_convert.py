@@ -49,51 +49,46 @@ def write_log(path, n_rows=300_000):
     return path
 
 
-@pytest.mark.slow
-def test_a_click_log_becomes_a_folder_and_the_guesses_are_printed(tmp_path):
+def test_a_click_log_becomes_a_folder_and_the_guesses_are_printed(groupnoise, tmp_path):
     log = tmp_path / "log.csv"
     log.write_text(
         "uid,asin,overall,ts\n" + "".join(f"u{i % 3},i{i},{i % 5},{i}\n" for i in range(40))
     )
-    answer = convert(
-        log, tmp_path / "out", "--setting", "rs", "--min-rating", 1, "--windows", "sliding"
-    )
-    assert answer.returncode == 0, answer.stderr
-    assert "took column 'uid' as the user" in answer.stderr
-    assert "took column 'overall' as the rating" in answer.stderr
-    assert "3 histories, 32 items, 32 clicks, 8 rows rated too low, 17 windows" in answer.stdout
+    words = ("--setting", "rs", "--min-rating", 1, "--windows", "sliding")
+    code, out, said = groupnoise("data", "convert", log, tmp_path / "out", *words)
+    assert not code, said
+    assert "took column 'uid' as the user" in said
+    assert "took column 'overall' as the rating" in said
+    assert "3 histories, 32 items, 32 clicks, 8 rows rated too low, 17 windows" in out
     clicks = open_groups(tmp_path / "out", verify=True)
     assert clicks.user_ids.tolist() == ["u0", "u1", "u2"]
     assert len(open_groups(tmp_path / "out" / "windows").groups) == 17
 
 
-@pytest.mark.slow
-def test_bags_and_candidates_are_converted_too(tmp_path):
+def test_bags_and_candidates_are_converted_too(groupnoise, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("image,f1,f2,kind\nx,1,2,cat\nx,3,4,cat\ny,5,6,dog\n")
-    answer = convert(
-        table, tmp_path / "bags", "--setting", "mil", "--group", "image", "--label", "kind"
-    )
-    assert "2 bags, 3 instances, 2 classes" in answer.stdout
+    words = ("--setting", "mil", "--group", "image", "--label", "kind")
+    out = groupnoise("data", "convert", table, tmp_path / "bags", *words)[1]
+    assert "2 bags, 3 instances, 2 classes" in out
     assert open_groups(tmp_path / "bags").class_names == ["cat", "dog"]
     table.write_text("f1,names,truth\n1,ann;bob,bob\n2,bob,bob\n")
-    answer = convert(
-        table, tmp_path / "rows", "--setting", "pll", "--candidates", "names", "--quiet"
-    )
-    assert "2 rows, 2 classes, 1.50 candidates per row" in answer.stdout
-    assert answer.stderr == ""
+    words = ("--setting", "pll", "--candidates", "names", "--quiet")
+    _, out, said = groupnoise("data", "convert", table, tmp_path / "rows", *words)
+    assert "2 rows, 2 classes, 1.50 candidates per row" in out
+    assert said == ""
 
 
-@pytest.mark.slow
-def test_bad_input_ends_with_one_sentence_and_exit_code_2(tmp_path):
+def test_bad_input_ends_with_one_sentence_and_exit_code_2(groupnoise, tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("user,item,time\n1,2,3\n1,2,x\n")
-    answer = convert(log, tmp_path / "out", "--setting", "rs", "--quiet")
-    assert answer.returncode == 2
-    assert answer.stderr.strip().startswith(f"error: {log}, line 3: column 'time' holds 'x'")
-    answer = convert(log, tmp_path / "out", "--setting", "soup")
-    assert answer.returncode == 2
-    assert "--setting must be one of 'mil', 'pll', 'rs'" in answer.stderr
+    words = ("data", "convert", log, tmp_path / "out", "--setting")
+    code, _, said = groupnoise(*words, "rs", "--quiet")
+    assert code == 2
+    assert said.strip().startswith(f"error: {log}, line 3: column 'time' holds 'x'")
+    code, _, said = groupnoise(*words, "soup")
+    assert code == 2
+    assert "--setting must be one of 'mil', 'pll', 'rs'" in said
     assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
 
 

@@ -1,4 +1,4 @@
-"""`groupnoise demo` as a user runs it: in a process of its own."""
+"""`groupnoise demo` as a user runs it."""
 
 import json
 import subprocess
@@ -7,19 +7,16 @@ import sys
 import pytest
 
 
-def run_demo(*arguments, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "groupnoise", "demo", *arguments],
-        cwd=cwd,
+@pytest.mark.slow
+def test_a_quick_demo_writes_rows_and_a_page_that_stands_alone(tmp_path):
+    words = ["demo", "--quick", "--json", "out/rows.json", "--jobs", "2"]
+    finished = subprocess.run(
+        [sys.executable, "-m", "groupnoise", *words],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=300,
     )
-
-
-@pytest.mark.slow
-def test_a_quick_demo_writes_rows_and_a_page_that_stands_alone(tmp_path):
-    finished = run_demo("--quick", "--json", "out/rows.json", "--jobs", "2", cwd=tmp_path)
     assert finished.returncode == 0, finished.stderr
     rows = json.loads((tmp_path / "out/rows.json").read_text(encoding="utf-8"))
     assert {tuple(row) for row in rows} == {
@@ -49,10 +46,12 @@ def test_a_quick_demo_writes_rows_and_a_page_that_stands_alone(tmp_path):
         (["--output", "taken"], "taken is a file"),
     ],
 )
-def test_bad_arguments_end_with_one_sentence_and_exit_code_2(arguments, sentence, tmp_path):
+def test_bad_arguments_end_with_one_sentence_and_exit_code_2(
+    arguments, sentence, groupnoise, tmp_path
+):
     (tmp_path / "taken").write_text("", encoding="utf-8")
-    finished = run_demo(*arguments, cwd=tmp_path)
-    assert finished.returncode == 2
-    assert sentence in finished.stderr
-    assert finished.stderr.count("\n") == 1
+    code, _, said = groupnoise("demo", *arguments)
+    assert code == 2
+    assert sentence in said
+    assert said.count("\n") == 1
     assert not (tmp_path / "runs").exists()

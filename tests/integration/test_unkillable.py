@@ -153,19 +153,16 @@ def test_a_truncated_save_is_passed_over_with_a_sentence(command, uninterrupted)
     assert weights(command.model) == uninterrupted
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
+def test_another_training_is_refused_in_one_sentence(command):
+    command.interrupt(signal.SIGKILL)
+    before = command.newest()
+    for words, named in (
         (["-p", "learning_rate=0.5"], "was saved with learning_rate 0.01, but now it is 0.5"),
         (["--seed", "1"], "was saved with random_state 0, but now it is 1"),
         (["--validation", "0.2"], "n_ids 1617, but now it is 1438"),
-    ],
-)
-def test_another_training_is_refused_in_one_sentence(command, words, named):
-    command.interrupt(signal.SIGKILL)
-    before = command.newest()
-    code, said = command.run("--resume", *words)
-    assert code == 2
-    assert named in said
-    assert said.count("\n") == 1
-    assert command.newest() == before
+    ):
+        code, said = command.run("--resume", *words)
+        assert code == 2
+        assert named in said
+        assert said.count("\n") == 1
+        assert command.newest() == before

@@ -201,18 +201,17 @@ def read_picture(path: Path) -> Picture:
     return Picture(content, media_type)
 
 
-def picture_columns(table: Table, named: str | None, taken: Collection[str] = ()) -> list[str]:
+def picture_columns(table: Table, named: str | None) -> list[str]:
     """Return the columns of picture paths: those named, or where every cell ends like one.
 
-    Empty where there are none. `named`: names or patterns, joined by commas. `taken`: columns that
-    play another part.
+    Empty where there are none. `named`: names or patterns, joined by commas.
     """
     if named is not None:
         return match_columns("images", named.split(","), table.frame.columns, table.origin)
     found = []
     for name in table.frame.columns:
         cells = table.frame[name]
-        if cells.dtype == pl.String and name not in taken:
+        if cells.dtype == pl.String:
             paths = cells.drop_nulls().str.strip_chars().str.to_lowercase()
             if len(paths) and all(path.endswith(SUFFIXES) for path in paths.to_list()):
                 found.append(name)

@@ -1,16 +1,15 @@
-"""Dropping clicks by rule (rare users and items, repeats), and planting stray ones."""
+"""Dropping clicks by rule: those of rare users and items, and repeats."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from groupnoise.core.arrays import BoolArray, IntArray, RandomState, generator_from
-from groupnoise.core.checks import check_choice, check_count, check_fraction
+from groupnoise.core.arrays import BoolArray
+from groupnoise.core.checks import check_choice, check_count
 from groupnoise.core.groups import Groups
-from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 
 REPEAT_RULES = ("keep", "merge_adjacent", "keep_first")
@@ -89,61 +88,3 @@ def _restrict(clicks: ClickDataset, kept: BoolArray) -> ClickDataset:
         source_rows=None if clicks.source_rows is None else clicks.source_rows[kept],
         timestamps=None if clicks.timestamps is None else clicks.timestamps[kept],
     )
-
-
-def add_stray_clicks(
-    dataset: ClickDataset, rate: float, *, random_state: RandomState = None
-) -> ClickDataset:
-    """Plant clicks that have nothing to do with the user, drawn by the items' popularity.
-
-    A stray click is put before an existing one, at any place with equal chance, so the last
-    click of every history stays the user's own.
-
-    Result: with `is_stray`; `notes["stray_clicks_added"]` counts the planted ones. `dataset`: the
-    log; clicks already marked as stray stay marked. `rate`: the share of planted clicks in the
-    result, below 1. `random_state`: decides items and places.
-
-    Examples
-    --------
-    >>> from groupnoise.clicks import make_shop
-    >>> shop = make_shop(20, 40, stray_rate=0.0, random_state=0)
-    >>> round(float(add_stray_clicks(shop, 0.25, random_state=0).is_stray.mean()), 2)
-    0.25
-    """
-    check_fraction("rate", rate)
-    if rate == 1:
-        raise ParameterError("rate must be below 1: the users' own clicks are kept.")
-    generator = generator_from(random_state)
-    histories = dataset.histories
-    n_clicks = histories.n_objects
-    n_stray = round(rate / (1 - rate) * n_clicks)
-    before = np.sort(generator.integers(n_clicks, size=n_stray))
-    items = generator.choice(histories.objects, size=n_stray)  # a random click: by popularity
-
-    was_stray = dataset.is_stray if dataset.is_stray is not None else np.zeros(n_clicks, dtype=bool)
-    added_per_user = np.bincount(histories.group_of_object[before], minlength=len(histories))
-    offsets = histories.offsets + np.concatenate([[0], np.cumsum(added_per_user)])
-    notes: dict[str, Any] = {**dataset.notes, "stray_clicks_added": n_stray}
-    if "follows" in notes:
-        new_position = np.arange(n_clicks) + np.searchsorted(before, np.arange(n_clicks), "right")
-        notes["follows"] = np.insert(
-            _moved_causes(notes["follows"], histories, new_position, offsets), before, -1
-        )
-    return replace(
-        dataset,
-        histories=Groups(np.insert(histories.objects, before, items), offsets),
-        is_stray=np.insert(was_stray, before, True),
-        notes=notes,
-        source_rows=None,
-        timestamps=None,
-    )
-
-
-def _moved_causes(
-    follows: IntArray, histories: Groups, new_position: IntArray, new_offsets: IntArray
-) -> IntArray:
-    """Renumber the places clicks follow from after other clicks were put between them."""
-    user = histories.group_of_object
-    has_cause = follows >= 0
-    cause = histories.offsets[user] + np.maximum(follows, 0)
-    return np.where(has_cause, new_position[cause] - new_offsets[user], -1)

@@ -137,7 +137,8 @@ def test_negative_labels_are_recognised_by_name(names, negative):
     bags, labels = small()
     if names == ("case", "control"):
         labels = 1 - labels
-    model = MaxMatchingMILClassifier(random_state=0).fit(bags, np.array(names)[labels])
+    model = MaxMatchingMILClassifier(encoder="identity", likelihood="max", random_state=0)
+    model.fit(bags, np.array(names)[labels])
     assert model.negative_label_ == negative
     assert any("recognised as the negative label" in each for each in model.decisions_.reasons)
 

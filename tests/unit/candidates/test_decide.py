@@ -319,7 +319,8 @@ def tempered_by_loops(one, rows, temperature):
 
 def test_a_temperature_that_was_given_is_kept():
     rows, candidates, _ = wine()
-    model = MaxMatchingPartialLabelClassifier(answer_temperature=2.0, **QUICK).fit(rows, candidates)
+    model = MaxMatchingPartialLabelClassifier(answer_temperature=2.0, encoder="linear", **QUICK)
+    model.fit(rows, candidates)
     assert {each["answer_temperature"] for _, each in model.decisions_.members} == {2.0}
 
 

@@ -17,7 +17,7 @@ def quick(**settings):
     return MaxMatchingPartialLabelClassifier.fixed(**{**defaults, **settings})
 
 
-@parametrize_with_checks([quick()])
+@parametrize_with_checks([quick(max_epochs=16, learning_rate=0.1)])
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)

@@ -13,17 +13,23 @@ import torch
 from groupnoise.core import threads
 from groupnoise.core.threads import StepWatch, available_cores
 
-SHOW = (
-    "import os; from groupnoise import configure_threads; choice = configure_threads();"
-    "import torch; print(torch.get_num_threads(), os.environ.get('OMP_WAIT_POLICY'),"
-    "choice.n_threads, choice.is_passive)"
-)
+SHOW = """
+import os
+from groupnoise import configure_threads
+choice = configure_threads()
+from groupnoise.core.threads import threads_for
+import torch
+with threads_for(1e3): small = torch.get_num_threads()
+with threads_for(1e12): large = torch.get_num_threads()
+print(torch.get_num_threads(), os.environ.get("OMP_WAIT_POLICY"), choice.is_passive, small, large)
+"""
+CORES = str(available_cores())
 
 
-def chosen(code=SHOW, **environment):
+def chosen(**environment):
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))}
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", SHOW],
         env={**kept, **environment},
         capture_output=True,
         text=True,
@@ -32,13 +38,14 @@ def chosen(code=SHOW, **environment):
     return done.stdout.split()
 
 
-def test_torch_gets_the_cores_of_this_process_and_idle_threads_sleep():
-    cores = str(available_cores())
-    assert chosen() == [cores, "PASSIVE", cores, "True"]
+def test_torch_gets_the_cores_of_this_process_and_idle_threads_sleep_and_small_steps_wake_none():
+    assert chosen() == [CORES, "PASSIVE", "True", "1", CORES]
 
 
 def test_what_the_user_set_is_left_alone():
-    assert chosen(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="ACTIVE") == ["1", "ACTIVE", "1", "False"]
+    given = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "ACTIVE"}
+    assert chosen(**given) == ["2", "ACTIVE", "False", "2", "2"]
+    assert chosen(GOMP_SPINCOUNT="9")[-2:] == [CORES, CORES]
 
 
 @pytest.mark.parametrize(
@@ -89,22 +96,3 @@ def test_doctor_says_what_was_chosen_and_why():
     )
     assert "threads " in done.stdout
     assert "wait" in done.stdout
-
-
-STEPS = (
-    "from groupnoise import configure_threads; configure_threads();"
-    "from groupnoise.core.threads import threads_for; import torch\n"
-    "with threads_for(1e3): small = torch.get_num_threads()\n"
-    "with threads_for(1e12): large = torch.get_num_threads()\n"
-    "print(small, large, torch.get_num_threads())"
-)
-
-
-@pytest.mark.parametrize(
-    ("environment", "small"),
-    [({}, 1), ({"OMP_NUM_THREADS": "2"}, 2), ({"GOMP_SPINCOUNT": "9"}, None)],
-)
-def test_small_steps_wake_no_second_thread_unless_the_user_chose(environment, small):
-    threads_used = chosen(STEPS, **environment)
-    cores = environment.get("OMP_NUM_THREADS", str(available_cores()))
-    assert threads_used == [cores if small is None else str(small), cores, cores]

@@ -1,15 +1,8 @@
-"""A demonstration small enough for tests, run once; and results to arrange."""
+"""Results to arrange."""
 
 import pytest
 
-from groupnoise.reproduce.demo import demo_tasks, run_demo
 from groupnoise.reproduce.run import TrialResult
-
-
-@pytest.fixture(scope="session")
-def quick_demo():
-    """The quick demonstration under two seeds."""
-    return run_demo(demo_tasks(quick=True), [0, 1], n_jobs=1)
 
 
 @pytest.fixture

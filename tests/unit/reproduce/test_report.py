@@ -1,101 +1,45 @@
-"""The page and the geometry on it."""
-
-import re
-from html.parser import HTMLParser
+"""Tables and the geometry on the page."""
 
 import numpy as np
 import pytest
 
 from groupnoise.pages.render import Scale, curve_chart, grey_cells, round_values
-from groupnoise.reproduce.provenance import RunFacts
-from groupnoise.reproduce.report.pages import demo_page
 from groupnoise.reproduce.report.tables import compare, result_table
-from groupnoise.reproduce.run import TrialResult
 
 
-class OpenTags(HTMLParser):
-    """Complains about a tag that closes another one."""
-
-    def __init__(self):
-        super().__init__()
-        self.open = []
-
-    def handle_starttag(self, tag, attrs):
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        """Let an element of a drawing close itself."""
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-def result(method, seed, value, curve=(0.1, 0.2)):
-    return TrialResult(
-        *("mil", "digit bags", method, seed),
-        metrics={"accuracy": value},
-        validation=value,
-        chosen_settings={"learning_rate": 0.1},
-        curve=list(curve),
-        seconds=1.0,
-        processor_seconds=1.0,
-    )
-
-
-@pytest.fixture(scope="module")
-def page(quick_demo):
-    return demo_page(quick_demo, RunFacts("groupnoise demo <quick>", (0, 1), 1.0), quick=True)
-
-
-def test_the_page_is_well_formed(page):
-    tags = OpenTags()
-    tags.feed(page)
-    assert tags.open == []
-
-
-def test_the_page_needs_nothing_from_elsewhere(page):
-    assert not re.search(r"<(script|link|img|iframe|object)\b|https?:|url\(|@import", page)
-
-
-def test_the_page_says_how_to_repeat_it(page):
-    assert "groupnoise demo &lt;quick&gt;" in page
-    assert "torch" in page
-    assert "0, 1" in page
-    assert "0.03 (2×)" in page
-
-
-def test_right_and_wrong_differ_in_more_than_colour(page):
-    assert "✓ right" in page
-    assert "✗ wrong" in page
-    assert "outline-style: dashed" in page
-
-
-def test_the_best_figure_is_never_that_of_an_upper_bound():
-    results = [result("ours", 0, 0.5), result("baseline", 0, 0.4), result("bound", 0, 0.9)]
+def test_the_best_figure_is_never_that_of_an_upper_bound(make_result):
+    results = [
+        make_result("ours", 0, 0.5),
+        make_result("baseline", 0, 0.4),
+        make_result("bound", 0, 0.9),
+    ]
     table = result_table(results, ["bound"])
     assert [row.figures[0].is_best for row in table.rows] == [True, False, False]
 
 
-def test_a_comparison_counts_trial_by_trial():
-    results = [result("ours", 0, 0.5), result("ours", 1, 0.4)]
-    results += [result("baseline", 1, 0.5), result("baseline", 0, 0.1)]
+def test_a_comparison_counts_trial_by_trial(make_result):
+    results = [make_result("ours", 0, 0.5), make_result("ours", 1, 0.4)]
+    results += [make_result("baseline", 1, 0.5), make_result("baseline", 0, 0.1)]
     (comparison,) = compare(results, "ours", ["baseline"], "accuracy")
     assert comparison.lead == pytest.approx((0.4 - 0.1) / 2)
     assert (comparison.n_ahead, comparison.n_trials) == (1, 2)
 
 
-def test_a_trial_that_one_of_both_lacks_is_not_compared():
-    results = [result("ours", 0, 0.5), result("ours", 2, 0.4)]
-    results += [result("baseline", 1, 0.9), result("baseline", 2, 0.5), result("late", 3, 0.5)]
+def test_a_trial_that_one_of_both_lacks_is_not_compared(make_result):
+    results = [make_result("ours", 0, 0.5), make_result("ours", 2, 0.4)]
+    results += [
+        make_result("baseline", 1, 0.9),
+        make_result("baseline", 2, 0.5),
+        make_result("late", 3, 0.5),
+    ]
     (comparison,) = compare(results, "ours", ["baseline", "late"], "accuracy")
     assert comparison.baseline == "baseline"
     assert comparison.lead == pytest.approx(-0.1)
     assert (comparison.n_ahead, comparison.n_trials) == (0, 1)
 
 
-def test_deviations_are_those_of_a_sample():
-    table = result_table([result("ours", 0, 0.2), result("ours", 1, 0.4)])
+def test_deviations_are_those_of_a_sample(make_result):
+    table = result_table([make_result("ours", 0, 0.2), make_result("ours", 1, 0.4)])
     assert table.rows[0].figures[0].deviation == pytest.approx(np.std([0.2, 0.4], ddof=1))
 
 
