@@ -133,9 +133,19 @@ def named(case):
     return ", ".join(f"{name}={value}" for name, value in case.items())
 
 
+FITTED = {}
+"""By the name of its case: several tests look at one fit, and none changes it."""
+
+
+def fitted(case):
+    if named(case) not in FITTED:
+        FITTED[named(case)] = MaxMatchingRecommender(**settings(case)).fit(shop_histories())
+    return FITTED[named(case)]
+
+
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_a_model_answers_alike_wherever_it_is_asked(case, tmp_path, groupnoise, service):
-    model = MaxMatchingRecommender(**settings(case)).fit(shop_histories())
+    model = fitted(case)
     asked = asked_histories()
     ids, scores = model.recommend(asked, top=8)
 
@@ -171,7 +181,7 @@ def test_a_model_answers_alike_wherever_it_is_asked(case, tmp_path, groupnoise, 
 
 @pytest.mark.parametrize("case", [{}, *TOGETHER, {"scope": "last"}], ids=named)
 def test_an_answer_does_not_depend_on_who_else_asks(case):
-    model = MaxMatchingRecommender(**settings(case)).fit(shop_histories())
+    model = fitted(case)
     asked = asked_histories()
     together, scores = model.recommend(asked, top=8)
     for row, history in enumerate(asked):
@@ -218,7 +228,7 @@ def test_a_baseline_of_neighbours_answers_alike_from_an_artifact(baseline, scope
 
 @pytest.mark.parametrize("case", [{}, *TOGETHER, {"scope": "last"}], ids=named)
 def test_the_full_ranking_counts_what_recommend_shows(case):
-    model = MaxMatchingRecommender(**settings(case)).fit(shop_histories())
+    model = fitted(case)
     groups, _ = model_groups(model)
     ranks = rank_targets(model, groups, model.n_items_, "full")
     ids, _ = model.recommend([model.items_[group].tolist() for group in groups], top=40)
