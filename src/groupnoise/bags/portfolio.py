@@ -161,9 +161,9 @@ def as_option(settings: MemberSettings) -> Option:
     )
 
 
-def family(parameters: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what members share that differ in their weight decay alone."""
-    return tuple(sorted((k, v) for k, v in parameters.items() if k != "weight_decay"))
+def family(parameters: Mapping[str, Any], varied: str = "weight_decay") -> tuple[Any, ...]:
+    """Return what members share that differ in one parameter alone."""
+    return tuple(sorted((k, v) for k, v in parameters.items() if k != varied))
 
 
 def refined(option: Option, problem: BagProblem, explicit: Mapping[str, Any]) -> list[Option]:

@@ -29,6 +29,10 @@ FIRST_FOLDS = 2
 LARGE_LOGITS = 400_000
 N_REFINED = 6
 N_DEEP = 3
+N_RESCALED = 3
+"""Of several labels: families that are tried under every scaling."""
+CLEAR = 2.0
+"""Standard errors by which a family must be behind on the first folds to be given up."""
 LARGE_INPUT = 150_000
 """Instances times features above which hidden layers are tried under the best scaling alone."""
 SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.5, 0.95: 0.5}
@@ -233,7 +237,7 @@ def _of_several_labels(
     search = trials.search
     n_first = min(FIRST_FOLDS, search.n_folds)
     linear = [each for each in options if each.parameters["encoder"] == "identity"]
-    ranking = trials.rank(linear or options, n_first)
+    ranking = _best_linear(trials, linear or options, n_first)
     # Hidden layers take long: they are tried where linear members are at their best.
     deep = [each for each in options if linear and each.parameters["encoder"] != "identity"]
     best = ranking[0].parameters
@@ -247,16 +251,42 @@ def _of_several_labels(
         # Linear members and networks err in different ways, so that some of each are averaged.
         ranking = [*ranking[: N_REFINED - N_DEEP], *trials.rank(deep, n_first)[:N_DEEP]]
     siblings: dict[str, list[Option]] = {}
-    for option in ranking[:N_REFINED]:
+    for option in _hopeful(search, ranking[:N_REFINED], n_first):
         decays = refined(option, search.problem, explicit)
         siblings.update({each.name: decays for each in decays})
     finalists = list({each.name: each for decays in siblings.values() for each in decays}.values())
     ranking = trials.rank(finalists, search.n_folds, lambda option: siblings[option.name], rung=1)
     large = search.all_bags.n_objects * (search.labels.shape[1] + 1) > LARGE_LOGITS
     taken = trials.choose(ranking, SEVERAL_LARGE if large else SEVERAL)
-    known = {option.name for option in options}
-    options = [*options, *(each for each in finalists if each.name not in known)]
+    options = [*options, *(each for each in finalists if each not in options)]
     return _with_whole(trials, options, taken, explicit)
+
+
+def _best_linear(trials: _Trials, options: Sequence[Option], n_folds: int) -> list[Option]:
+    """Return options, the best first: all under the first scaling, few under the others."""
+    scaling = options[0].parameters["scaling"]
+    first = [each for each in options if each.parameters["scaling"] == scaling]
+    found = trials.rank(first, n_folds)
+    kinds = [family(each.parameters, "scaling") for each in found[:N_RESCALED]]
+    others = [each for each in options if family(each.parameters, "scaling") in kinds]
+    others = [each for each in others if each not in first]
+    if others:
+        found += trials.rank(others, n_folds)
+    return sorted(
+        found, key=lambda each: -float(trials.search.out_of_fold(each, n_folds).scores.mean())
+    )
+
+
+def _hopeful(search: BagSearch, options: Sequence[Option], n_folds: int) -> list[Option]:
+    """Return options that may still have a weight when all folds have been held out."""
+    scores = [search.out_of_fold(option, n_folds).scores for option in options]
+    best = max(scores, key=lambda each: float(each.mean()))
+    most = SEVERAL.evidence * math.log(1.0 / SEVERAL.min_ratio) / len(search.bags)
+    return [
+        option
+        for option, each in zip(options, scores, strict=True)
+        if (best - each).mean() - CLEAR * standard_error(best - each) <= most
+    ]
 
 
 def _reporter(on_progress: ProgressCallback | None, n_trials: int) -> ProgressCallback | None:

@@ -28,6 +28,8 @@ SEARCH_VALUES = 1 << 16
 """Values of features that are searched at once: as many as stay close to the processor."""
 SEARCH_WIDTH = 0.02
 """Width of the interval around an exponent from which on its peak is interpolated."""
+MAX_STEPS = 100
+"""Steps to that width; exponents of next to nothing are so large that rounding would hinder it."""
 MAX_LOG_POWER = 336.18
 """Logarithm of the largest power that a square is taken of, as in SciPy."""
 
@@ -293,7 +295,8 @@ def likeliest_exponents(rows: Floats) -> Floats:
     n_blocks = -(-len(varying) * values.shape[1] // SEARCH_VALUES)
     for block in np.array_split(varying, max(1, n_blocks)):
         if len(block):
-            exponents[block] = _likeliest(values[block])
+            with np.errstate(all="ignore"):  # of features next to nothing, which stay as they are
+                exponents[block] = _likeliest(values[block])
     return exponents
 
 
@@ -318,7 +321,9 @@ def _likeliest(values: Floats) -> Floats:
     golden = 0.5 * (math.sqrt(5.0) - 1.0)
     left, right = high - golden * (high - low), low + golden * (high - low)
     of_left, of_right = likelihood(left), likelihood(right)
-    while float((high - low).max()) > SEARCH_WIDTH:
+    for _ in range(MAX_STEPS):
+        if not float((high - low).max()) > SEARCH_WIDTH:
+            break
         is_low = of_left > of_right
         low, high = np.where(is_low, low, left), np.where(is_low, right, high)
         inner = golden * (high - low)

@@ -91,8 +91,10 @@ def test_power_does_not_explode_beyond_the_training_range():
     np.testing.assert_array_equal(beyond, ends)
 
 
-def test_power_of_constant_and_binary_features_is_finite():
+@pytest.mark.parametrize("unit", [1.0, 1e-16, 1e-200, 1e-310])
+def test_power_of_constant_and_binary_features_is_finite(unit):
     rows = np.column_stack([np.full(30, 7.0), np.arange(30) % 2, np.eye(30)[0]])
+    rows[:, 1:] *= unit
     scaled = Scaler("power").fit(rows)(rows)
     assert np.isfinite(scaled).all()
     np.testing.assert_allclose(scaled[:, 0], 0.0, atol=1e-9)
