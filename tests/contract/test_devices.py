@@ -106,7 +106,8 @@ def test_a_recommender_on_a_device_leaves_no_tensor_behind(name, monkeypatch):
 def test_added_evidence_trains_on_a_device(monkeypatch, encoder, n_negatives):
     from groupnoise import Groups
     from groupnoise.clicks.evidence import EvidenceModel
-    from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
+    from groupnoise.clicks.evidence_steps import EvidencePlan
+    from groupnoise.clicks.evidence_training import train_evidence
     from groupnoise.clicks.recurrence_training import RecurrentEncoder
     from groupnoise.core.device import training_on
 

@@ -200,12 +200,18 @@ class EvidenceModel(nn.Module):
         features = F.embedding(clicks.t(), self.objects)
         return self.contexts_by_step(features, factors).transpose(0, 1)
 
-    def contexts_by_step(self, features: Tensor, dropped: Tensor | None = None) -> Tensor:
+    def contexts_by_step(
+        self,
+        features: Tensor,
+        dropped: Tensor | None = None,
+        factors: Sequence[Tensor] | None = None,
+    ) -> Tensor:
         """Return the context vector after each click of sequences whose first axis is of steps.
 
         Of shape (size, n, dim). `features` (size, n, dim): f of the clicks, oldest first; padding
         follows them, and no context looks ahead. `dropped` (size, n): factors of the evidence of
-        each click: 0 where it is dropped in training.
+        each click: 0 where it is dropped in training. `factors`: what the encoder drops; see
+        :meth:`RecurrentEncoder.by_step`.
         """
         size, n, _ = features.shape
         weights = self.log_weights.exp()
@@ -217,13 +223,15 @@ class EvidenceModel(nn.Module):
         widths = self.block_widths
         if len(set(widths)) == 1:
             # One product for all blocks and sequences.
-            parts = vectors.view(size, n, self.n_blocks, -1).permute(2, 0, 1, 3)
+            parts = vectors.reshape(size, n, self.n_blocks, -1).permute(2, 0, 1, 3)
             added = torch.bmm(table, parts.reshape(self.n_blocks, size, -1))
             added = added.view(self.n_blocks, size, n, -1).permute(1, 2, 0, 3).reshape_as(features)
         else:
             blocks = zip(table, vectors.split(widths, dim=-1), strict=True)
             added = torch.cat([torch.tensordot(own, part, 1) for own, part in blocks], -1)
-        return added if self.encoder is None else added + self.encoder.by_step(features)
+        if self.encoder is None:
+            return added
+        return added + self.encoder.by_step(features, factors)
 
     @torch.no_grad()
     def evidence(self) -> Evidence:

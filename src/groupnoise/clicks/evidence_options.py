@@ -10,7 +10,8 @@ import numpy as np
 
 from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
 from groupnoise.clicks.evidence_saves import EvidenceSaves
-from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
+from groupnoise.clicks.evidence_steps import EvidencePlan
+from groupnoise.clicks.evidence_training import train_evidence
 from groupnoise.clicks.linear_evidence import RANK, LinearEvidence, following, together
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.spectral import SpectralStart, spectral_start

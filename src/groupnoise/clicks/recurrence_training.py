@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import isqrt
 from typing import Any
@@ -78,18 +78,19 @@ class RecurrentEncoder(nn.Module):
         """
         return self.by_step(vectors.transpose(0, 1)).transpose(0, 1)
 
-    def by_step(self, vectors: Tensor) -> Tensor:
+    def by_step(self, vectors: Tensor, factors: Sequence[Tensor] | None = None) -> Tensor:
         """Return the same of sequences whose first axis is that of their steps.
 
         Of shape (size, n, width). `vectors` (size, n, width): f of clicks, oldest first; padding
-        follows them.
+        follows them. `factors`: what :meth:`draw_factors` returned, which is called by default.
         """
+        drawn = self.draw_factors(vectors.shape[:2]) if factors is None else iter(factors)
         states = self.input_norm(self.project(vectors))
         if self._drops:
-            states = states * self._factors(states)
+            states = states * next(drawn)
         for layer in self._layers():
-            states = self._with(states, layer.remember(states))
-            states = self._with(states, layer.perceive(states))
+            states = self._with(states, layer.remember(states), drawn)
+            states = self._with(states, layer.perceive(states), drawn)
         answers: Tensor = self.answer(self.output_norm(states))
         return answers
 
@@ -100,14 +101,21 @@ class RecurrentEncoder(nn.Module):
     def _drops(self) -> bool:
         return self.training and self.dropout > 0
 
-    def _factors(self, values: Tensor) -> Tensor:
-        return dropout_factors(values, self.dropout, self.generator)
+    def draw_factors(self, shape: Sequence[int]) -> Iterator[Tensor]:
+        """Draw what is dropped in training, one after the other as they are needed.
 
-    def _with(self, states: Tensor, more: Tensor) -> Tensor:
+        Factors (size, n, hidden) of the states, and of what each layer adds to them twice; none
+        where nothing is dropped. `shape`: (size, n).
+        """
+        like = self.answer.weight.new_empty(*shape, self.hidden)
+        for _ in range(1 + 2 * len(self.layers) if self._drops else 0):
+            yield dropout_factors(like, self.dropout, self.generator)
+
+    def _with(self, states: Tensor, more: Tensor, factors: Iterator[Tensor]) -> Tensor:
         """Return states with more added, of which some is dropped in training."""
         if not self._drops:
             return states + more
-        return torch.addcmul(states, more, self._factors(more))
+        return torch.addcmul(states, more, next(factors))
 
     @torch.no_grad()
     def as_arrays(self, scale: Tensor) -> Recurrence:

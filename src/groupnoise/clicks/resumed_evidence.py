@@ -29,7 +29,8 @@ from groupnoise.clicks.evidence_options import (
     averaged,
     member_encoders,
 )
-from groupnoise.clicks.evidence_training import EvidencePlan, train_evidence
+from groupnoise.clicks.evidence_steps import EvidencePlan
+from groupnoise.clicks.evidence_training import train_evidence
 from groupnoise.clicks.linear_evidence import added_evidence, linear_length, linear_ranks
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.recurrence import Recurrence

@@ -8,6 +8,7 @@ import statistics
 import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,6 +134,28 @@ def threads_for(work: float) -> Iterator[None]:
     torch.set_num_threads(1)
     try:
         yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def thread_pool(n_threads: int) -> Iterator[Executor | None]:
+    """Yield threads whose operations, as those of the block, run on one thread each.
+
+    None where one thread is enough.
+
+    `n_threads`: how many.
+    """
+    if n_threads == 1:
+        yield None
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(n_threads, "step", torch.set_num_threads, (1,)) as pool:
+            yield pool
     finally:
         torch.set_num_threads(before)
 

@@ -7,15 +7,13 @@ import torch
 import reference
 from groupnoise import Groups
 from groupnoise.clicks.evidence import EvidenceModel, joined
-from groupnoise.clicks.evidence_training import (
-    EvidencePlan,
-    batch_loss,
-    train_evidence,
-    training_sequences,
-)
+from groupnoise.clicks.evidence_steps import EvidencePlan, batch_loss, descend_loss
+from groupnoise.clicks.evidence_training import train_evidence, training_sequences
 from groupnoise.clicks.history_scores import ItemVectors, evidence_of_clicks
 from groupnoise.clicks.linear_evidence import following, in_units_of, together
+from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import ScoringRule
+from groupnoise.core.threads import thread_pool
 from groupnoise.exceptions import DataError, ParameterError, TrainingError
 
 N_ITEMS, DIM, LENGTH = 7, 6, 4
@@ -106,6 +104,45 @@ def test_padding_changes_no_loss():
     torch.testing.assert_close(found, mean)
 
 
+@pytest.mark.parametrize("encoder", [True, False])
+@pytest.mark.parametrize("n_negatives", [None, 64])
+@pytest.mark.parametrize("shared", [True, False])
+def test_threads_that_share_a_batch_find_the_same_gradient(encoder, n_negatives, shared):
+    rng = np.random.default_rng(0)
+    n_items = 300
+    vectors = rng.normal(size=(n_items, 8)).astype(np.float32)
+    sizes = [2, 3, 3, 5, 9, 9, 20]
+    clicks = np.full((len(sizes), max(sizes)), n_items)
+    for row, size in enumerate(sizes):
+        clicks[row, :size] = rng.integers(n_items, size=size)
+    plan = EvidencePlan(n_negatives=n_negatives)
+
+    def gradient(n_parts):
+        reader = None
+        if encoder:
+            draws = torch.Generator().manual_seed(1)
+            reader = RecurrentEncoder(8, 16, 2, 20, dropout=0.4, generator=draws)
+            torch.nn.init.normal_(reader.answer.weight, generator=draws)
+        model = EvidenceModel(
+            vectors, vectors[:, 0], history_length=20, shared=shared, encoder=reader
+        ).train()
+        noise = torch.Generator().manual_seed(2)
+        before = torch.get_num_threads()
+        with thread_pool(n_parts) as pool:
+            asked = torch.from_numpy(clicks)
+            loss = descend_loss(model, asked, plan, noise, pool=pool, n_parts=n_parts)
+        assert torch.get_num_threads() == before
+        return loss, {name: each.grad for name, each in model.named_parameters()}
+
+    loss, whole = gradient(1)
+    for n_parts in (2, 3):
+        other, found = gradient(n_parts)
+        assert other == pytest.approx(loss, rel=1e-5)
+        assert set(found) == set(whole)
+        for name in whole:
+            torch.testing.assert_close(found[name], whole[name], rtol=1e-4, atol=1e-6, msg=name)
+
+
 def test_drawn_items_stand_for_the_catalogue_on_average():
     rng = np.random.default_rng(1)
     vectors = rng.normal(scale=0.3, size=(400, DIM)).astype(np.float32)
@@ -160,7 +197,7 @@ def test_rows_of_a_large_catalogue_are_trained_as_dense_steps_train_them(shared,
         return model.state_dict()
 
     deferred = trained()
-    monkeypatch.setattr("groupnoise.clicks.evidence_training.MIN_DEFERRED", 100)
+    monkeypatch.setattr("groupnoise.clicks.evidence_steps.MIN_DEFERRED", 100)
     for name, values in trained().items():
         # Where a gradient is nothing but rounding, Adam makes a step of it.
         assert (deferred[name] - values).abs().mean() < 1e-4 * values.abs().mean(), name

@@ -7,7 +7,8 @@ import torch
 import reference
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks.evidence import EvidenceModel, joined
-from groupnoise.clicks.evidence_training import EvidencePlan, batch_loss, train_evidence
+from groupnoise.clicks.evidence_steps import EvidencePlan, batch_loss
+from groupnoise.clicks.evidence_training import train_evidence
 from groupnoise.clicks.history_scores import evidence_of_clicks
 from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.recurrence import Recurrence, weight_shapes

@@ -1,0 +1,119 @@
+"""Two threads for a step over long histories: inside each operation, or one for each half.
+
+    python benchmarks/speed/history_threads.py --data DIRECTORY
+
+The deep member of a plain fit learns from some users of MovieLens-1M, if DIRECTORY has it, or of a
+log of Zipf's law: on one thread, on two that share every operation, and on two that take half of
+the sequences each, which is what `fit` does. All three in turns, in one run; threads that wait
+sleep. `bound` is what the matrix products of the encoder, of the contexts and of the scores alone
+would take on one thread, at the speed of one large product.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from _record import write_result
+from epochs import FILE, movielens, zipf_log
+
+from groupnoise.clicks import evidence_training
+from groupnoise.clicks.evidence import EvidenceModel
+from groupnoise.clicks.evidence_options import DEEP, ENCODER_DROPOUT, ENCODER_SIZES
+from groupnoise.clicks.evidence_steps import EvidencePlan
+from groupnoise.clicks.recurrence_training import RecurrentEncoder
+from groupnoise.core.arrays import torch_generator
+from groupnoise.core.device import keeping_freed_memory
+
+DIM, LENGTH, BATCH, NEGATIVES = 128, 200, 1024, 512
+ROUNDS = 5
+WAYS = {"one thread": (1, 1), "within operations": (2, 1), "halves of a batch": (2, 4)}
+"""Threads of torch, and the most parts of a batch."""
+
+
+def product_speed() -> float:
+    """Return multiplications and additions a second of a large product on one thread."""
+    torch.set_num_threads(1)
+    left, right = torch.randn(1024, 1024), torch.randn(1024, 1024)
+    times = []
+    for _ in range(10):
+        started = time.process_time()
+        torch.mm(left, right)
+        times.append(time.process_time() - started)
+    return 2 * 1024**3 / min(times)
+
+
+def main() -> None:
+    """Time all ways in turns and write the result file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("data"), help="Holds the .txt.gz file.")
+    parser.add_argument("--users", type=int, default=80)
+    arguments = parser.parse_args()
+    found = (arguments.data / FILE).is_file()
+    log = movielens(arguments.data / FILE) if found else zipf_log()
+    n_items = int(log.objects.max()) + 1
+    generator = np.random.default_rng(0)
+    users = log.subset(np.sort(generator.permutation(len(log))[: arguments.users]))
+    n_targets = int(users.n_objects - len(users))
+    encoder = RecurrentEncoder(
+        DIM,
+        *ENCODER_SIZES[DEEP],
+        LENGTH,
+        dropout=ENCODER_DROPOUT,
+        generator=torch_generator(generator),
+    )
+    vectors = generator.normal(scale=0.05, size=(n_items, DIM)).astype(np.float32)
+    bias = np.zeros(n_items, dtype=np.float32)
+    model = EvidenceModel(vectors, bias, history_length=LENGTH, shared=True, encoder=encoder)
+    plan = EvidencePlan(
+        max_epochs=1, batch_size=BATCH, n_negatives=NEGATIVES, learning_rate=5e-3, weight_decay=0.3
+    )
+    times: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
+    with keeping_freed_memory():
+        for _ in range(ROUNDS):
+            for way, (n_threads, evidence_training.MAX_PARTS) in WAYS.items():
+                torch.set_num_threads(n_threads)
+                clock, worked = time.perf_counter(), time.process_time()
+                evidence_training.train_evidence(model, users, plan, generator)
+                spent = time.perf_counter() - clock, time.process_time() - worked
+                times[way].append(spent)
+    per_million = 1e6 / n_targets
+    rows: list[dict[str, Any]] = [
+        {
+            "way": way,
+            "seconds": round(per_million * float(np.median([each[0] for each in spent])), 1),
+            "processor_seconds": round(
+                per_million * float(np.median([each[1] for each in spent])), 1
+            ),
+        }
+        for way, spent in times.items()
+    ]
+    weights = sum(each.numel() for each in encoder.parameters())
+    scored = min(n_items, NEGATIVES + BATCH)
+    bound = 6e6 * (weights + DIM * (scored + LENGTH)) / product_speed()
+    ratio = rows[1]["seconds"] / rows[2]["seconds"]
+    payload = {
+        "config": {"log": FILE if found else "zipf", "targets": n_targets, "batch": BATCH},
+        "seed": 0,
+        "seconds_are": "per million targets, medians",
+        "rows": rows,
+        "bound": round(bound, 1),
+        "halves_against_within_operations": round(ratio, 2),
+        "load": round(os.getloadavg()[0], 1),
+    }
+    print(rows, payload["bound"], payload["halves_against_within_operations"])
+    print(write_result("history_threads", payload))
+
+
+if __name__ == "__main__":
+    main()

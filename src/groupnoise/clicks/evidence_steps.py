@@ -1,0 +1,256 @@
+"""The steps of a training of evidence: the loss of a batch, and its gradient on several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from groupnoise.clicks.evidence import EvidenceModel
+from groupnoise.core.checks import check_count, check_dropout, check_positive
+from groupnoise.core.chunked_softmax import cross_entropy
+
+MIN_DEFERRED = 8
+"""Items for each one that a batch looks up, from which the others make up for steps later."""
+MIN_DRAWN = 64
+"""Negatives of which some are sure to be no targets where a catalogue is so large."""
+
+Lookup = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidencePlan:
+    """The numbers that decide a training of :class:`EvidenceModel`.
+
+    `max_epochs`: passes over the clicks; the step size falls linearly to zero over them.
+    `batch_size`: targets per step.
+    `learning_rate`: Adam step size.
+    `weight_decay`: decay of the vectors towards their initial ones: learning_rate * weight_decay of
+        the way each step.
+    `dropout`: chance of a click to be left out of the contexts of a batch.
+    `n_negatives`: items drawn beside all targets of a batch, whose sum stands for all others; None,
+        or a catalogue hardly larger, takes the exact softmax.
+    """
+
+    max_epochs: int = 6
+    batch_size: int = 1024
+    learning_rate: float = 5e-3
+    weight_decay: float = 1.0
+    dropout: float = 0.2
+    n_negatives: int | None = 1500
+
+    def __post_init__(self) -> None:
+        check_count("max_epochs", self.max_epochs)
+        check_count("batch_size", self.batch_size)
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("weight_decay", self.weight_decay, allow_zero=True)
+        check_dropout(self.dropout)
+        if self.n_negatives is not None:
+            check_count("n_negatives", self.n_negatives)
+
+    def defers(self, n_items: int) -> bool:
+        """Tell whether a batch looks up so few items that rows are updated when they are read.
+
+        `n_items`: size of the catalogue.
+        """
+        if self.n_negatives is None or self.n_negatives < MIN_DRAWN:
+            return False
+        return n_items >= MIN_DEFERRED * (2 * self.batch_size + self.n_negatives)
+
+    def work_of_step(self, model: EvidenceModel) -> float:
+        """Return about how many multiplications a batch takes forward.
+
+        Of the scores of all candidates, and of the encoder.
+        """
+        n_scored = model.n_items
+        if self.n_negatives is not None:
+            n_scored = min(n_scored, self.n_negatives + self.batch_size)
+        encoder = () if model.encoder is None else model.encoder.parameters()
+        width = model.targets.shape[1]
+        return float(self.batch_size * (n_scored * width + sum(each.numel() for each in encoder)))
+
+
+class _Batch(NamedTuple):
+    """What the loss of a batch is made of; steps come before sequences.
+
+    `features` (size, n, dim): f of the clicks.
+    `dropped` (size, n): factors of their evidence.
+    `is_real` (size, n): whether a click follows; None where one always does.
+    `vectors` (n_candidates, dim), `bias` (n_candidates,): of what stands for the catalogue.
+    `positive` (n_targets,): which of it each next click is.
+    """
+
+    features: Tensor
+    dropped: Tensor | None
+    is_real: Tensor | None
+    vectors: Tensor
+    bias: Tensor
+    positive: Tensor
+
+    def loss(self, model: EvidenceModel, factors: Sequence[Tensor] | None = None) -> Tensor:
+        """Return the mean loss; `factors` are what the encoder drops, by default drawn there."""
+        contexts = model.contexts_by_step(self.features, self.dropped, factors).flatten(0, 1)
+        if self.is_real is not None:
+            at_target = self.is_real.reshape(-1).nonzero().squeeze(-1)
+            contexts = contexts.index_select(0, at_target)  # (n_targets, dim)
+        return cross_entropy(contexts, self.vectors, self.bias, self.positive)
+
+    def parts(self, n_parts: int) -> list[tuple[slice, slice, _Batch]]:
+        """Cut the sequences into parts of about as many targets, with the steps they have."""
+        size, n = self.features.shape[:2]
+        real = self.features.new_ones(size, n).bool() if self.is_real is None else self.is_real
+        place = self.positive.new_zeros(size, n)
+        place[real] = self.positive
+        reached = np.cumsum(real.sum(0).numpy())
+        goals = np.arange(1, n_parts) * (reached[-1] / n_parts)
+        ends = (np.searchsorted(reached, goals) + 1).tolist()
+        found = []
+        for begin, end in zip([0, *ends], [*ends, n], strict=True):
+            if begin >= end:
+                continue
+            n_steps = int(real[:, begin:end].any(1).sum())
+            rows, columns = slice(0, n_steps), slice(begin, end)
+            own = real[rows, columns]
+            part = self._replace(
+                features=self.features[rows, columns],
+                dropped=None if self.dropped is None else self.dropped[rows, columns],
+                is_real=None if bool(own.all()) else own,
+                positive=place[rows, columns][own],
+            )
+            found.append((rows, columns, part))
+        return found
+
+
+def batch_loss(
+    model: EvidenceModel,
+    clicks: Tensor,
+    plan: EvidencePlan,
+    noise: torch.Generator,
+    lookup: Lookup = F.embedding,
+) -> Tensor:
+    """Return the mean loss of all next clicks of some sequences.
+
+    `model`: read; gradients flow to its tables. `clicks` (n, size): sequences, padded at their ends
+    with `n_items`. `plan`: says how many clicks are dropped and how many negatives are drawn.
+    `lookup`: called with items and a table; returns their rows.
+    """
+    return _read(model, clicks, plan, noise, lookup).loss(model)
+
+
+def descend_loss(
+    model: EvidenceModel,
+    clicks: Tensor,
+    plan: EvidencePlan,
+    noise: torch.Generator,
+    lookup: Lookup = F.embedding,
+    *,
+    pool: Executor | None = None,
+    n_parts: int = 1,
+) -> float:
+    """Return the loss of :func:`batch_loss`, and leave its gradient with the parameters.
+
+    `pool`: threads that each take a part of the sequences; a step of many small operations has
+    more of two threads that wait for each other once than of threads in each operation. What is
+    drawn is the same. `n_parts`: how many parts.
+    """
+    batch = _read(model, clicks, plan, noise, lookup)
+    if pool is None or batch.features.shape[1] < n_parts:
+        loss = batch.loss(model)
+        loss.backward()
+        return loss.item()
+    encoder = model.encoder
+    factors = None if encoder is None else list(encoder.draw_factors(batch.features.shape[:2]))
+    others = [model.log_weights, model.exponent_logits]
+    others += [] if encoder is None else list(encoder.parameters())
+    others = [each for each in others if each.requires_grad]
+    n_targets = len(batch.positive)
+
+    def descend(cut: tuple[slice, slice, _Batch]) -> tuple[float, tuple[Tensor, ...]]:
+        rows, columns, part = cut
+        leaves = [each.detach().requires_grad_() for each in (part.features, *part[3:5])]
+        part = part._replace(features=leaves[0], vectors=leaves[1], bias=leaves[2])
+        own = None if factors is None else [each[rows, columns] for each in factors]
+        loss = part.loss(model, own) * (len(part.positive) / n_targets)
+        return loss.item(), torch.autograd.grad(loss, [*leaves, *others])
+
+    cuts = batch.parts(n_parts)
+    found = list(pool.map(descend, cuts))
+    features = torch.zeros_like(batch.features)
+    for (rows, columns, _), (_, gradient) in zip(cuts, found, strict=True):
+        features[rows, columns] = gradient[0]
+    summed = [torch.stack(each).sum(0) for each in zip(*(own[1:] for _, own in found), strict=True)]
+    for parameter, slope in zip(others, summed[2:], strict=True):
+        parameter.grad = slope
+    torch.autograd.backward([batch.features, batch.vectors, batch.bias], [features, *summed[:2]])
+    return sum(loss for loss, _ in found)
+
+
+def _read(
+    model: EvidenceModel,
+    clicks: Tensor,
+    plan: EvidencePlan,
+    noise: torch.Generator,
+    lookup: Lookup,
+) -> _Batch:
+    """Look up what a batch needs, and draw what is dropped and what stands for the catalogue."""
+    steps = clicks.t()  # one step of all sequences after the other, as an encoder reads them
+    before, after = steps[:-1], steps[1:]
+    is_real = after != model.n_items
+    has_padding = not bool(is_real.all())
+    targets = after[is_real] if has_padding else after.reshape(-1)
+    dropped = None
+    if model.training and plan.dropout:
+        kept = torch.rand(before.t().shape, generator=noise) >= plan.dropout
+        dropped = kept.t().to(before.device) / (1 - plan.dropout)
+    read = before.reshape(-1)
+    if has_padding:
+        read = read.masked_fill(~is_real.reshape(-1), 0)
+    drawn = _candidates(targets, model.n_items, plan.n_negatives, noise)
+    vectors: Tensor = model.targets
+    bias: Tensor = model.bias
+    positive = targets
+    if drawn is None:
+        features = lookup(read, model.objects)
+    else:
+        candidates, offset, positive = drawn
+        bias = bias.index_select(0, candidates) + offset
+        if model.targets is model.objects:
+            # Looked up together: one gradient as large as the table, and not two.
+            rows = lookup(torch.cat([read, candidates]), model.objects)
+            features, vectors = rows.split([len(read), len(candidates)])
+        else:
+            features = lookup(read, model.objects)
+            vectors = lookup(candidates, model.targets)
+    features = features.view(*before.shape, -1)
+    return _Batch(features, dropped, is_real if has_padding else None, vectors, bias, positive)
+
+
+def _candidates(
+    targets: Tensor, n_items: int, n_negatives: int | None, noise: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Return what stands for the catalogue in a batch, what is added to its logits, and targets.
+
+    The distinct targets stand for themselves, and items drawn at random for all others, each for
+    as many as there are: the expected sum of exponentials is that over the catalogue. Targets are
+    told by their places among the candidates. None where the catalogue is to stand for itself.
+    """
+    place = torch.zeros(n_items, dtype=torch.int64, device=targets.device)
+    place[targets] = 1
+    distinct = place.nonzero().squeeze(-1)
+    if n_negatives is None or len(distinct) + n_negatives >= n_items:
+        return None
+    drawn = torch.randint(n_items, (n_negatives,), generator=noise).to(targets.device)
+    drawn = drawn[place[drawn] == 0]
+    if not len(drawn):
+        return None
+    stands_for = float(np.log((n_items - len(distinct)) / len(drawn)))
+    offset = torch.zeros(len(distinct) + len(drawn), device=targets.device)
+    offset[len(distinct) :] = stands_for
+    place[distinct] = torch.arange(len(distinct), device=targets.device)
+    return torch.cat([distinct, drawn]), offset, place[targets]
