@@ -6,7 +6,7 @@ Command modules import their libraries inside the function that runs, so that `-
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -49,7 +49,7 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        Optional[bool],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        bool | None,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = None,
 ) -> None:

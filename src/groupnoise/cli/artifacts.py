@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,8 +56,7 @@ def list_command(
 def promote_command(
     registry: Place,
     version: Annotated[
-        Optional[str],  # noqa: UP045 - typer reads this annotation at run time on 3.10
-        typer.Argument(help="A version, or how it begins.", show_default="the newest"),
+        str | None, typer.Argument(help="A version, or how it begins.", show_default="the newest")
     ] = None,
 ) -> None:
     """Check a version and have it served; a running service switches to it by itself."""

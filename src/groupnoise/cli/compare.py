@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,15 +27,14 @@ def compare(
     data: Annotated[str, typer.Argument(help="As in `groupnoise fit`.")],
     options: DataOptions,
     methods: Annotated[
-        Optional[str],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        str | None,
         typer.Option(help="Names from `groupnoise methods`, with commas.", show_default="all"),
     ] = None,
     splits: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="Splits at most.", show_default="5; 1 with --protocol"),
+        int | None, typer.Option(min=1, help="Splits at most.", show_default="5; 1 with --protocol")
     ] = None,
     protocol: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             help="rs: one division of the log instead of splits, each split being a further seed: "
             "leave_one_out, authors, time:0.9, time:2016-05-31:successive, cold_users."
@@ -47,8 +46,7 @@ def compare(
     ] = "10m",
     seed: Annotated[int, typer.Option(min=0, help="Decides splits and fits.")] = 0,
     page: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="Also write a page with a picture of the intervals."),
+        Path | None, typer.Option(help="Also write a page with a picture of the intervals.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:

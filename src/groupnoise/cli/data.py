@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,7 +23,7 @@ data_app = typer.Typer(help="Data sets: list, describe, path, fetch, check and c
 
 Name = Annotated[str, typer.Argument(help="A name from `groupnoise data list`.")]
 DataDir = Annotated[
-    Optional[Path],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+    Path | None,
     typer.Option("--data-dir", help="Searched before GROUPNOISE_DATA and the usual places."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead.")]
@@ -33,8 +33,7 @@ WINDOWS = ("none", "sliding", "chunks", "leave_one_out")
 @data_app.command("list")
 def list_command(
     setting: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Only sets of this setting: mil, pll or rs."),
+        str | None, typer.Option(help="Only sets of this setting: mil, pll or rs.")
     ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
@@ -70,8 +69,7 @@ def describe_command(
     ],
     options: DataOptions,
     html: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="Also write a page with plots to this file."),
+        Path | None, typer.Option(help="Also write a page with plots to this file.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -124,8 +122,7 @@ def fetch_command(name: Name, data_dir: DataDir = None) -> None:
 @data_app.command("check")
 def check_command(
     names: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Argument(help="Names to check; all if none is given."),
+        list[str] | None, typer.Argument(help="Names to check; all if none is given.")
     ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
@@ -162,8 +159,8 @@ def _show_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
 
 
 # typer reads these annotations at run time, so they must also hold on Python 3.10.
-Number = Optional[float]  # noqa: UP045
-Count = Optional[int]  # noqa: UP045
+Number = float | None
+Count = int | None
 
 
 @data_app.command("convert")
@@ -194,7 +191,7 @@ def convert(
     rows_at_once: Annotated[
         int, typer.Option(help="rs: how many clicks to hold in memory at a time.")
     ] = 2_000_000,
-    name: Annotated[Optional[str], typer.Option(help="What to call the set.")] = None,  # noqa: UP045
+    name: Annotated[str | None, typer.Option(help="What to call the set.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUTPUT.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No guesses, no progress.")] = False,
 ) -> None:

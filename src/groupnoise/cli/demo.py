@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,7 +50,7 @@ def parse_seeds(text: str) -> list[int]:
 
 def demo(
     seeds: Annotated[
-        Optional[str],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        str | None,
         typer.Option(help="A range like 0:5 or a list like 1,4,9.", show_default=DEFAULT_SEEDS),
     ] = None,
     settings: Annotated[
@@ -63,12 +63,10 @@ def demo(
         Path, typer.Option("--output", "-o", help="Folder to write report.html to.")
     ] = Path("runs/demo"),
     json_path: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--json", help="Also write the rows of the table to this file."),
+        Path | None, typer.Option("--json", help="Also write the rows of the table to this file.")
     ] = None,
     jobs: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(help="How many processes.", show_default="one per core"),
+        int | None, typer.Option(help="How many processes.", show_default="one per core")
     ] = None,
 ) -> None:
     """Watch Max-Matching learn in all three settings, beside its ablations.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,14 +30,14 @@ def evaluate(
     data: Annotated[str, typer.Argument(help="As in `groupnoise fit`.")],
     options: DataOptions,
     on: Annotated[
-        Optional[str],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        str | None,
         typer.Option(
             help="Of the data that the model was trained on, score held-out groups or all.",
             show_default="held-out",
         ),
     ] = None,
     protocol: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             help="rs: what is asked for: last, leave_one_out, authors, time:0.9, "
             "time:2016-05-31:successive, cold_users.",
@@ -48,15 +48,15 @@ def evaluate(
         str, typer.Option(help="rs: lengths of the list for HIT, NDCG and MRR, with commas.")
     ] = DEFAULT_AT,
     against: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option(help="rs: another model, compared on the same targets, user by user."),
     ] = None,
     per_user: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option(help="rs: write a row per target to this .parquet, .csv or .jsonl file."),
     ] = None,
     page: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option(help="Also write an HTML page: figures, and risk-coverage curves (mil, pll)."),
     ] = None,
     seed: Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,7 +24,7 @@ def heatmap(
         Path, typer.Option("--output", "-o", help="Page to write, one .html file.")
     ] = Path("heatmap.html"),
     sources: Annotated[
-        Optional[Path],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        Path | None,
         typer.Option(
             help="Pictures or texts to lay the answers over, named as the bags.",
             show_default="what `groupnoise embed` was given",
@@ -124,9 +124,9 @@ def select(
 
 
 # typer reads these annotations at run time, so they must also hold on Python 3.10.
-Word = Optional[str]  # noqa: UP045
-Number = Optional[float]  # noqa: UP045
-Folder = Optional[Path]  # noqa: UP045
+Word = str | None
+Number = float | None
+Folder = Path | None
 
 
 def embed(

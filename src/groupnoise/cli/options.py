@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -22,11 +22,10 @@ SETTINGS = ("mil", "pll", "rs")
 """What `--setting` takes; `groupnoise.io.setting` has what they do."""
 PANEL = "How DATA is read"
 
-# typer reads these annotations at run time, so they must also hold on Python 3.10.
-Word = Optional[str]  # noqa: UP045
-Number = Optional[float]  # noqa: UP045
-Flag = Optional[bool]  # noqa: UP045
-Folder = Optional[Path]  # noqa: UP045
+Word = str | None
+Number = float | None
+Flag = bool | None
+Folder = Path | None
 SETTING_HELP = "Read a file as mil (bags), pll (candidate labels) or rs (clicks)."
 VOTES_PANEL = "Where the votes are"
 EVIDENCE_PANEL = "What rows are compared by"

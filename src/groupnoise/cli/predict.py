@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,11 +30,11 @@ def predict(
     ],
     options: DataOptions,
     keep: Annotated[
-        Optional[list[str]],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        list[str] | None,
         typer.Option(help="Column of DATA to write beside the answers, or a pattern; repeat."),
     ] = None,
     to: Annotated[
-        Optional[str],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        str | None,
         typer.Option(help="mil: write a file per bag with coordinates: csv, h5 or geojson."),
     ] = None,
     top: Annotated[int, typer.Option(help="rs: how many items to recommend.")] = 10,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from groupnoise.clicks.replay import ReplayedPolicy
 
 # typer reads these annotations at run time, so they must also hold on Python 3.10.
-Column = Optional[str]  # noqa: UP045
+Column = str | None
 
 
 @reads_table
@@ -53,8 +53,7 @@ def replay(
         int, typer.Option(min=1, help="A model shows one of its best so many, drawn evenly.")
     ] = 10,
     clip: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(help="The largest weight of a row: less variance, more bias."),
+        float | None, typer.Option(help="The largest weight of a row: less variance, more bias.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides the intervals.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,

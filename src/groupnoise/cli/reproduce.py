@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,23 +75,19 @@ def reproduce(
         ),
     ],
     trials: Annotated[
-        Optional[int],  # noqa: UP045 - typer reads this annotation at run time on 3.10
+        int | None,
         typer.Option(help="How many trials, with seeds from 0.", show_default="the recipe's"),
     ] = None,
     seeds: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(help="A range like 20:30 or a list like 1,4,9, instead of --trials."),
     ] = None,
-    methods: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Only these rows, joined by commas."),
-    ] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these rows, joined by commas.")] = None,
     datasets: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Only these data sets, joined by commas."),
+        str | None, typer.Option(help="Only these data sets, joined by commas.")
     ] = None,
     protocol: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(
             help="unseen: design or check. recall: leave_one_out, time:0.9 and others, with "
             "commas. Click logs: authors, paper or leave_one_out. Others: "
@@ -106,11 +102,10 @@ def reproduce(
         bool, typer.Option("--resume", help="Take trials that this very code has finished.")
     ] = False,
     check: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="Run so many of the kept trials again, and compare."),
+        int | None, typer.Option(min=1, help="Run so many of the kept trials again, and compare.")
     ] = None,
     kept: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option(
             help="Result file whose trials --check repeats, such as "
             "benchmarks/results/reproduce_pll.json.",
@@ -118,24 +113,18 @@ def reproduce(
         ),
     ] = None,
     jobs: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(help="How many processes.", show_default="one per core"),
+        int | None, typer.Option(help="How many processes.", show_default="one per core")
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the reports.")] = Path(
         "runs"
     ),
     json_path: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--json", help="Write the rows of all tables to this file."),
+        Path | None, typer.Option("--json", help="Write the rows of all tables to this file.")
     ] = None,
     recipes: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="Folder of recipes.", show_default="those of the package"),
+        Path | None, typer.Option(help="Folder of recipes.", show_default="those of the package")
     ] = None,
-    data_dir: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="Searched first for data sets."),
-    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Searched first for data sets.")] = None,
 ) -> None:
     """Run an experiment of the paper with all baselines, reported beside the printed figures."""
     from groupnoise.io.files import check_writable_file, check_writable_folder, write_json
