@@ -17,9 +17,11 @@ import httpx
 import numpy as np
 
 from groupnoise.recall.artifact import write_artifact, write_neighbour_artifact
-from groupnoise.recall.http import ServiceSettings, serve
+from groupnoise.recall.http import ServiceSettings, serve, versions
 from training_processes import PROCESSES
 
+WATCH_SECONDS = 0.1
+"""How often a service that follows its registry looks at it; else a second."""
 TITLES = ["Green Tea", "Tea Cup", "Tea Spoon", "Steel Hammer", "Long Nail", "Hand Saw"]
 IDS = ["tea", "cup", "spoon", "hammer", "nail", "saw"]
 CATEGORIES = ["kitchen"] * 3 + ["tools"] * 3
@@ -144,6 +146,7 @@ class ForkedProcess:
 def serve_here(record: dict[str, Any], log: str, ready: Any) -> None:
     """Serve in this process; its log goes to a file, and its address to who waits for it."""
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    versions.WATCH_SECONDS = WATCH_SECONDS
     serve(ServiceSettings.from_record(record), on_ready=ready.send)
 
 

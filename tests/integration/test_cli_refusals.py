@@ -151,7 +151,8 @@ def test_a_log_of_another_make_is_recalled(groupnoise, trained, files):
         ),
     ],
 )
-def test_what_cannot_be_done_is_said_with_the_remedy(refused, files, words, sentence):
+def test_what_cannot_be_done_is_said_with_the_remedy(refused, files, monkeypatch, words, sentence):
+    monkeypatch.setattr("groupnoise.training.folder_lock.WAIT_SECONDS", 0.2)
     (files / "pll.xlsx").write_bytes(b"PK")
     assert sentence in refused(*words)
     assert not (files / "x").exists()
