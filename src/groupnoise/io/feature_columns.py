@@ -30,6 +30,8 @@ MAX_WORDS = 2000
 """Words that count at most, those of the most rows."""
 MIN_TEXT_WORDS = 3.0
 """Mean number of words from which on a column is guessed to be text."""
+MAX_CATEGORIES = 50
+"""Different cells up to which a column of words names categories."""
 TOKEN = r"(?u)\b\w+\b"
 BETWEEN = ": "
 
@@ -55,8 +57,8 @@ def features_of_table(
     `feature_names`: the columns that a model learned from; columns of a table without a header are
         known by their positions.
     `group_of_row`: the group of each row, which a column may number.
-    `takes_text`: whether words become features: of columns of text that were named, or, where
-        nothing is numeric, of the column with the most words.
+    `takes_text`: whether words become features: of columns of text or of categories that were
+        named, or, where nothing is numeric, of the column with the most words.
     """
     columns = table.frame.columns
     if feature_names is not None and features is None:
@@ -96,11 +98,15 @@ def _names_with_words(
     else:
         named = match_columns("features", features, columns, table.origin)
         texts = [
-            c for c in named if guess_text_column(table, [c]) and not is_mostly_numeric(table, c)
+            c
+            for c in named
+            if not is_mostly_numeric(table, c)
+            and (guess_text_column(table, [c]) or names_categories(table, c))
         ]
     found = {column: word_features(table, column) for column in texts if column is not None}
     for column, words in found.items():
-        report(f"took {len(words)} words of column {column!r} as features")
+        many = "words" if len(words) != 1 else "word"
+        report(f"took {len(words)} {many} of column {column!r} as features")
     names = [name for column in named or found for name in found.get(column, [column])]
     return names if found else None
 
@@ -140,6 +146,9 @@ def feature_columns(
     if not numeric:
         check_decimal_commas(table, free)
     left_out = {column: "not numeric" for column in free if column not in numeric}
+    for column in left_out:
+        if names_categories(table, column):
+            left_out[column] = "not numeric; --features takes its words if you name it"
     for column in numeric:
         fault = why_no_feature(table, column, group_of_row)
         if fault is not None:
@@ -247,6 +256,16 @@ def guess_text_column(table: Table, free: Collection[str]) -> str | None:
     }
     most = max(n_words, key=lambda name: n_words[name], default=None)
     return most if most is not None and n_words[most] >= MIN_TEXT_WORDS else None
+
+
+def names_categories(table: Table, column: str) -> bool:
+    """Tell whether the cells of a column are a few words that recur, such as colours."""
+    cells = table.frame[column]
+    if cells.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        return False
+    filled = cells.cast(pl.String).drop_nulls().str.to_lowercase()
+    is_word = filled.str.contains(r"^\s*[^\W\d]")
+    return bool(is_word.all()) and 2 <= filled.n_unique() <= min(MAX_CATEGORIES, len(filled) // 2)
 
 
 def word_features(table: Table, column: str) -> list[str]:

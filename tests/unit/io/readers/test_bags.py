@@ -46,6 +46,26 @@ def test_every_guess_is_reported(tmp_path):
     ]
 
 
+def test_columns_of_categories_are_features_where_they_are_named(tmp_path):
+    rows = [
+        "bag,label,colour,n",
+        "1,0,red,5",
+        "1,0,blue,6",
+        "2,1,red,7",
+        "2,1,Blue,8",
+        "2,1,green,9",
+    ]
+    path, told = write(tmp_path / "bags.csv", "\n".join([*rows, "3,0,green,1"])), []
+    assert read_bags(path, report=told.append).feature_names == ("n",)
+    assert "left out 'colour' (not numeric; --features takes its words if you name it)" in told
+    named = read_bags(path, features=["colour", "n"])
+    assert named.feature_names == ("colour: blue", "colour: green", "colour: red", "n")
+    assert named.bags[0].tolist() == [[0, 0, 1, 5], [1, 0, 0, 6]]
+    new = write(tmp_path / "new.csv", "bag,label,colour,n\n4,0,violet,2\n4,0,RED,3\n")
+    again = read_bags(new, feature_names=named.feature_names)
+    assert again.bags[0].tolist() == [[0, 0, 0, 2], [0, 0, 1, 3]]
+
+
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "arrow", "jsonl"])
 def test_every_table_format_gives_the_same_bags(tmp_path, suffix):
     frame = pl.DataFrame(
