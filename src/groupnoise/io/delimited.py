@@ -8,8 +8,10 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -43,10 +45,15 @@ class DelimitedText:
 
     def line_of(self, record: int) -> int:
         """Return the line on which a record (the header not counted) ends, from 1."""
-        for number, (line, _) in enumerate(self.records()):
-            if number == record + self.has_header:
-                return line
-        raise IndexError(record)
+        return self._lines[record + self.has_header]
+
+    @cached_property
+    def _lines(self) -> list[int]:
+        """The line on which each record ends; found once, for callers who ask about all rows."""
+        lines: list[int] = []
+        with suppress(csv.Error):  # beyond what anybody asks about
+            lines.extend(line for line, _ in self.records())
+        return lines
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the cells of each record, the header included."""

@@ -349,4 +349,6 @@ def guess_setting(
         )
     parts, called = TELLING[found[0]]
     named = f"{' and '.join(parts)} column{'s' * (len(parts) > 1)}"
+    if found == ["pll"] and is_resolved(columns):
+        named = "columns, which `resolve` wrote"
     return found[0], f"read as {called} (--setting {found[0]}), by its {named}"

@@ -145,7 +145,12 @@ def believe(
     # In sample confusions are flattered, out of fold they know fewer votes than those in use.
     temperature = float(np.sqrt(temperature * held_out_temperature(votes, held_out, log_prior)))
     belief = vote_posterior(votes, model.confusion_, log_prior)
-    cooled = softmax(np.log(np.maximum(belief, MIN_PROBABILITY)) / temperature)
+    logs = np.log(np.maximum(belief, MIN_PROBABILITY))
+    cooled = softmax(logs / temperature)
+    is_single = votes.counts == 1
+    if predicted is not None and is_single.any():
+        own = single_vote_temperature(votes, model, predicted, belief)
+        cooled[is_single] = softmax(logs[is_single] / np.sqrt(temperature * own))
     # Nobody's votes were held out from a row without votes: the classifier speaks alone.
     cooled[votes.counts == 0] = belief[votes.counts == 0]
     cooled = with_truth(cooled, truth)
@@ -222,6 +227,31 @@ def calibrate_by_votes(
             best = max(best, (score, float(temperature), float(share)))
     _, temperature, share = best
     return share * softmax(logs / temperature) + (1.0 - share) * frequency, share
+
+
+def single_vote_temperature(
+    votes: Votes, model: DawidSkene, predicted: FloatArray, belief: FloatArray
+) -> float:
+    """Return the temperature at which rows with one vote are as sure as the votes bear out.
+
+    A classifier and neighbours say partly the same, so their product is too sure of itself, and on
+    a row with one vote nothing else is there. Tempered until the votes are likeliest it is not, but
+    then a single vote wins over features that know better; so answers stay, and only how often
+    they are expected to be right is taken over.
+
+    `predicted` (n_rows, n_classes): p(label | features), neighbours heeded. `belief` (n_rows,
+    n_classes): p(label | votes, features) as it follows from these.
+    """
+    is_voted, is_single = votes.counts > 0, votes.counts == 1
+    likelihood = log_vote_likelihood(votes, model)
+    frequency = belief[is_voted].mean(axis=0)
+    calm, _ = calibrate_by_votes(predicted, likelihood, frequency, is_voted)
+    calm = softmax(np.log(np.maximum(calm[is_single], MIN_PROBABILITY)) + likelihood[is_single])
+    sharp = belief[is_single]
+    expected = float(np.take_along_axis(calm, sharp.argmax(axis=1)[:, None], axis=1).mean())
+    logs = np.log(np.maximum(sharp, MIN_PROBABILITY))
+    sure = [float(softmax(logs / t).max(axis=1).mean()) for t in TEMPERATURES]
+    return float(np.exp(np.interp(-expected, -np.asarray(sure), np.log(TEMPERATURES))))
 
 
 def held_out_temperature(votes: Votes, likelihoods: FloatArray, log_prior: FloatArray) -> float:

@@ -192,8 +192,11 @@ class DawidSkene:
         """
         counts = expected_counts(votes, belief, before)
         n_votes = counts.sum(axis=(1, 2))
-        agreed = np.trace(counts, axis1=1, axis2=2) + SHARED_ACCURACY * ACCURACY_VOTES
-        accuracy = agreed / (n_votes + ACCURACY_VOTES)
+        agreed = np.trace(counts, axis1=1, axis2=2)
+        # Towards what all of them reach together, if that is more than was supposed; if it is
+        # less, weak features may as well be at fault, and would win over votes that are right.
+        shared_accuracy = max(SHARED_ACCURACY, float(agreed.sum() / max(n_votes.sum(), 1.0)))
+        accuracy = (agreed + shared_accuracy * ACCURACY_VOTES) / (n_votes + ACCURACY_VOTES)
         n_single = np.bincount(
             votes.annotators, votes.counts[votes.rows] == 1, minlength=len(counts)
         )

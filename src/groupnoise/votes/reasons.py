@@ -18,6 +18,8 @@ N_NAMED = 3
 """Similar rows that are named."""
 STUCK_VOTES = 10
 """Votes from which on somebody who only ever said one label is pointed out."""
+MAX_NAME = 40
+"""Characters of a word that may name a row."""
 MOSTLY = 0.8
 """Share of rows that a column must tell apart to be taken for one of their ids."""
 
@@ -66,12 +68,19 @@ def _neighbours(voted: VotedRows, belief: Belief) -> list[str]:
 
 
 def row_names(table: Table) -> Sequence[str]:
-    """Return what rows are called: the cells of an id column, else where each stands."""
-    for name in table.frame.columns:
+    """Return what rows are called: an id column, one of words that are all different, or places."""
+    for name in sorted(table.frame.columns, key=names_rows, reverse=True):
         cells = table.frame[name]
-        if names_rows(name) and not cells.is_null().any() and cells.n_unique() == len(cells):
+        may_name = names_rows(name) or (cells.dtype == pl.String and _are_words(cells))
+        if may_name and not cells.is_null().any() and cells.n_unique() == len(cells):
             return [str(cell) for cell in cells.cast(pl.String)]
     return [table.locate(row).rsplit(", ", 1)[-1] for row in range(len(table))]
+
+
+def _are_words(cells: pl.Series) -> bool:
+    """Tell whether cells are single short words, and none a number."""
+    is_word = (cells.str.len_chars() <= MAX_NAME) & ~cells.str.contains(r"\s")
+    return bool((is_word & cells.cast(pl.Float64, strict=False).is_null()).all())
 
 
 def what_stands_out(voted: VotedRows) -> list[str]:

@@ -9,7 +9,8 @@ import pytest
 
 from groupnoise.exceptions import MissingColumnError, MissingExtraError, ParameterError
 from groupnoise.votes import DawidSkene, Votes, resolve
-from groupnoise.votes.crowd import doubted
+from groupnoise.votes.crowd import doubted, single_vote_temperature
+from groupnoise.votes.dawid_skene import softmax, vote_posterior
 from groupnoise.votes.features import embedded, heed_neighbours, nearest_voted
 
 LABELS = ["x", "y", "z"]
@@ -68,6 +69,22 @@ def test_features_correct_single_votes_of_those_who_are_often_wrong():
     assert right(resolve(table), truth) > np.mean(said == truth) + 0.2
 
 
+def test_rows_with_a_single_vote_have_a_temperature_of_their_own():
+    # All rows are x for sure, say the features; a quarter of the votes of a good annotator deny it.
+    entries = [(row, "a", "x" if row % 4 else "y", None) for row in range(400)]
+    votes = Votes.from_entries(entries, 400)
+    predicted = np.tile([0.999, 0.001], (400, 1))
+    model = DawidSkene().fit(votes, prior=predicted)
+    model.confusion_ = np.array([[[0.95, 0.05], [0.05, 0.95]]])
+    sharp = vote_posterior(votes, model.confusion_, np.log(predicted))
+    temperature = single_vote_temperature(votes, model, predicted, sharp)
+    calm = softmax(np.log(sharp) / temperature)
+    assert temperature > 1.5
+    assert (calm.argmax(axis=1) == sharp.argmax(axis=1)).all()
+    assert sharp.max(axis=1).mean() > 0.99
+    assert 0.7 < calm.max(axis=1).mean() < 0.85
+
+
 def test_held_out_likelihoods_come_from_confusions_of_other_rows():
     generator = np.random.default_rng(1)
     truth = generator.integers(3, size=60)
@@ -115,6 +132,9 @@ def test_why_names_the_nearest_rows_by_their_ids():
     assert found.columns["why"][3].startswith("no vote; rows like it: x")
     without_id = resolve(frame.drop(columns="doc_id"), annotators="ann_*", fit=mean_classifier)
     assert re.search(r"nearest row \d+ \(x\), row \d+", without_id.columns["why"][0])
+    by_word = frame.rename(columns={"doc_id": "ticket"})
+    found = resolve(by_word, annotators="ann_*", features="f1,f2", fit=mean_classifier)
+    assert re.search(r"nearest d\d\d \(x\), d\d\d", found.columns["why"][0])
 
 
 def test_the_nearest_rows_are_those_of_a_plain_search():
