@@ -7,7 +7,8 @@ import pytest
 import torch
 from sklearn.preprocessing import PowerTransformer
 
-from groupnoise.core.scaling import MIN_SPREAD, PIECES, SCALINGS, PowerMap, Scaler, yeo_johnson
+from groupnoise.core.power import PowerMap, yeo_johnson
+from groupnoise.core.scaling import MIN_SPREAD, PIECES, SCALINGS, Scaler
 from groupnoise.exceptions import DataError
 
 ROWS = np.random.default_rng(0).normal(3.0, [1.0, 10.0, 100.0], size=(50, 3))
