@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-from _record import write_result
+from _record import RESULTS, write_result
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
@@ -199,19 +199,20 @@ def known_hits(
 
 
 def main() -> None:
-    """Measure each log and write a result file after each."""
+    """Measure each log and write a result file after each, beside what it holds of others."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", default=["movietweetings", "beauty", "toys"])
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = {}
+    kept = RESULTS / "cold_items.json"
+    found = json.loads(kept.read_text(encoding="utf-8"))["logs"] if kept.is_file() else {}
     for name in options.data:
         found[name] = measure(name, options.seed)
         print(name, json.dumps(found[name]), flush=True)
-        write_result(
-            "cold_items", {"config": {"seed": options.seed, "share": NEW_SHARE}, "logs": found}
-        )
+        command = "python benchmarks/cold_items.py --data movietweetings beauty toys"
+        config = {"seed": options.seed, "share": NEW_SHARE}
+        write_result("cold_items", {"command": command, "config": config, "logs": found})
 
 
 if __name__ == "__main__":
