@@ -99,6 +99,13 @@ def test_rows_with_candidates_keep_their_columns_too(command, tmp_path):
     answers = read_csv(tmp_path / "answers.csv")
     assert [answer["face_id"] for answer in answers] == [row[0] for row in table]
     assert [answer["candidates"] for answer in answers] == [row[5] for row in table]
+    new = [(truth, f"face-{number}", *features) for number, (features, _, truth) in
+           enumerate(rows[:2])]  # fmt: skip
+    write_csv(tmp_path / "new.csv", ("truth", "face", *FEATURES), new)
+    command("predict", "model", "new.csv", "-o", "answers.csv")
+    answers = read_csv(tmp_path / "answers.csv")
+    assert [answer["face"] for answer in answers] == ["face-0", "face-1"]
+    assert "truth" not in answers[0]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def predict(
     """Answer about single objects: a label per instance or row, the next items per history.
 
     Rows need no labels. Where they come with candidate labels, the best of these is told too.
-    Ids of the rows are written beside the answers.
+    Ids of the rows, or words that are all different, are written beside the answers.
     """
     from groupnoise.cli.sources import find_model_and_data
     from groupnoise.io.answer_files import check_format, write_columns
@@ -102,7 +102,7 @@ def _write_per_bag(
 def _columns_to_keep(found: Found, requested: Sequence[str]) -> dict[str, list[Any]]:
     """Return the columns of the input that go with the answers: its ids and those asked for."""
     from groupnoise.io.columns import match_columns
-    from groupnoise.io.feature_columns import is_id_name
+    from groupnoise.io.feature_columns import column_of_names, is_id_name
 
     data = found.dataset
     has_rows = found.is_file and data.columns is not None and data.source_rows is not None
@@ -113,8 +113,14 @@ def _columns_to_keep(found: Found, requested: Sequence[str]) -> dict[str, list[A
     matched = (
         match_columns("column to keep", list(requested), names, table.origin) if requested else []
     )
-    ids = [name for name in names if is_id_name(name) and name not in matched]
-    return {name: table.frame[name].to_list() for name in [*ids, *matched]}
+    ids = [name for name in names if is_id_name(name)]
+    parts = [
+        [part] if isinstance(part, str) else part or [] for part in (data.columns or {}).values()
+    ]
+    words = None if ids else column_of_names(table, {name for part in parts for name in part})
+    ids += [] if words is None else [words]
+    kept = dict.fromkeys([*(name for name in ids if name not in matched), *matched])
+    return {name: table.frame[name].to_list() for name in kept}
 
 
 def _beside(

@@ -17,6 +17,8 @@ from groupnoise.io.memberships import is_bracketed
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
+MAX_NAME = 40
+"""Characters of a word that may name a row."""
 ID_WORDS = ("id", "ids", "uid", "uuid", "guid")
 """Last words of the names of ids: instance_id, patientId."""
 INDEX_NAME = re.compile(
@@ -199,6 +201,26 @@ def is_id_name(column: str) -> bool:
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", column.strip())
     words = re.split(r"[\W_]+", apart.lower())
     return words[-1] in ID_WORDS
+
+
+def column_of_names(table: Table, taken: Collection[str] = ()) -> str | None:
+    """Return the first column of short words, one in each row and all different, if any.
+
+    `taken`: columns that play another part.
+    """
+    for name, dtype in table.frame.schema.items():
+        cells = table.frame[name]
+        if (
+            name in taken
+            or dtype != pl.String
+            or cells.null_count()
+            or cells.n_unique() < len(cells)
+        ):
+            continue
+        is_word = (cells.str.len_chars() <= MAX_NAME) & ~cells.str.contains(r"\s")
+        if bool((is_word & cells.cast(pl.Float64, strict=False).is_null()).all()):
+            return name
+    return None
 
 
 def _numbers_without_gap(values: FloatArray) -> bool:

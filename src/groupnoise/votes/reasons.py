@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from groupnoise.io.columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
+from groupnoise.io.feature_columns import column_of_names
 from groupnoise.io.memberships import labels_to_look_at
 from groupnoise.io.tables import Table
 from groupnoise.votes.crowd import Belief
@@ -18,8 +19,6 @@ N_NAMED = 3
 """Similar rows that are named."""
 STUCK_VOTES = 10
 """Votes from which on somebody who only ever said one label is pointed out."""
-MAX_NAME = 40
-"""Characters of a word that may name a row."""
 MOSTLY = 0.8
 """Share of rows that a column must tell apart to be taken for one of their ids."""
 
@@ -69,18 +68,14 @@ def _neighbours(voted: VotedRows, belief: Belief) -> list[str]:
 
 def row_names(table: Table) -> Sequence[str]:
     """Return what rows are called: an id column, one of words that are all different, or places."""
-    for name in sorted(table.frame.columns, key=names_rows, reverse=True):
+    for name in filter(names_rows, table.frame.columns):
         cells = table.frame[name]
-        may_name = names_rows(name) or (cells.dtype == pl.String and _are_words(cells))
-        if may_name and not cells.is_null().any() and cells.n_unique() == len(cells):
+        if not cells.is_null().any() and cells.n_unique() == len(cells):
             return [str(cell) for cell in cells.cast(pl.String)]
+    words = column_of_names(table)
+    if words is not None:
+        return list(table.frame[words])
     return [table.locate(row).rsplit(", ", 1)[-1] for row in range(len(table))]
-
-
-def _are_words(cells: pl.Series) -> bool:
-    """Tell whether cells are single short words, and none a number."""
-    is_word = (cells.str.len_chars() <= MAX_NAME) & ~cells.str.contains(r"\s")
-    return bool((is_word & cells.cast(pl.Float64, strict=False).is_null()).all())
 
 
 def what_stands_out(voted: VotedRows) -> list[str]:
