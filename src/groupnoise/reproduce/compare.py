@@ -87,8 +87,9 @@ class ComparisonOfMethods:
         return self.methods[0]
 
     def interval(self, method: ComparedMethod) -> Interval:
-        """Return the mean of a method over the splits and its interval."""
-        return corrected_interval(method.values(self.metric)[: self.n_splits], self.share)
+        """Return the mean of a method over the splits and its interval, a part of 0 to 1."""
+        mean, *ends = corrected_interval(method.values(self.metric)[: self.n_splits], self.share)
+        return Interval(mean, *np.clip(ends, 0.0, 1.0).tolist())
 
     def behind(self, method: ComparedMethod) -> Interval:
         """Return by how much a method is behind the winner, paired by split."""
@@ -98,8 +99,9 @@ class ComparisonOfMethods:
     def heading(self, units: str) -> str:
         """Return what was measured, on what, in one line."""
         told = "by true labels" if self.needs_truth else "by what needs no truth"
+        splits = "1 split that holds" if self.n_splits == 1 else f"{self.n_splits} splits that hold"
         return (
-            f"{self.dataset}: {self.metric} {told}, mean over {self.n_splits} splits that hold "
+            f"{self.dataset}: {self.metric} {told}, mean over {splits} "
             f"out {self.share:.0%} of the {units}; 95 % intervals"
         )
 
