@@ -9,7 +9,7 @@ import pytest
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import statistics_options
-from groupnoise.bags.searching import Weighing, share_of_whole
+from groupnoise.bags.searching import Weighing, _hopeful, share_of_whole
 from groupnoise.bags.statistics import StatisticsKernel, bag_statistics
 from groupnoise.core.groups import Groups
 
@@ -151,3 +151,13 @@ def test_evidence_becomes_weights_by_its_standard_error():
     doubtful = other + np.tile([-2.0, 2.0], 50)
     assert sure.weight(best, doubtful) == pytest.approx(np.exp(-2.0))
     assert 0.7 < noisy.weight(best, doubtful) < 0.8
+
+
+@pytest.mark.parametrize(("behind", "kept"), [(0.1, 2), (3.0, 1)])
+def test_a_family_that_is_clearly_behind_on_the_first_folds_is_given_up(behind, kept):
+    scores = np.random.default_rng(0).normal(size=40)
+    said = {"best": scores, "other": scores - behind + 0.1 * (np.arange(40) % 2)}
+    search = SimpleNamespace(
+        bags=range(100), out_of_fold=lambda option, n_folds: SimpleNamespace(scores=said[option])
+    )
+    assert _hopeful(search, ["best", "other"], 2) == ["best", "other"][:kept]

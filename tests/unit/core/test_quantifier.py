@@ -119,10 +119,17 @@ def test_a_positive_group_of_hopeless_objects_still_learns():
     assert float(values.grad.sum()) == pytest.approx(1.0, rel=1e-4)
 
 
-def test_log1mexp_is_exact_at_both_ends():
-    values = torch.tensor([1e-12, 1e-3, 0.5, 2.0, 60.0], dtype=torch.float64)
+def test_log1mexp_is_exact_at_both_ends_with_its_gradient():
+    values = torch.tensor([1e-12, 1e-3, 0.5, 2.0, 60.0], dtype=torch.float64, requires_grad=True)
     expected = [math.log(-math.expm1(-each)) for each in values.tolist()]
-    torch.testing.assert_close(log1mexp(values), torch.tensor(expected, dtype=torch.float64))
+    found = log1mexp(values)
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
+    found.sum().backward()
+    slopes = [1.0 / math.expm1(each) for each in values.tolist()]
+    torch.testing.assert_close(values.grad, torch.tensor(slopes, dtype=torch.float64))
+    nothing = torch.tensor([0.0, 1000.0], requires_grad=True)
+    log1mexp(nothing).sum().backward()
+    assert nothing.grad.tolist() == [0.0, 0.0]
 
 
 def test_an_empty_group_and_an_unknown_quantifier_are_refused():
