@@ -118,8 +118,12 @@ def decide_members(
         reasons = (*reasons, f"{int((truth >= 0).sum())} instances with known labels teach too.")
     ensemble = assembled(search, taken, negative, calibrated=not scarce)
     baseline = _frequency_scores(search)
+    held_out = None
     if trials:
-        warnings += _warnings_of(search, taken, baseline)
+        # Of a member that answers of instances too: the criterion of the others is another.
+        scores = search.out_of_fold(taken[0][0], search.n_folds).scores
+        held_out = float(scores.mean())
+        warnings += _warnings_of(scores - baseline)
     weights = tuple((option.name, weight) for option, weight in taken)
     decisions = Decisions(
         facts,
@@ -130,6 +134,7 @@ def decide_members(
         reasons=(*reasons, why),
         warnings=tuple(warnings),
         baselines={"label frequencies": float(baseline.mean())},
+        held_out=held_out,
         seconds=seconds,
         budget=budget,
     )
@@ -204,11 +209,8 @@ def _frequency_scores(search: BagSearch) -> FloatArray:
     return result
 
 
-def _warnings_of(
-    search: BagSearch, taken: Sequence[tuple[Option, float]], baseline: FloatArray
-) -> list[str]:
-    best = search.out_of_fold(taken[0][0], search.n_folds).scores
-    gain = best - baseline
+def _warnings_of(gain: FloatArray) -> list[str]:
+    """Return what to look at where held-out bags gain little over the frequencies of labels."""
     if gain.mean() > max(standard_error(gain), MIN_GAIN):
         return []
     return [
