@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -70,6 +70,14 @@ class MemberSettings:
         """What members share that can be trained together: all but likelihood and decay."""
         each = vars(self).items()
         return tuple(value for name, value in each if name not in ("likelihood", "weight_decay"))
+
+    def for_more_bags(self, n_compared: int, n_bags: int) -> MemberSettings:
+        """Return what was taken on some bags as all of them are trained on.
+
+        Weight decay is what is known of the weights before any bag, so that beside the mean over
+        more bags it counts for less.
+        """
+        return replace(self, weight_decay=self.weight_decay * n_compared / n_bags)
 
 
 @dataclass(frozen=True)

@@ -287,7 +287,10 @@ class BagSearch:
                 waiting.setdefault(key, []).append(option)
         bags, labels = self._taught or (self.all_bags, self.all_labels)
         for alike in waiting.values():
-            settings = [MemberSettings(**each.parameters) for each in alike]
+            settings = [
+                MemberSettings(**each.parameters).for_more_bags(len(self.bags), len(self.all_bags))
+                for each in alike
+            ]
             trained = train_members(settings, bags, labels, self.has_negative, self.seed)
             fitted.update({each.name: one for each, one in zip(alike, trained, strict=True)})
         return [fitted[option.name] for option in options]

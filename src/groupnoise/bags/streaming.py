@@ -100,7 +100,12 @@ def decide_anywhere(
         patients=None if patients is None else patients[taken],
         **how,
     )
-    ensemble = _trained_on_all(outcome.ensemble, bags, labels, generator, patients)
+    members = [
+        replace(each, settings=each.settings.for_more_bags(len(taken), len(bags)))
+        for each in outcome.ensemble.members
+    ]
+    decided = replace(outcome.ensemble, members=members)
+    ensemble = _trained_on_all(decided, bags, labels, generator, patients)
     said = outcome.decisions
     facts = {
         **said.facts,

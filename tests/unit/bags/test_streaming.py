@@ -91,6 +91,11 @@ def test_a_plain_fit_decides_on_a_sample_says_so_and_trains_on_all(on_disk, monk
     assert model.decisions_.facts["instances of the sample"] <= 300
     assert "larger than memory" in model.decisions_.reasons[0]
     assert "up to 10 instances each" in model.decisions_.reasons[0]
+    decays = {parameters["weight_decay"] for _, parameters in model.decisions_.members}
+    # Twice as many bags, half the decay beside the mean over them.
+    assert {each.settings.weight_decay for each in model.ensemble_.members} <= {
+        decay * 30 / N_BAGS for decay in decays
+    }
     assert (model.predict_bags(streamed) == y).mean() > 0.9
     np.testing.assert_allclose(model.bag_proba(streamed), model.bag_proba(bags), atol=1e-4)
     model.save(tmp_path / "model")
