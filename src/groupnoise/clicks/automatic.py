@@ -41,8 +41,8 @@ from groupnoise.decisions.record import Decisions, Trial
 from groupnoise.training.moments import Moments
 
 CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"
-KEPT_OPTIONS = 0.15
-"""Share of the options that are trained with all epochs: of six the best alone, which is then
+KEPT_OPTIONS = 0.14
+"""Share of the options that are trained with all epochs: of seven the best alone, which is then
 trained again on all clicks."""
 MAX_LAST_TRAINING = 4.0
 """Budgets that the last training of several members may take; beyond, one is trained alone."""
@@ -144,8 +144,8 @@ def decide_evidence(
         if len(tried) > len(search.trials):
             whole = {trial.option: trial.score or 0.0 for trial in tried if trial.rung > 0}
             reasons.append(
-                f"{ranking[0].name!r} led after a third of its epochs by chance or not at all, so "
-                "averages of members were tried with all of theirs."
+                f"{ranking[0].name!r} led after a third of its epochs; averages of members were "
+                "tried with all of theirs too."
             )
             ranking = sorted(ranking, key=lambda each: -whole.get(each.name, -1.0))
         trials, seconds = tuple(tried), search.seconds
@@ -227,7 +227,8 @@ def rivals_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option
     error of the trial, chance alone would decide between them. Averages cost little more than
     their members, whatever the budget.
 
-    Those that were not tried with all epochs; none where the leader is an average and gained.
+    Those that were not tried with all epochs; where the leader is an average and gained, only one
+    that holds its members and cheap ones.
     `ranking`: best first. `trials`: of the search, rung by rung.
     """
     leader = member_encoders(ranking[0].parameters["encoder"])
@@ -250,7 +251,11 @@ def rivals_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option
         return leader[0] in members and (DEEP in leader or DEEP not in members)
 
     if len(leader) > 1:
-        return []
+        return [
+            option
+            for option in averages
+            if set(leader) < set(member_encoders(option.parameters["encoder"])) and is_cheap(option)
+        ]
     return [option for option in averages if option.name in near and is_cheap(option)][:1]
 
 
@@ -268,7 +273,13 @@ def affordable(
     alone = [each for each in ranking if len(member_encoders(each.parameters["encoder"])) == 1]
     if budget is None or not own or not alone or best in alone:
         return best, ""
-    seconds = grows * own[-1].seconds
+    members = set(member_encoders(best.parameters["encoder"]))
+    of_option = {each.name: set(member_encoders(each.parameters["encoder"])) for each in ranking}
+    # An average takes its members from other trials, whose time stands there.
+    whole = [trial for trial in trials if trial.rung == own[-1].rung]
+    seconds = grows * sum(
+        each.seconds for each in whole if members & of_option.get(each.option, set())
+    )
     if seconds <= MAX_LAST_TRAINING * budget:
         return best, ""
     return alone[0], (

@@ -87,6 +87,9 @@ def click_options(histories: Groups, n_items: int) -> list[Option]:
         option("both", "order says something", shared=False, encoder=("recurrence", None)),
         option("deep", "long histories, much order", shared=True, encoder=DEEP),
         option("two in order", "much order", shared=False, encoder=(DEEP, "recurrence")),
+        option(
+            "all three", "each errs otherwise", shared=False, encoder=(DEEP, "recurrence", None)
+        ),
     ]
 
 

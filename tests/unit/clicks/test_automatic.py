@@ -123,7 +123,10 @@ def test_a_budget_that_is_spent_tries_the_first_option_alone():
     training, _ = shop_log(shuffled=False)
     model = MaxMatchingRecommender(budget=1e-6, linear=None, random_state=0).fit(training[:100])
     assert [trial.option for trial in model.decisions_.trials] == ["two tables"]
-    assert "one table, in order, both, deep, two in order not tried" in model.decisions_.summary()
+    assert (
+        "one table, in order, both, deep, two in order, all three not tried"
+        in model.decisions_.summary()
+    )
 
 
 def test_members_whose_last_training_would_take_hours_are_left_for_one():
@@ -292,6 +295,7 @@ def test_an_average_within_the_error_of_its_leading_member_is_tried_as_long():
         "two": (DEEP, "recurrence"),
         "order": "recurrence",
         "both": ("recurrence", None),
+        "three": (DEEP, "recurrence", None),
     }
     options = {name: Option(name, {"encoder": each}, "") for name, each in encoders.items()}
 
@@ -301,10 +305,12 @@ def test_an_average_within_the_error_of_its_leading_member_is_tried_as_long():
         ranking = sorted(options.values(), key=lambda option: -scores[option.name])
         return [option.name for option in rivals_of(ranking, trials)]
 
-    near = {"deep": 0.3, "two": 0.29, "order": 0.2, "both": 0.21}
+    near = {"deep": 0.3, "two": 0.29, "order": 0.2, "both": 0.21, "three": 0.25}
     assert rivals("deep", near) == ["two"]
     assert rivals("deep", near, error=0.005) == []
-    assert rivals("two", {**near, "two": 0.31}) == []
+    # Of an average that leads, one with a further member that is quick to train.
+    assert rivals("two", {**near, "two": 0.31}) == ["three"]
+    assert rivals("both", {**near, "both": 0.31}) == []
     # Of a leader that is quick to train no average is tried that takes several times as long.
-    quick = {"order": 0.3, "two": 0.29, "both": 0.285, "deep": 0.28}
+    quick = {"order": 0.3, "two": 0.29, "both": 0.285, "deep": 0.28, "three": 0.2}
     assert rivals("order", quick) == ["both"]
