@@ -168,7 +168,7 @@ def running_service(folder: Path, artifact: Path, **changes: Any) -> Iterator[Se
         answer.close()
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-            process.wait(timeout=20)
+            process.wait(timeout=60)
 
 
 BODY = b'{"histories": [[1, 2, 3]]}'

@@ -161,6 +161,8 @@ class _Supervisor:
         worker = _Worker(process, line)
         self._workers.append(worker)
         self._spawn(self._hear(worker))
+        if self._stopping.is_set():  # it came too late to be told with the others
+            process.terminate()
         return worker
 
     async def _keep(self, worker: _Worker) -> None:
