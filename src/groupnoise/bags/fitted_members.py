@@ -178,17 +178,38 @@ def train_members(
     `seed`: decides the initial weights and the bags of each step.
     """
     order = sorted(range(len(settings)), key=lambda number: settings[number].likelihood)
+    ordered = [settings[number] for number in order]
+    batch, scaler = train_batch(ordered, bags, labels, has_negative, seed)
+    fitted = {number: fitted_member(batch, place, scaler) for place, number in enumerate(order)}
+    return [fitted[number] for number in range(len(settings))]
+
+
+def train_batch(
+    settings: Sequence[MemberSettings],
+    bags: Groups,
+    labels: BoolArray,
+    has_negative: bool,
+    seed: int,
+    held: Sequence[int] | IntArray = (),
+) -> tuple[MemberBatch, Scaler]:
+    """Return members trained side by side, and the scaling of what they see.
+
+    As in :func:`train_members`; those of one likelihood stand side by side. `held`: bags that the
+    first copy of each member has not seen.
+    """
     scaler, scaled = scaled_groups(settings[0].scaling, bags)
     rows = scaled if isinstance(scaled, StreamedGroups) else torch.from_numpy(scaled.objects)
+    weights = torch.ones(len(bags), max(N_COPIES[settings[0].encoder], 2 if len(held) else 1))
+    if len(held):
+        weights[held, 0] = 0.0
     batch = MemberBatch(
         rows,
         problem_of(bags, labels, has_negative),
-        torch.full((len(bags), N_COPIES[settings[0].encoder]), 1.0 / len(bags)),
-        [settings[number] for number in order],
+        weights / weights.sum(0),
+        settings,
         torch.Generator().manual_seed(seed),
-    ).train()
-    fitted = {number: fitted_member(batch, place, scaler) for place, number in enumerate(order)}
-    return [fitted[number] for number in range(len(settings))]
+    )
+    return batch.train(), scaler
 
 
 def fitted_member(batch: MemberBatch, number: int, scaler: Scaler) -> FittedMember:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -22,9 +21,9 @@ from groupnoise.bags.ensemble import (
     centred_log_probabilities,
 )
 from groupnoise.bags.files import read_bags
-from groupnoise.bags.fitted_members import N_COPIES, fitted_member
+from groupnoise.bags.fitted_members import fitted_member, train_batch
 from groupnoise.bags.member_training import MemberBatch
-from groupnoise.bags.members import MAX_LOG_ODDS, MemberSettings, bag_presence, problem_of
+from groupnoise.bags.members import MAX_LOG_ODDS, bag_presence, problem_of
 from groupnoise.bags.out_of_fold import (
     MAX_SEARCH_LOGITS,
     MAX_SEARCH_ROWS,
@@ -34,8 +33,7 @@ from groupnoise.bags.out_of_fold import (
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.batching import parts_of_batch
 from groupnoise.core.groups import Groups
-from groupnoise.core.scaling import Scaler
-from groupnoise.core.streamed_groups import StreamedGroups, scaled_groups
+from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.exceptions import DataError
 from groupnoise.io.data_folder import (
     is_data_folder,
@@ -190,8 +188,8 @@ def _trained_on_all(
     kept = sorted(kept, key=lambda each: (str(each.settings.batch), each.settings.likelihood))
     for _, alike in groupby(kept, key=lambda each: each.settings.batch):
         together = list(alike)
-        batch, scaler = _train_together(
-            [each.settings for each in together], bags, named, has_negative, held, seed
+        batch, scaler = train_batch(
+            [each.settings for each in together], bags, named, has_negative, seed, held
         )
         logits = _held_out_logits(batch, bags.sizes, held)
         for number, each in enumerate(together):
@@ -240,26 +238,6 @@ def _held_out(
     fits = int((np.cumsum(bags.sizes[rows]) <= MAX_HELD_OUT_ROWS).sum())
     held: IntArray = np.sort(rows[: max(1, fits)])
     return held if len(held) < len(bags) else held[:0]
-
-
-def _train_together(
-    settings: Sequence[MemberSettings],
-    bags: StreamedGroups,
-    labels: BoolArray,
-    has_negative: bool,
-    held: IntArray,
-    seed: int,
-) -> tuple[MemberBatch, Scaler]:
-    """Return members that read the bags together, the first copy of each without those held out."""
-    scaler, scaled = scaled_groups(settings[0].scaling, bags)
-    assert isinstance(scaled, StreamedGroups)
-    n_copies = max(N_COPIES[settings[0].encoder], 2 if len(held) else 1)
-    weights = torch.ones(len(bags), n_copies)
-    weights[held, 0] = 0.0
-    problem = problem_of(bags, labels, has_negative)
-    generator = torch.Generator().manual_seed(seed)
-    batch = MemberBatch(scaled, problem, weights / weights.sum(0), settings, generator)
-    return batch.train(), scaler
 
 
 def _held_out_logits(batch: MemberBatch, sizes: IntArray, held: IntArray) -> Tensor:
