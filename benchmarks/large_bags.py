@@ -47,7 +47,7 @@ import json, re, sys, time
 import numpy as np
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags.members import MemberSettings
-from groupnoise.bags.fitted_members import train_members
+from groupnoise.bags.all_bags import train_on_all
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.io import open_groups
 
@@ -65,7 +65,7 @@ loaded, started, worked = peak_mb(), time.perf_counter(), time.process_time()
 y = labels[:, 1].astype(int)
 if task == "member":
     settings = MemberSettings(max_epochs=60)
-    model = train_members([settings], bags, labels[:, 1:], True, 0)
+    model = train_on_all([settings], bags, labels[:, 1:], True, 0).members
 elif task == "loop":
     model = MaxMatchingMILClassifier.fixed(
         max_epochs=2, weighting_strength=0.0, random_state=0

@@ -78,7 +78,8 @@ def decide_members(
         reasons = (*reasons, *said)
     named = labels if negative is None else np.delete(labels, negative, axis=1)
     search = BagSearch(bags, named, negative is not None, generator, patients)
-    if explicit.get("likelihood") == "mixture" and not search.is_binary:
+    is_binary = negative is not None and named.shape[1] == 1
+    if explicit.get("likelihood") == "mixture" and not is_binary:
         raise ParameterError(
             "likelihood 'mixture' is for positive and negative bags: name the negative label, or "
             "take another likelihood."
@@ -116,7 +117,7 @@ def decide_members(
     if truth is not None and (truth >= 0).any():
         search.teach(*taught_bags(bags, labels, truth), negative)
         reasons = (*reasons, f"{int((truth >= 0).sum())} instances with known labels teach too.")
-    ensemble = assembled(search, taken, negative, calibrated=not scarce)
+    ensemble = assembled(search, taken, negative, is_calibrated=not scarce)
     baseline = _frequency_scores(search)
     held_out = None
     if trials:
@@ -198,14 +199,14 @@ def _frequency_scores(search: BagSearch) -> FloatArray:
     else:
         none = np.log(np.clip(1.0 - labels.any(axis=1).mean(), 1e-6, None))
         bag = np.where(labels.any(axis=1), labels @ np.log(rate), none)
-    if search.by_witnesses:
+    if search.held_out.by_witnesses:
         scores: FloatArray = bag
         return scores
     log_p = torch.zeros(
         len(search.problem.segments.group), labels.shape[1] + int(search.has_negative)
     )
     everything = np.ones(len(labels), dtype=bool)
-    result: FloatArray = bag + search.instance_scores(log_p, everything)
+    result: FloatArray = bag + search.held_out.instance_scores(log_p, everything)
     return result
 
 

@@ -164,26 +164,6 @@ def _blocks(rows: NDArray[Any], scaler: Scaler) -> Iterator[NDArray[np.float32]]
         yield scaler(rows[start : start + BLOCK_ROWS])
 
 
-def train_members(
-    settings: Sequence[MemberSettings],
-    bags: Groups,
-    labels: BoolArray,
-    has_negative: bool,
-    seed: int,
-) -> list[FittedMember]:
-    """Return members trained together on bags in memory, or on streamed ones from disk.
-
-    `settings`: what they are; they differ in likelihood and weight decay alone. `labels` (n_bags,
-    n_named): the labels that bags are asked for. `has_negative`: whether another class is negative.
-    `seed`: decides the initial weights and the bags of each step.
-    """
-    order = sorted(range(len(settings)), key=lambda number: settings[number].likelihood)
-    ordered = [settings[number] for number in order]
-    batch, scaler = train_batch(ordered, bags, labels, has_negative, seed)
-    fitted = {number: fitted_member(batch, place, scaler) for place, number in enumerate(order)}
-    return [fitted[number] for number in range(len(settings))]
-
-
 def train_batch(
     settings: Sequence[MemberSettings],
     bags: Groups,
@@ -194,8 +174,11 @@ def train_batch(
 ) -> tuple[MemberBatch, Scaler]:
     """Return members trained side by side, and the scaling of what they see.
 
-    As in :func:`train_members`; those of one likelihood stand side by side. `held`: bags that the
-    first copy of each member has not seen.
+    `settings`: what they are; they differ in likelihood and weight decay alone, those of one
+    likelihood stand side by side. `bags`: in memory, or streamed ones from disk. `labels` (n_bags,
+    n_named): the labels that bags are asked for. `has_negative`: whether another class is negative.
+    `seed`: decides the initial weights and the bags of each step. `held`: bags that the first copy
+    of each member has not seen.
     """
     scaler, scaled = scaled_groups(settings[0].scaling, bags)
     rows = scaled if isinstance(scaled, StreamedGroups) else torch.from_numpy(scaled.objects)

@@ -1,9 +1,8 @@
-"""What members say of bags they have not seen, and how likely that makes the labels."""
+"""Trials of members on folds of one set of bags, and their training on all of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,24 +10,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groupnoise.bags.ensemble import calibrate_bags, label_log_likelihood
-from groupnoise.bags.fitted_members import (
-    FittedMember,
-    FittedStatistics,
-    fitted_member,
-    train_members,
-)
+from groupnoise.bags.all_bags import train_on_all
+from groupnoise.bags.fitted_members import FittedMember, FittedStatistics, fitted_member
+from groupnoise.bags.held_out import HeldOutAnswers, HeldOutBags, draw_folds
 from groupnoise.bags.member_training import MemberBatch
 from groupnoise.bags.members import (
-    MAX_LOG_ODDS,
     STATISTICS,
     MemberSettings,
     bag_presence,
     problem_of,
 )
 from groupnoise.bags.statistics import MAX_SUPPORT, StatisticsKernel
-from groupnoise.bags.witness_rate import witness_evidence
-from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions.portfolio import Option
@@ -38,34 +31,6 @@ MAX_SEARCH_ROWS = 12_000
 """Instances that settings are compared on; of longer data as many bags are drawn."""
 MAX_SEARCH_LOGITS = 120_000
 """Instances times targets that settings are compared on."""
-INSTANCE_EVIDENCE = 0.3
-"""How much the evidence of single instances counts beside that of positive and negative bags."""
-
-
-@dataclass
-class OutOfFold:
-    """What models that have not seen a bag say of it.
-
-    `log_odds` (n_bags, n_named): of the presence of each label, by the likelihood of the member.
-    `bag_scale`, `bag_shift`: what calibrates them.
-    `scores`: the criterion, one per bag.
-    `log_p` (n_rows, n_targets): log P(target | instance), free target last; None of members that
-        see bags as a whole.
-    `member`: the member itself, where it was trained at the same time.
-    """
-
-    log_odds: FloatArray
-    bag_scale: float
-    bag_shift: float
-    scores: FloatArray
-    log_p: Tensor | None = None
-    member: FittedMember | None = None
-
-    @property
-    def calibrated(self) -> FloatArray:
-        """Calibrated log odds of the labels of bags."""
-        result: FloatArray = self.log_odds * self.bag_scale + self.bag_shift
-        return result
 
 
 class BagSearch:
@@ -107,14 +72,11 @@ class BagSearch:
             of_taken = None  # one patient cannot be held out of itself
         self.folds = draw_folds(self.labels, self.n_folds, generator, of_taken)
         self.exclusive = bool((labels.sum(axis=1) <= 1).all())
-        self.is_binary = has_negative and labels.shape[1] == 1
-        n_present = int(self.labels.sum())
-        has_both = 0 < n_present < len(self.labels)
-        self.by_witnesses = self.is_binary and has_both and not by_candidates
+        self.held_out = HeldOutBags(self.problem, self.exclusive, by_candidates)
         self._taught: tuple[Groups, BoolArray] | None = None
         self._rows: dict[str, tuple[Scaler, Tensor]] = {}
         self._kernels: dict[tuple[str, float], StatisticsKernel] = {}
-        self._found: dict[tuple[str, int], OutOfFold] = {}
+        self._found: dict[tuple[str, int], HeldOutAnswers] = {}
 
     @property
     def covers_all(self) -> bool:
@@ -130,7 +92,7 @@ class BagSearch:
 
     def out_of_fold(
         self, option: Option, n_folds: int, siblings: Sequence[Option] = ()
-    ) -> OutOfFold:
+    ) -> HeldOutAnswers:
         """Return what an option says of bags it has not seen.
 
         Bags of folds that were not held out are left at zero. `n_folds`: how many of the folds are
@@ -152,7 +114,7 @@ class BagSearch:
                 self._found[each.name, n_folds] = found
         return self._found[option.name, n_folds]
 
-    def _train(self, options: Sequence[Option], n_folds: int) -> list[OutOfFold]:
+    def _train(self, options: Sequence[Option], n_folds: int) -> list[HeldOutAnswers]:
         settings = [MemberSettings(**each.parameters) for each in options]
         kept = self.folds[:, None] != np.arange(n_folds)
         complete = n_folds == self.n_folds and self.covers_all
@@ -176,50 +138,23 @@ class BagSearch:
                 columns = batch.columns(number)
                 mixture = batch.mixture[:, columns]
                 of_bags = bag_presence(logits[:, columns], self.problem, each, mixture).log_odds
-                found = self._judged(
+                found = self.held_out.judged(
                     _of_fold(logits[:, columns], held[self.problem.segments.group]),
-                    _of_fold(of_bags, held).clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double().numpy(),
+                    _of_fold(of_bags, held),
                     each,
-                    n_folds,
+                    self.folds < n_folds,
                 )
                 if complete:
                     found.member = fitted_member(batch, number, scaler)
                 results.append(found)
         return results
 
-    def _judged(
-        self, logits: Tensor, log_odds: FloatArray, settings: MemberSettings, n_folds: int
-    ) -> OutOfFold:
-        log_p = member_log_probabilities(logits, self.problem.is_binary(settings))
-        part = self.folds < n_folds
-        scale, shift, scores = self._bag_scores(log_odds, part)
-        if self.by_witnesses:
-            group = self.problem.segments.group.numpy()
-            odds = (log_p[:, 0] - log_p[:, 1]).double().numpy()
-            told = part[group]
-            evidence = witness_evidence(odds[told], group[told], self.labels[:, 0])
-            scores = scores + INSTANCE_EVIDENCE * evidence
-        else:
-            scores = scores + self.instance_scores(log_p, part)
-        return OutOfFold(log_odds, scale, shift, scores[part], log_p)
-
-    def _bag_scores(self, log_odds: FloatArray, part: BoolArray) -> tuple[float, float, FloatArray]:
-        """Return what calibrates log odds, and how likely that makes the labels of each bag."""
-        scale, shift = calibrate_bags(
-            log_odds[part], self.labels[part], self.exclusive, self.has_negative
-        )
-        scores = label_log_likelihood(
-            log_odds * scale + shift, self.labels, self.exclusive, self.has_negative
-        )
-        return scale, shift, scores
-
-    def _whole_bags(self, option: Option) -> OutOfFold:
+    def _whole_bags(self, option: Option) -> HeldOutAnswers:
         """Return what a member says that sees bags as a whole."""
         settings = MemberSettings(**option.parameters)
         kernel = self._kernel(settings)
         log_odds = kernel.held_out(self.labels, self.folds, settings.weight_decay)
-        everything = np.ones(len(log_odds), dtype=bool)
-        return OutOfFold(log_odds, *self._bag_scores(log_odds, everything))
+        return self.held_out.judged_bags(log_odds)
 
     def _kernel(self, settings: MemberSettings) -> StatisticsKernel:
         key = (settings.scaling, settings.width)
@@ -245,26 +180,6 @@ class BagSearch:
         model = kernel.fit(labels, settings.weight_decay)
         return FittedStatistics(settings, weight, scaler, model, found.bag_scale, found.bag_shift)
 
-    def instance_scores(self, log_p: Tensor, part: BoolArray) -> FloatArray:
-        """Return how likely the instances of each bag have one of its labels, on average.
-
-        Most instances may be background, so that the chances are calibrated first: a model is
-        not blamed for what no model can know.
-        """
-        segments = self.problem.segments
-        group = segments.group.numpy()
-        candidates = np.hstack([self.labels, ~self.labels.any(axis=1, keepdims=True)])
-        named = log_p[:, : self.labels.shape[1]]
-        if self.has_negative:
-            values, allowed = log_p, candidates
-        else:
-            values, allowed = named, self.labels
-        chance = (allowed.mean(axis=0) / allowed.mean(axis=0).sum())[None]
-        fitted = _tempered_candidates(values.double().numpy(), allowed[group], chance, part[group])
-        total = np.bincount(group, fitted, minlength=len(self.labels))
-        result: FloatArray = total / segments.sizes.numpy()
-        return result
-
     def teach(self, bags: Groups, labels: BoolArray, negative: int | None) -> None:
         """Let members that are taken be trained on these bags, not on those compared on.
 
@@ -277,76 +192,24 @@ class BagSearch:
     def fit_members(self, options: Sequence[Option]) -> list[FittedMember]:
         """Return members trained on all bags; what was trained on them already is not again."""
         fitted: dict[str, FittedMember] = {}
-        waiting: dict[tuple[Any, ...], list[Option]] = {}
         for option in options:
             found = self._found.get((option.name, self.n_folds))
             if found is not None and found.member is not None and self._taught is None:
                 fitted[option.name] = found.member
-            else:
-                key = MemberSettings(**option.parameters).batch
-                waiting.setdefault(key, []).append(option)
+        waiting = [option for option in options if option.name not in fitted]
         bags, labels = self._taught or (self.all_bags, self.all_labels)
-        for alike in waiting.values():
-            settings = [
-                MemberSettings(**each.parameters).for_more_bags(len(self.bags), len(self.all_bags))
-                for each in alike
-            ]
-            trained = train_members(settings, bags, labels, self.has_negative, self.seed)
-            fitted.update({each.name: one for each, one in zip(alike, trained, strict=True)})
+        settings = [self.settings_for_all(option) for option in waiting]
+        trained = train_on_all(settings, bags, labels, self.has_negative, self.seed).members
+        fitted.update({each.name: one for each, one in zip(waiting, trained, strict=True)})
         return [fitted[option.name] for option in options]
+
+    def settings_for_all(self, option: Option) -> MemberSettings:
+        """Return an option as all bags are trained on."""
+        settings = MemberSettings(**option.parameters)
+        return settings.for_more_bags(len(self.bags), len(self.all_bags))
 
 
 def _of_fold(values: Tensor, fold: Tensor) -> Tensor:
     """Return the values of the model that has not seen a row, (n_rows, n_values)."""
     index = fold.view(-1, 1, 1).expand(-1, 1, values.shape[-1])
     return values.gather(1, index).squeeze(1)
-
-
-def member_log_probabilities(logits: Tensor, binary: bool) -> Tensor:
-    """Return log P(target | instance), free target last, from the logits of a member."""
-    if binary:
-        logits = torch.cat([logits, torch.zeros_like(logits)], dim=-1)
-    return logits.log_softmax(-1)
-
-
-def draw_folds(
-    labels: BoolArray,
-    n_folds: int,
-    generator: np.random.Generator,
-    patients: IntArray | None = None,
-) -> IntArray:
-    """Return the fold of each bag; bags of equal labels are spread evenly.
-
-    The number of the fold. `labels`: of shape (n_bags, n_named). `patients`: the number of the
-    patient of each bag; patients are then spread by their first bag.
-    """
-    if patients is not None:
-        _, first, codes = np.unique(patients, return_index=True, return_inverse=True)
-        of_patient: IntArray = draw_folds(labels[first], n_folds, generator)
-        return of_patient[codes]
-    _, kind = np.unique(labels, axis=0, return_inverse=True)
-    order = generator.permutation(len(labels))
-    order = order[np.argsort(kind.ravel()[order], kind="stable")]
-    folds: IntArray = np.empty(len(labels), dtype=np.int64)
-    folds[order] = np.arange(len(labels)) % n_folds
-    return folds
-
-
-def _tempered_candidates(
-    log_p: FloatArray, allowed: BoolArray, chance: FloatArray, part: BoolArray
-) -> FloatArray:
-    """Return the log chance of the labels of its bag for each instance, at the best temperature.
-
-    The answers are mixed with the frequencies of the labels as much as pays.
-    """
-    prior = np.log(np.clip(chance, 1e-12, None))
-    best, most = np.zeros(len(log_p)), -np.inf
-    centred = log_p - log_p[part].mean(axis=0)
-    for temperature in (0.0, 0.03, 0.1, 0.25, 0.5, 1.0, 2.0):
-        values = temperature * centred + prior
-        values = values - np.logaddexp.reduce(values, axis=1, keepdims=True)
-        inside = np.logaddexp.reduce(np.where(allowed, values, -np.inf), axis=1)
-        inside = np.maximum(inside, -10.0)
-        if inside[part].mean() > most:
-            best, most = inside, inside[part].mean()
-    return best

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from groupnoise.bags.all_bags import draw_held_out_bags, train_on_all
 from groupnoise.bags.automatic import MIN_BAGS, Outcome, decide_members
-from groupnoise.bags.ensemble import (
-    BagEnsemble,
-    calibrate_bags,
-    calibrate_instances,
-    centred_log_probabilities,
-)
+from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.files import read_bags
-from groupnoise.bags.fitted_members import fitted_member, train_batch
-from groupnoise.bags.member_training import MemberBatch
-from groupnoise.bags.members import MAX_LOG_ODDS, bag_presence, problem_of
-from groupnoise.bags.out_of_fold import (
-    MAX_SEARCH_LOGITS,
-    MAX_SEARCH_ROWS,
-    draw_folds,
-    member_log_probabilities,
-)
+from groupnoise.bags.held_out import calibrated, combined, draw_folds
+from groupnoise.bags.out_of_fold import MAX_SEARCH_LOGITS, MAX_SEARCH_ROWS
 from groupnoise.core.arrays import BoolArray, IntArray
-from groupnoise.core.batching import parts_of_batch
 from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.exceptions import DataError
@@ -49,13 +34,8 @@ SAMPLE_BAGS = 120
 """Bags that settings are compared on; of each as many instances as the comparison may hold."""
 MIN_OF_CLASS = 4
 """Bags of a class that are in the sample, however rare it is."""
-HELD_OUT = 5
-"""One in so many bags is held out to calibrate probabilities."""
-MAX_HELD_OUT_ROWS = 500_000
 MAX_MEMBERS = 4
 """Members that are trained on all bags, each of which must be read for every one."""
-MAX_ROWS = 1 << 15
-"""Instances that are read at a time for answers."""
 
 
 def decide_anywhere(
@@ -98,12 +78,7 @@ def decide_anywhere(
         patients=None if patients is None else patients[taken],
         **how,
     )
-    members = [
-        replace(each, settings=each.settings.for_more_bags(len(taken), len(bags)))
-        for each in outcome.ensemble.members
-    ]
-    decided = replace(outcome.ensemble, members=members)
-    ensemble = _trained_on_all(decided, bags, labels, generator, patients)
+    ensemble = _trained_on_all(outcome.ensemble, len(taken), bags, labels, generator, patients)
     said = outcome.decisions
     facts = {
         **said.facts,
@@ -163,6 +138,7 @@ def thinned(
 
 def _trained_on_all(
     decided: BagEnsemble,
+    n_compared: int,
     bags: StreamedGroups,
     labels: BoolArray,
     generator: np.random.Generator,
@@ -175,79 +151,19 @@ def _trained_on_all(
     """
     negative = decided.negative
     named = labels if negative is None else np.delete(labels, negative, axis=1)
-    has_negative, exclusive = negative is not None, bool((named.sum(axis=1) <= 1).all())
     seed = int(generator.integers(2**31))
-    codes = None if patients is None else np.unique(patients, return_inverse=True)[1]
-    held = _held_out(bags, named, generator, codes)
-    problem = problem_of(bags.subset(held), named[held], has_negative) if len(held) else None
-    members = []
-    averaged, pooled = torch.zeros(()), np.zeros(())
     kept = sorted(decided.members, key=lambda each: -each.weight)[:MAX_MEMBERS]
     total = sum(each.weight for each in kept)
-    # Members side by side read the bags once, those of one likelihood are computed at once.
-    kept = sorted(kept, key=lambda each: (str(each.settings.batch), each.settings.likelihood))
-    for _, alike in groupby(kept, key=lambda each: each.settings.batch):
-        together = list(alike)
-        batch, scaler = train_batch(
-            [each.settings for each in together], bags, named, has_negative, seed, held
-        )
-        logits = _held_out_logits(batch, bags.sizes, held)
-        for number, each in enumerate(together):
-            weight, settings = each.weight / total, each.settings
-            member = replace(fitted_member(batch, number, scaler), weight=weight)
-            if problem is not None:
-                mine = logits[:, number : number + 1]
-                shares = batch.mixture[:, batch.columns(number)][:, :1]
-                found = bag_presence(mine, problem, settings, shares).log_odds.squeeze(1)
-                log_odds = found.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double().numpy()
-                scale, shift = calibrate_bags(log_odds, named[held], exclusive, has_negative)
-                log_p = member_log_probabilities(mine.squeeze(1), problem.is_binary(settings))
-                centred = centred_log_probabilities(log_p)
-                spread = max(float((centred - centred.mean(0)).std()), 1e-6)
-                member = replace(
-                    member,
-                    spread=spread,
-                    bag_scale=scale,
-                    bag_shift=shift + scale * member.bag_shift,
-                )
-                averaged = averaged + weight / spread * centred
-                pooled = pooled + weight * (log_odds * scale + shift)
-            members.append(member)
-    ensemble = BagEnsemble(
-        members, (), named.shape[1], negative, exclusive, scale=1.0, shift=0.0, bag_scale=1.0,
-        bag_shift=0.0,
-    )  # fmt: skip
-    if problem is None:
-        return ensemble
-    scale, shift = calibrate_instances(averaged, problem, averaged.shape[1] > named.shape[1])
-    bag_scale, bag_shift = calibrate_bags(pooled, named[held], exclusive, has_negative)
-    return replace(ensemble, scale=scale, shift=shift, bag_scale=bag_scale, bag_shift=bag_shift)
-
-
-def _held_out(
-    bags: StreamedGroups,
-    labels: BoolArray,
-    generator: np.random.Generator,
-    patients: IntArray | None,
-) -> IntArray:
-    """Return bags to calibrate on, none where there are too few."""
-    if len(bags) < MIN_BAGS:
-        return np.zeros(0, dtype=np.int64)
-    rows = np.flatnonzero(draw_folds(labels, HELD_OUT, generator, patients) == 0)
-    rows = generator.permutation(rows)
-    fits = int((np.cumsum(bags.sizes[rows]) <= MAX_HELD_OUT_ROWS).sum())
-    held: IntArray = np.sort(rows[: max(1, fits)])
-    return held if len(held) < len(bags) else held[:0]
-
-
-def _held_out_logits(batch: MemberBatch, sizes: IntArray, held: IntArray) -> Tensor:
-    """Return the logits of held-out instances by who has not seen them, (n, n_members, n_out)."""
-    if len(held) == 0:
-        return torch.zeros(0)
-    parts = parts_of_batch(held, sizes[held], MAX_ROWS)
-    with torch.no_grad():
-        rows = (batch.rows_of(torch.from_numpy(part)) for part in parts)
-        return torch.cat([batch.logits(part)[:, :: batch.n_copies] for part in rows])
+    settings = [each.settings.for_more_bags(n_compared, len(bags)) for each in kept]
+    few = len(bags) < MIN_BAGS
+    held = None if few else draw_held_out_bags(bags, named, generator, patients)
+    trained = train_on_all(settings, bags, named, negative is not None, seed, held)
+    members = [
+        replace(member, weight=each.weight / total)
+        for member, each in zip(trained.members, kept, strict=True)
+    ]
+    ensemble = combined(members, (), named, negative)
+    return ensemble if trained.bags is None else calibrated(ensemble, trained.found, trained.bags)
 
 
 def bags_on_disk(

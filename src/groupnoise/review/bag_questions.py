@@ -195,7 +195,7 @@ def who_carries(
     from groupnoise.bags.audit import BagSource
     from groupnoise.bags.estimator import MaxMatchingMILClassifier
     from groupnoise.bags.forms import negative_column
-    from groupnoise.bags.out_of_fold import draw_folds
+    from groupnoise.bags.held_out import draw_folds
 
     names: NDArray[Any] = np.asarray(dataset.class_names)
     negative, _ = negative_column("auto", names, dataset.labels)

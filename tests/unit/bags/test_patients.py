@@ -5,7 +5,8 @@ import pytest
 
 from groupnoise import MaxMatchingMILClassifier
 from groupnoise.audit.find import _folds
-from groupnoise.bags.out_of_fold import BagSearch, draw_folds
+from groupnoise.bags.held_out import draw_folds
+from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io.training_record import draw_held_out

@@ -7,7 +7,7 @@ import pytest
 
 from groupnoise import Groups, MaxMatchingMILClassifier
 from groupnoise.bags import answers, member_training
-from groupnoise.bags.fitted_members import train_members
+from groupnoise.bags.all_bags import train_on_all
 from groupnoise.bags.members import MemberSettings
 from groupnoise.core import collate
 from groupnoise.core.streamed_groups import StreamedGroups
@@ -71,7 +71,9 @@ def test_a_member_gives_the_same_weights_from_disk(on_disk, monkeypatch):
     streamed, bags, y = on_disk
     labels = (y == 1)[:, None]
     settings = [MemberSettings(max_epochs=20)]
-    (ours,), (theirs,) = (train_members(settings, b, labels, True, 3) for b in (streamed, bags))
+    (ours,), (theirs,) = (
+        train_on_all(settings, b, labels, True, 3).members for b in (streamed, bags)
+    )
     for name, tensor in theirs.model.state_dict().items():
         np.testing.assert_allclose(
             ours.model.state_dict()[name], tensor, rtol=1e-4, atol=1e-5, err_msg=name

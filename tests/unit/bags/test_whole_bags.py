@@ -1,17 +1,20 @@
 """Members that see a bag as a whole: closed forms agree with refits, and answers survive a file."""
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from groupnoise import MaxMatchingMILClassifier
+from groupnoise.bags.held_out import HeldOutBags
+from groupnoise.bags.members import BagProblem
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import statistics_options
-from groupnoise.bags.searching import Weighing, _hopeful, share_of_whole
+from groupnoise.bags.searching import Weighing, _hopeful
 from groupnoise.bags.statistics import StatisticsKernel, bag_statistics
 from groupnoise.core.groups import Groups
+from groupnoise.core.quantifier import Segments
 
 
 def spread_bags(n_bags=40, seed=0):
@@ -112,20 +115,6 @@ def test_who_says_what_instances_do_gets_no_model_of_whole_bags(explicit):
         assert {name: parameters[name] for name in explicit} == explicit
 
 
-@dataclass
-class Told:
-    """A search that has tried two options: what was said of held-out bags of both labels."""
-
-    said: dict[str, np.ndarray]
-    labels: np.ndarray
-    exclusive: bool = True
-    has_negative: bool = True
-    n_folds: int = 2
-
-    def out_of_fold(self, option, n_folds):
-        return SimpleNamespace(calibrated=self.said[option])
-
-
 @pytest.mark.parametrize(
     ("of_members", "of_whole", "least", "most"),
     [(2.0, 0.0, 0.0, 0.12), (0.0, 2.0, 0.6, 0.95), (0.0, 0.0, 0.1, 0.5), (1.0, 1.0, 0.2, 0.7)],
@@ -135,12 +124,12 @@ def test_models_of_whole_bags_count_by_what_they_tell_of_held_out_bags(
 ):
     generator = np.random.default_rng(0)
     labels = (np.arange(120) % 2 == 1)[:, None]
-    said = {
-        name: strength * (2.0 * labels - 1.0) + generator.normal(size=labels.shape)
-        for name, strength in (("members", of_members), ("whole", of_whole))
-    }
-    share = share_of_whole(Told(said, labels), [("members", 1.0)], [("whole", 1.0)])
-    assert least <= share <= most
+    bags = HeldOutBags(BagProblem(Segments(torch.ones(120, dtype=int)), labels, True), True)
+    said = (
+        strength * (2.0 * labels - 1.0) + generator.normal(size=labels.shape)
+        for strength in (of_members, of_whole)
+    )
+    assert least <= bags.share_of_whole(*said) <= most
 
 
 def test_evidence_becomes_weights_by_its_standard_error():

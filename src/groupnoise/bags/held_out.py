@@ -1,0 +1,266 @@
+"""What members say of bags they have not seen: how likely it makes labels, what calibrates it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from groupnoise.bags.ensemble import (
+    BagEnsemble,
+    calibrate_bags,
+    calibrate_instances,
+    centred_log_probabilities,
+    label_log_likelihood,
+)
+from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
+from groupnoise.bags.members import MAX_LOG_ODDS, BagProblem, MemberSettings
+from groupnoise.bags.witness_rate import witness_evidence
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+
+INSTANCE_EVIDENCE = 0.3
+"""How much the evidence of single instances counts beside that of positive and negative bags."""
+SHARES = {0.0: 1.0, 0.1: 1.0, 0.25: 1.0, 0.5: 0.5, 0.75: 0.5, 0.95: 0.5}
+"""Weights that members which see bags as a whole may have together, and how credible each is."""
+EVIDENCE = 6.0
+"""Nats of held-out bags that divide the credibility of a weight by e."""
+MIN_SHARE = 0.02
+
+
+@dataclass
+class HeldOutAnswers:
+    """What models that have not seen a bag say of it.
+
+    `log_odds` (n_bags, n_named): of the presence of each label, by the likelihood of the member.
+    `bag_scale`, `bag_shift`: what calibrates them.
+    `scores`: the criterion, one per bag.
+    `log_p` (n_rows, n_targets): log P(target | instance), free target last; None of members that
+        see bags as a whole.
+    `member`: the member itself, where it was trained at the same time.
+    """
+
+    log_odds: FloatArray
+    bag_scale: float
+    bag_shift: float
+    scores: FloatArray
+    log_p: Tensor | None = None
+    member: FittedMember | None = None
+
+    @property
+    def calibrated(self) -> FloatArray:
+        """Calibrated log odds of the labels of bags."""
+        result: FloatArray = self.log_odds * self.bag_scale + self.bag_shift
+        return result
+
+
+@dataclass(frozen=True)
+class HeldOutBags:
+    """Bags that members are judged by.
+
+    `problem`: the bags and the labels they are asked for.
+    `exclusive`: whether no bag has more than one label.
+    `by_candidates`: whether instances are judged as those of several labels are, however many there
+        are.
+    """
+
+    problem: BagProblem
+    exclusive: bool
+    by_candidates: bool = False
+
+    @property
+    def labels(self) -> BoolArray:
+        """The labels of the bags, (n_bags, n_named)."""
+        return self.problem.labels
+
+    @property
+    def by_witnesses(self) -> bool:
+        """Whether bags are positive or negative, so that instances tell of a witness rate."""
+        is_binary = self.problem.has_negative and self.problem.n_named == 1
+        has_both = 0 < int(self.labels.sum()) < len(self.labels)
+        return is_binary and has_both and not self.by_candidates
+
+    def judged(
+        self,
+        logits: Tensor,
+        log_odds: Tensor,
+        settings: MemberSettings,
+        part: BoolArray | None = None,
+    ) -> HeldOutAnswers:
+        """Return what logits of instances and log odds of bags are worth.
+
+        `settings`: of the member. `part`: bags that were held out, by default all; the others are
+        left out of the scores.
+        """
+        part = np.ones(len(self.labels), dtype=bool) if part is None else part
+        log_p = member_log_probabilities(logits, self.problem.is_binary(settings))
+        found = self.judged_bags(log_odds.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double().numpy(), part)
+        if self.by_witnesses:
+            group = self.problem.segments.group.numpy()
+            odds = (log_p[:, 0] - log_p[:, 1]).double().numpy()
+            told = part[group]
+            evidence = witness_evidence(odds[told], group[told], self.labels[:, 0])
+            scores = found.scores + INSTANCE_EVIDENCE * evidence
+        else:
+            scores = found.scores + self.instance_scores(log_p, part)
+        return replace(found, scores=scores[part], log_p=log_p)
+
+    def judged_bags(self, log_odds: FloatArray, part: BoolArray | None = None) -> HeldOutAnswers:
+        """Return what log odds of bags are worth, calibrated on a part of them."""
+        kind = (self.exclusive, self.problem.has_negative)
+        told = slice(None) if part is None else part
+        scale, shift = calibrate_bags(log_odds[told], self.labels[told], *kind)
+        scores = label_log_likelihood(log_odds * scale + shift, self.labels, *kind)
+        return HeldOutAnswers(log_odds, scale, shift, scores)
+
+    def instance_scores(self, log_p: Tensor, part: BoolArray) -> FloatArray:
+        """Return how likely the instances of each bag have one of its labels, on average.
+
+        Most instances may be background, so that the chances are calibrated first: a model is
+        not blamed for what no model can know.
+        """
+        segments = self.problem.segments
+        group = segments.group.numpy()
+        if self.problem.has_negative:
+            values = log_p
+            allowed = np.hstack([self.labels, ~self.labels.any(axis=1, keepdims=True)])
+        else:
+            values, allowed = log_p[:, : self.labels.shape[1]], self.labels
+        chance = (allowed.mean(axis=0) / allowed.mean(axis=0).sum())[None]
+        fitted = _tempered_candidates(values.double().numpy(), allowed[group], chance, part[group])
+        total = np.bincount(group, fitted, minlength=len(self.labels))
+        result: FloatArray = total / segments.sizes.numpy()
+        return result
+
+    def share_of_whole(self, of_members: FloatArray, of_whole: FloatArray) -> float:
+        """Return how much members that see bags as a whole count beside the others.
+
+        A few weights are averaged by the evidence of held-out bags for each: the likeliest one
+        alone would follow chance where bags are few.
+
+        `of_members`, `of_whole` (n_bags, n_named): calibrated log odds by the average of each kind.
+        """
+        shares = np.array(list(SHARES))
+        found = [
+            float(self.judged_bags((1.0 - share) * of_members + share * of_whole).scores.sum())
+            for share in shares
+        ]
+        credible = np.array(list(SHARES.values())) * np.exp((found - np.max(found)) / EVIDENCE)
+        mean = float(shares @ credible / credible.sum())
+        return mean if mean >= MIN_SHARE else 0.0
+
+
+def draw_folds(
+    labels: BoolArray,
+    n_folds: int,
+    generator: np.random.Generator,
+    patients: IntArray | None = None,
+) -> IntArray:
+    """Return the fold of each bag; bags of equal labels are spread evenly.
+
+    The number of the fold. `labels`: of shape (n_bags, n_named). `patients`: the number of the
+    patient of each bag; patients are then spread by their first bag.
+    """
+    if patients is not None:
+        _, first, codes = np.unique(patients, return_index=True, return_inverse=True)
+        of_patient: IntArray = draw_folds(labels[first], n_folds, generator)
+        return of_patient[codes]
+    _, kind = np.unique(labels, axis=0, return_inverse=True)
+    order = generator.permutation(len(labels))
+    order = order[np.argsort(kind.ravel()[order], kind="stable")]
+    folds: IntArray = np.empty(len(labels), dtype=np.int64)
+    folds[order] = np.arange(len(labels)) % n_folds
+    return folds
+
+
+def combined(
+    members: Sequence[FittedMember],
+    statistics: Sequence[FittedStatistics],
+    labels: BoolArray,
+    negative: int | None,
+) -> BagEnsemble:
+    """Return members that answer together, not calibrated.
+
+    `labels` (n_bags, n_named): of the training bags. `negative`: column of the negative label among
+    all classes.
+    """
+    exclusive = bool((labels.sum(axis=1) <= 1).all())
+    return BagEnsemble(
+        members, statistics, labels.shape[1], negative, exclusive, scale=1.0, shift=0.0,
+        bag_scale=1.0, bag_shift=0.0,
+    )  # fmt: skip
+
+
+def calibrated(
+    ensemble: BagEnsemble, found: Sequence[HeldOutAnswers], bags: HeldOutBags
+) -> BagEnsemble:
+    """Return members with their answers on one scale, and their average as a probability.
+
+    `ensemble`: as :func:`combined` returns it. `found`: what its members say of held-out bags, and
+    after them those that see bags as a whole. `bags`: which were held out.
+    """
+    members = []
+    total = sum(member.weight for member in ensemble.members)
+    averaged: Any = 0.0
+    for member, said in zip(ensemble.members, found, strict=False):
+        assert said.log_p is not None
+        centred = centred_log_probabilities(said.log_p)
+        # About the mean of each target: what all instances share says nothing of their order.
+        spread = max(float((centred - centred.mean(0)).std()), 1e-6)
+        shift = said.bag_shift + said.bag_scale * member.bag_shift
+        members.append(replace(member, spread=spread, bag_scale=said.bag_scale, bag_shift=shift))
+        averaged = averaged + member.weight / total / spread * centred
+    statistics = [
+        replace(whole, bag_scale=said.bag_scale, bag_shift=said.bag_shift)
+        for whole, said in zip(ensemble.statistics, found[len(members) :], strict=True)
+    ]
+    weights = [*(each.weight for each in members), *(each.weight for each in statistics)]
+    pooled = pooled_log_odds(list(zip(found, weights, strict=True)))
+    free = averaged.shape[1] > ensemble.n_named
+    scale, shift = calibrate_instances(averaged, bags.problem, free)
+    of_bags = bags.judged_bags(pooled)
+    return replace(
+        ensemble,
+        members=members,
+        statistics=statistics,
+        scale=scale,
+        shift=shift,
+        bag_scale=of_bags.bag_scale,
+        bag_shift=of_bags.bag_shift,
+    )
+
+
+def pooled_log_odds(taken: Sequence[tuple[HeldOutAnswers, float]]) -> FloatArray:
+    """Return the weighted sum of calibrated log odds of bags, (n_bags, n_named)."""
+    total: FloatArray = np.sum([weight * said.calibrated for said, weight in taken], axis=0)
+    return total
+
+
+def member_log_probabilities(logits: Tensor, binary: bool) -> Tensor:
+    """Return log P(target | instance), free target last, from the logits of a member."""
+    if binary:
+        logits = torch.cat([logits, torch.zeros_like(logits)], dim=-1)
+    return logits.log_softmax(-1)
+
+
+def _tempered_candidates(
+    log_p: FloatArray, allowed: BoolArray, chance: FloatArray, part: BoolArray
+) -> FloatArray:
+    """Return the log chance of the labels of its bag for each instance, at the best temperature.
+
+    The answers are mixed with the frequencies of the labels as much as pays.
+    """
+    prior = np.log(np.clip(chance, 1e-12, None))
+    best, most = np.zeros(len(log_p)), -np.inf
+    centred = log_p - log_p[part].mean(axis=0)
+    for temperature in (0.0, 0.03, 0.1, 0.25, 0.5, 1.0, 2.0):
+        values = temperature * centred + prior
+        values = values - np.logaddexp.reduce(values, axis=1, keepdims=True)
+        inside = np.logaddexp.reduce(np.where(allowed, values, -np.inf), axis=1)
+        inside = np.maximum(inside, -10.0)
+        if inside[part].mean() > most:
+            best, most = inside, inside[part].mean()
+    return best
