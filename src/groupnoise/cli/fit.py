@@ -280,6 +280,10 @@ def _readable_items(items: Path | None, estimator: Any, method: str) -> Path | N
     return items
 
 
+WORTH_A_SENTENCE = 60.0
+"""Seconds of a training beyond which it is said before it begins how long it takes."""
+
+
 @contextmanager
 def _progress(quiet: bool) -> Iterator[ProgressCallback]:
     columns = ("epoch {task.completed}/{task.total}", "{task.fields[words]}", "left")
@@ -290,7 +294,21 @@ def _progress(quiet: bool) -> Iterator[ProgressCallback]:
             words = f"loss {record['loss']:.4f}" if "loss" in record else ""
             if record.get("validation") is not None:
                 words += f", validation {record['validation']:.4f}"
-            bar.update(task, completed=record["epoch"], total=record.get("n_epochs"), words=words)
+            phase = "training"
+            if "trial" in record:
+                phase = f"trying {record.get('option', record['trial'])}"
+            elif "member" in record:
+                phase = f"training member {record['member']}"
+            if record.get("expected_seconds", 0.0) >= WORTH_A_SENTENCE and not quiet:
+                minutes = record["expected_seconds"] / 60
+                bar.console.print(
+                    f"training {record['option']!r} on all of it takes about {minutes:.0f} min",
+                    highlight=False,
+                )
+            if record["epoch"] <= bar.tasks[task].completed:
+                bar.reset(task)  # what is left is counted within each training
+            done, of = record["epoch"], record.get("n_epochs")
+            bar.update(task, description=phase, completed=done, total=of, words=words)
 
         yield show
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from groupnoise.clicks.evidence_options import (
     EvidenceLearner,
     click_options,
     member_encoders,
+    passes,
 )
 from groupnoise.clicks.evidence_saves import EvidenceSaves
 from groupnoise.clicks.linear_evidence import (
@@ -45,7 +47,9 @@ KEPT_OPTIONS = 0.14
 """Share of the options that are trained with all epochs: of seven the best alone, which is then
 trained again on all clicks."""
 MAX_LAST_TRAINING = 4.0
-"""Budgets that the last training of several members may take; beyond, one is trained alone."""
+"""Budgets that the last training may take; beyond, one member is trained alone."""
+NEVER_SHORTENED = 1800.0
+"""Seconds up to which one member has all its epochs, however small the budget."""
 
 
 class Decided(NamedTuple):
@@ -108,7 +112,7 @@ def decide_evidence(
     reasons: list[str] = []
     baselines: dict[str, float] = {}
     trials: tuple[Any, ...] = ()
-    seconds, reached, trial = 0.0, None, None
+    seconds, reached, trial, expected = 0.0, None, None, None
     chosen = options[0]
     settled: Linear = {} if linear is None or isinstance(linear, str) else linear
     relative: dict[str, tuple[float, float, float, int]] = {}
@@ -152,10 +156,15 @@ def decide_evidence(
         if search.out_of_time:
             reasons.append(_skipped(options, search.trials, budget))
         grows = (histories.n_objects - len(histories)) / held.training.n_objects
-        chosen, too_long = affordable(ranking, tried, grows, budget)
-        if too_long:
-            reasons.append(too_long)
-            models[chosen.name] = learner.tried(held.training, chosen.parameters, 1.0)
+        taken, expected = affordable(
+            ranking, tried, grows, budget, may_shorten="max_epochs" not in explicit
+        )
+        if taken is not ranking[0]:
+            reasons.append(_too_long(ranking, taken, tried, grows))
+            if taken.name != ranking[0].name:
+                whole_option = next(each for each in ranking if each.name == taken.name)
+                models[taken.name] = learner.tried(held.training, whole_option.parameters, 1.0)
+        chosen = taken
         counts = np.bincount(held.training.objects, minlength=n_items).astype(np.float32)
         popular = gains_by_block(lambda part: np.tile(counts, (len(part), 1)), held.asked, n_items)
         baselines["popularity"] = float(popular.mean())
@@ -177,6 +186,9 @@ def decide_evidence(
                 f"({baselines['popularity']:.4f}); look at whether clicks follow from each other, "
                 "and whether users and items were read from the right columns."
             )
+    if on_epoch is not None and expected is not None:
+        begun = {"option": chosen.name, "expected_seconds": expected}
+        on_epoch({"epoch": 0, "n_epochs": chosen.parameters["max_epochs"], **begun})
     on_all, records = learner.learned(
         histories, chosen.parameters, validate=validate, on_epoch=on_epoch
     )
@@ -260,31 +272,72 @@ def rivals_of(ranking: Sequence[Option], trials: Sequence[Trial]) -> list[Option
 
 
 def affordable(
-    ranking: Sequence[Option], trials: Sequence[Trial], grows: float, budget: float | None
-) -> tuple[Option, str]:
-    """Return the best option whose last training is no surprise, and a sentence if that is another.
+    ranking: Sequence[Option],
+    trials: Sequence[Trial],
+    grows: float,
+    budget: float | None,
+    *,
+    may_shorten: bool = True,
+) -> tuple[Option, float]:
+    """Return the best option whose last training is no surprise, and its seconds.
 
-    Returns `option`; `sentence`: empty where the best option was taken. `grows`: how many times
-    more targets than the trials the last training has. `budget`: seconds for the search; the last
-    training may take a few times as long.
+    The best option; where that takes too long the best of one member, with fewer epochs if even
+    this takes too long: a large log has as many steps in them. `grows`: how many times more
+    targets than the trials the last training has. `budget`: seconds for the search; the last
+    training may take a few times as long. `may_shorten`: whether epochs may be left out.
     """
-    best = ranking[0]
-    own = [trial for trial in trials if trial.option == best.name]
+    most = np.inf if budget is None else MAX_LAST_TRAINING * budget
     alone = [each for each in ranking if len(member_encoders(each.parameters["encoder"])) == 1]
-    if budget is None or not own or not alone or best in alone:
-        return best, ""
-    members = set(member_encoders(best.parameters["encoder"]))
-    of_option = {each.name: set(member_encoders(each.parameters["encoder"])) for each in ranking}
-    # An average takes its members from other trials, whose time stands there.
-    whole = [trial for trial in trials if trial.rung == own[-1].rung]
-    seconds = grows * sum(
-        each.seconds for each in whole if members & of_option.get(each.option, set())
-    )
-    if seconds <= MAX_LAST_TRAINING * budget:
-        return best, ""
-    return alone[0], (
-        f"Training {best.name!r} on all clicks would have taken about {seconds / 60:.0f} min; "
-        f"{alone[0].name!r} was taken instead, and a larger budget takes the other."
+    for option in (ranking[0], *alone[:1]):
+        seconds = grows * whole_seconds(option, ranking, trials)
+        if seconds <= most:
+            return option, seconds
+    most = max(most, NEVER_SHORTENED)
+    if seconds <= most or not may_shorten:
+        return option, seconds
+    n_epochs = int(option.parameters["max_epochs"])
+    n_left = max(1, int(n_epochs * most / seconds))
+    shorter = replace(option, parameters={**option.parameters, "max_epochs": n_left})
+    return shorter, seconds * n_left / n_epochs
+
+
+def whole_seconds(option: Option, options: Sequence[Option], trials: Sequence[Trial]) -> float:
+    """Return how long all epochs of all members of an option take on the clicks of the trials.
+
+    Members are trained once for all options that have them, so the time of each is that of the
+    options which have it alone, where one was tried.
+    """
+    of_name = {each.name: each for each in options}
+    alone: dict[str | None, float] = {}
+    own = 0.0
+    for trial in trials:
+        if trial.failed or trial.option not in of_name:
+            continue
+        tried = of_name[trial.option]
+        encoders = member_encoders(tried.parameters["encoder"])
+        whole = passes(tried.parameters, encoders[0], 1.0)
+        seconds = trial.seconds * whole / passes(tried.parameters, encoders[0], trial.resource)
+        if len(encoders) == 1:
+            alone[encoders[0]] = max(seconds, alone.get(encoders[0], 0.0))
+        if trial.option == option.name:
+            own = max(own, seconds)
+    members = member_encoders(option.parameters["encoder"])
+    if all(each in alone for each in members):
+        return sum(alone[each] for each in members)
+    return own
+
+
+def _too_long(
+    ranking: Sequence[Option], taken: Option, trials: Sequence[Trial], grows: float
+) -> str:
+    """Say what the last training would have taken, and what was taken instead."""
+    best = ranking[0]
+    minutes = grows * whole_seconds(best, ranking, trials) / 60
+    epochs, of = taken.parameters["max_epochs"], best.parameters["max_epochs"]
+    instead = f"{taken.name!r}" + (f" with {epochs} of {of} epochs" if epochs < of else "")
+    return (
+        f"Training {best.name!r} on all clicks would have taken about {minutes:.0f} min; "
+        f"{instead} was taken instead, and a larger budget takes the other."
     )
 
 

@@ -122,7 +122,8 @@ class MaxMatchingRecommender(UpdatableRecommender):
         Whether the moments of Adam are kept and saved with the model, which becomes three times as
         large, for :meth:`partial_fit` (`fit --from`) to go on with.
     on_epoch : callable or None, default=None
-        Called with a record after each epoch; those of trials name the option in "trial".
+        Called with a record after each epoch; those of trials name the option in "trial". Before
+        the last training it is called for epoch 0 with the "expected_seconds".
 
     Attributes
     ----------

@@ -112,8 +112,11 @@ def _is_shared(parameters: Mapping[str, Any], encoder: str | None) -> bool:
     return encoder == DEEP or bool(parameters["shared"])
 
 
-def _passes(parameters: Mapping[str, Any], encoder: str | None, share: float) -> int:
-    """Return how many epochs a member is trained for."""
+def passes(parameters: Mapping[str, Any], encoder: str | None, share: float) -> int:
+    """Return how many epochs a member is trained for.
+
+    `parameters`: of its option. `encoder`: its own. `share`: of all epochs.
+    """
     epochs = int(parameters["max_epochs"]) * (DEEP_EPOCHS if encoder == DEEP else 1)
     return max(1, round(share * epochs))
 
@@ -216,7 +219,7 @@ class EvidenceLearner:
             vectors, bias = self._spectral(histories, dim, generator)
         full = parameters["candidates"] == "full"
         plan = EvidencePlan(
-            max_epochs=_passes(parameters, encoder, share),
+            max_epochs=passes(parameters, encoder, share),
             batch_size=parameters["batch_size"],
             learning_rate=parameters["learning_rate"],
             weight_decay=parameters["weight_decay"],

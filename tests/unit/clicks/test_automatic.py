@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingRecommender
-from groupnoise.clicks import make_shop, rank_targets
+from groupnoise.clicks import automatic, make_shop, rank_targets
 from groupnoise.clicks.automatic import affordable, rivals_of
 from groupnoise.clicks.baselines import (
     ALSRecommender,
@@ -129,16 +129,39 @@ def test_a_budget_that_is_spent_tries_the_first_option_alone():
     )
 
 
-def test_members_whose_last_training_would_take_hours_are_left_for_one():
+def test_a_last_training_that_would_take_hours_is_left_for_one_member_and_then_shortened():
     options = click_options(Groups.from_lists([[1, 2, 3, 4]] * 30), 9)
     both, alone = options[3], options[2]
-    trials = [Trial("both", 1, 1.0, 0.5, 0.1, seconds=30.0)]
-    assert affordable([both, alone], trials, 10.0, 100.0) == (both, "")
-    assert affordable([both, alone], trials, 1000.0, None) == (both, "")
-    assert affordable([alone, both], trials, 1000.0, 100.0) == (alone, "")
-    taken, sentence = affordable([both, alone], trials, 1000.0, 100.0)
-    assert taken == alone
-    assert "'both' on all clicks would have taken about 500 min; 'in order' was taken" in sentence
+    trials = [
+        Trial("two tables", 0, 1 / 3, 0.5, 0.1, seconds=1.0),  # two of six epochs
+        Trial("in order", 0, 1 / 3, 0.5, 0.1, seconds=9.0),
+        Trial("both", 1, 1.0, 0.5, 0.1, seconds=0.1),  # its members were there
+    ]
+    ranking = [both, alone, options[0]]
+    assert affordable(ranking, trials, 10.0, 100.0) == (both, 300.0)
+    assert affordable(ranking, trials, 1000.0, None) == (both, 30_000.0)
+    assert affordable(ranking, trials, 15.0, 105.0) == (alone, 405.0)
+    assert affordable(ranking, trials, 60.0, 1.0) == (alone, 1620.0)  # half an hour is no surprise
+    shorter, seconds = affordable(ranking, trials, 1000.0, 4500.0)
+    assert (shorter.name, shorter.parameters["max_epochs"], seconds) == ("in order", 4, 18_000.0)
+    assert affordable(ranking, trials, 1000.0, 1.0, may_shorten=False) == (alone, 27_000.0)
+
+
+def test_a_long_last_training_is_announced_and_shortened(monkeypatch):
+    monkeypatch.setattr(automatic, "NEVER_SHORTENED", 0.0)
+    training, _ = shop_log(shuffled=False)
+    records = []
+    model = MaxMatchingRecommender(budget=1e-6, linear=None, random_state=0)
+    model.set_params(on_epoch=records.append).fit(training[:100])
+    begun = next(record for record in records if record["epoch"] == 0)
+    assert begun["option"] == "two tables"
+    assert begun["expected_seconds"] > 0
+    assert model.decisions_.members[0][1]["max_epochs"] == 1
+    assert "would have taken about" in model.decisions_.summary()
+    records.clear()
+    explicit = MaxMatchingRecommender(max_epochs=3, budget=1e-6, linear=None, random_state=0)
+    explicit.set_params(on_epoch=records.append).fit(training[:100])
+    assert max(record["epoch"] for record in records if "trial" not in record) == 3
 
 
 def test_the_last_clicks_of_some_histories_are_held_out():
