@@ -34,6 +34,7 @@ from groupnoise.core.objective import GroupObjective, make_selection, make_weigh
 from groupnoise.core.pair_matching import PairMatching
 from groupnoise.recall.vectors import log_normalizers
 from groupnoise.training.optimizer import make_optimizers
+from groupnoise.training.table_step import TableStep
 
 FLOAT_BYTES = 4
 STEPS = {
@@ -84,14 +85,12 @@ def measure_step(
     pair = PairMatching(SampledCandidates(n_items, negatives))
     objective = GroupObjective(make_selection("marginal"), make_weighting("sigmoid"))
     optimizers = make_optimizers(model, learning_rate=1e-3, weight_decay=1e-5)
+    taken = TableStep.of(model, pair, objective, optimizers)
+    assert taken is not None
 
     def step() -> None:
-        loss = objective(pair(model, collate(groups, np.arange(batch)), generator)).per_group.mean()
-        for optimizer in optimizers:
-            optimizer.zero_grad()
-        loss.backward()
-        for optimizer in optimizers:
-            optimizer.step()
+        taken.loss(collate(groups, np.arange(batch)), generator)
+        taken.descend()
 
     objects = torch.unique(torch.from_numpy(groups.objects[: SIZE * batch]))
     targets = torch.from_numpy(groups.targets[:batch])

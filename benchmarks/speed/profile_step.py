@@ -1,88 +1,110 @@
-"""Where the time of a training step goes: reading, matching, weighing, backward pass, update.
+"""Where the time of a training step goes: part by part with autograd, and as `fit` takes it.
 
-Processor time of one thread, medians over steps, on the batches of `step_time.py` under `max` with
-100 negatives. `before` names a folder with the package as it was, to profile it beside today's.
+Processor time of one thread, medians over steps, the two ways in turns, on the batches of
+`step_time.py` under `max` with 100 negatives.
 
-Run: python benchmarks/speed/profile_step.py [before/src]
+Run: python benchmarks/speed/profile_step.py
 """
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
-import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-WARM_UP, STEPS = 20, 100
+import numpy as np
+import step_time as setting
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from _record import write_result
+
+WARM_UP, STEPS = 20, 200
+PARTS = ("batch", "loss", "gradient", "update")
 
 
-def profile() -> dict[str, float]:
-    """Return milliseconds by part of a step, with the package this process imports."""
-    import numpy as np
-    import step_time as setting
-    import torch
+def clocked(*parts: Callable[[], object]) -> list[float]:
+    """Return the milliseconds of processor time that each part takes."""
+    clock = [time.process_time()]
+    for part in parts:
+        part()
+        clock.append(time.process_time())
+    return [1000 * (end - start) for start, end in zip(clock, clock[1:], strict=False)]
 
-    torch.set_num_threads(1)
-    groups = setting.batches()
-    generator = torch.Generator().manual_seed(0)
-    table = setting.EmbeddingEncoder(setting.N_ITEMS, setting.DIM, sparse=True, generator=generator)
-    model = setting.MatchingModel(table, table, n_targets=setting.N_ITEMS)
-    pair = setting.PairMatching(setting.SampledCandidates(setting.N_ITEMS, setting.N_NEGATIVES))
-    objective = setting.GroupObjective(
-        setting.make_selection("max"), setting.make_weighting("sigmoid")
-    )
-    (optimizer,) = setting.make_optimizers(model, learning_rate=1e-3, weight_decay=1e-5)
-    parts: dict[str, list[float]] = {}
-    for number in range(WARM_UP + STEPS):
-        rows = np.arange(number % 10 * setting.BATCH, (number % 10 + 1) * setting.BATCH)
-        clock = [time.process_time()]
-        batch = setting.collate(groups, rows)
-        clock.append(time.process_time())
-        matching = pair(model, batch, generator)
-        clock.append(time.process_time())
-        loss = objective(matching).per_group.mean()
-        clock.append(time.process_time())
+
+class Way:
+    """A model, and the parts of a step that trains it."""
+
+    def __init__(self) -> None:
+        self.draw = torch.Generator().manual_seed(0)
+        table = setting.EmbeddingEncoder(
+            setting.N_ITEMS, setting.DIM, sparse=True, generator=self.draw
+        )
+        self.model = setting.MatchingModel(table, table, n_targets=setting.N_ITEMS)
+        self.pair = setting.PairMatching(
+            setting.SampledCandidates(setting.N_ITEMS, setting.N_NEGATIVES)
+        )
+        self.objective = setting.GroupObjective(
+            setting.make_selection("max"), setting.make_weighting("sigmoid")
+        )
+        self.optimizers = setting.make_optimizers(self.model, learning_rate=1e-3, weight_decay=1e-5)
+        self.tables = setting.TableObjective.of(self.model, self.pair, self.objective)
+        self.groups = setting.batches()
+
+    def collate(self, number: int) -> None:
+        begin = number % 10 * setting.BATCH
+        self.batch = setting.collate(self.groups, np.arange(begin, begin + setting.BATCH))
+
+    def part_by_part(self, number: int) -> list[float]:
+        (optimizer,) = self.optimizers
+
+        def loss() -> None:
+            matching = self.pair(self.model, self.batch, self.draw)
+            self.loss = self.objective(matching).per_group.mean()
+
         optimizer.zero_grad()
-        loss.backward()
-        clock.append(time.process_time())
-        optimizer.step()
-        clock.append(time.process_time())
-        if number >= WARM_UP:
-            names = ("batch", "pair matching", "weighting and selection", "backward", "update")
-            for name, start, end in zip(names, clock, clock[1:], strict=False):
-                parts.setdefault(name, []).append(1000 * (end - start))
-    return {name: round(statistics.median(values), 3) for name, values in parts.items()}
+        return clocked(
+            lambda: self.collate(number), loss, lambda: self.loss.backward(), optimizer.step
+        )
 
+    def at_once(self, number: int) -> list[float]:
+        assert self.tables is not None
+        tables, (optimizer,) = self.tables, self.optimizers
+        upstream = torch.full((setting.BATCH,), 1 / setting.BATCH)
 
-def profile_of(source: str) -> dict[str, float]:
-    """Profile the package found in a folder, in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
-    answer = subprocess.run(
-        [sys.executable, __file__, "--inside"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found: dict[str, float] = json.loads(answer.stdout)
-    return found
+        def gradient() -> None:
+            self.found = tables.gradients(upstream)
+
+        def update() -> None:
+            for each in self.found:
+                optimizer.move_rows(*each)
+
+        return clocked(
+            lambda: self.collate(number),
+            lambda: tables.losses(self.batch, self.draw),
+            gradient,
+            update,
+        )
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--inside"]:
-        print(json.dumps(profile()))
-        return
-    root = Path(__file__).parents[2]
-    milliseconds = {"after": profile_of(str(root / "src"))}
-    if len(sys.argv) > 1:
-        milliseconds["before"] = profile_of(sys.argv[1])
-        sys.argv[1] = "before/src"  # the result file names no folder of this machine
-    sys.path.insert(0, str(root / "benchmarks"))
-    from _record import write_result
-
+    torch.set_num_threads(1)
+    before, after = Way(), Way()
+    times: dict[str, list[list[float]]] = {"before": [], "after": []}
+    for number in range(WARM_UP + STEPS):
+        spent = {"before": before.part_by_part(number), "after": after.at_once(number)}
+        if number >= WARM_UP:
+            for name, milliseconds in spent.items():
+                times[name].append(milliseconds)
+    milliseconds = {
+        name: {
+            part: round(statistics.median(values), 3)
+            for part, values in zip(PARTS, zip(*found, strict=True), strict=True)
+        }
+        for name, found in times.items()
+    }
     print(milliseconds)
     write_result("profile_step", {"threads": 1, "seed": 0, "milliseconds": milliseconds})
 

@@ -35,8 +35,10 @@ from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
 from groupnoise.core.pair_matching import PairMatching
+from groupnoise.core.table_objective import TableObjective
 from groupnoise.core.threads import configure_threads, threads_for
 from groupnoise.training.optimizer import make_optimizers
+from groupnoise.training.table_step import TableStep
 
 DIM, BATCH, SIZE, N_ITEMS, N_NEGATIVES = 200, 200, 5, 24_000, 100
 WARM_UP, STEPS = 10, 50
@@ -122,17 +124,14 @@ def our_step(groups: Groups, selection: str, n_negatives: int) -> Callable[[int]
     pair = PairMatching(SampledCandidates(N_ITEMS, n_negatives))
     objective = GroupObjective(make_selection(selection), make_weighting("sigmoid"))
     optimizers = make_optimizers(model, learning_rate=1e-3, weight_decay=1e-5)
+    taken = TableStep.of(model, pair, objective, optimizers)
+    assert taken is not None
 
     def step(number: int) -> None:
         rows = np.arange(number % 10 * BATCH, (number % 10 + 1) * BATCH)
         with threads_for(BATCH * SIZE * DIM * n_negatives):
-            batch = collate(groups, rows)
-            loss = objective(pair(model, batch, generator)).per_group.mean()
-            for optimizer in optimizers:
-                optimizer.zero_grad()
-            loss.backward()
-            for optimizer in optimizers:
-                optimizer.step()
+            taken.loss(collate(groups, rows), generator)
+            taken.descend()
 
     return step
 

@@ -73,7 +73,7 @@ class _CrossEntropy(torch.autograd.Function):
     ) -> Tensor:
         logits = torch.addmm(offset, queries, candidates.t())
         right = logits.gather(1, positive.unsqueeze(-1)).squeeze(-1)
-        shift, exponentials, total = _exponentials(logits)
+        shift, exponentials, total = shifted_exponentials(logits)
         # Of p - 1 at the positive, times the total that all of its row are divided by.
         exponentials.scatter_add_(1, positive.unsqueeze(-1), -total.unsqueeze(-1))
         ctx.save_for_backward(queries, candidates, exponentials, total)
@@ -103,7 +103,7 @@ class _LogNormaliser(torch.autograd.Function):
         ctx.kept = None
         if len(queries) * len(candidates) <= KEPT_ELEMENTS:
             logits = torch.addmm(offset, queries, candidates.t())
-            shift, exponentials, total = _exponentials(
+            shift, exponentials, total = shifted_exponentials(
                 _exclude(logits, excluded, slice(0, len(candidates)))
             )
             result = shift + total.log()
@@ -184,12 +184,12 @@ def _log_sums(
     # A later logit lies beyond the range of exp above that shift, or nothing counts for a query.
     result = torch.full_like(no_shift, -torch.inf)
     for _, logits in _logits(queries, candidates, offset, no_shift, excluded):
-        shift, _, total = _exponentials(logits)
+        shift, _, total = shifted_exponentials(logits)
         result = torch.logaddexp(result, shift + total.log())
     return result
 
 
-def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def shifted_exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return a shift of each row, exp(logits - shift) in their place, and its sums."""
     shift = _largest(logits)
     exponentials = _exp(logits.sub_(shift.unsqueeze(-1)))

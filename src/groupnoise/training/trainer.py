@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -28,6 +29,7 @@ from groupnoise.training.moments import Moments, moments_of, restore_moments
 from groupnoise.training.parameters import History, TrainingPlan
 from groupnoise.training.saver import Saver, identity_of, training_alone
 from groupnoise.training.state import TrainingState
+from groupnoise.training.table_step import TableStep
 from groupnoise.training.workers import OneWorker, Workers
 
 
@@ -132,6 +134,7 @@ class _Training:
     saver: Saver | None
     device: torch.device = CPU
     watch: StepWatch = field(default_factory=StepWatch)
+    known: dict[str, TableStep | None] = field(default_factory=dict)
 
     def work_of_step(self, model: MatchingModel) -> float:
         """Return about how many multiplications a batch takes forward."""
@@ -172,11 +175,11 @@ class _Training:
         for rows in islice(self._batches(state), state.step, None):
             started = time.perf_counter()
             state.learning_rate = self.plan.rate_at(self._progress(state))
-            loss, last = self._gradient_of_parts(state, rows)
+            loss, descend = self._loss_of_batch(state, rows)
             pending = (0.0, 0.0) if self.saver is None else self.saver.pending()
             value, stop, due = self.workers.sum(loss, *pending)
             self._check_finite_loss(value, state, rows)
-            self._descend(state, last)
+            descend()
             state.loss_sum += value * len(rows)
             state.step += 1
             seconds = time.perf_counter() - started
@@ -203,17 +206,30 @@ class _Training:
             return output.per_group
         return output.per_group * self.group_weights[drawn.rows].to(self.device)
 
-    def _gradient_of_parts(self, state: TrainingState, rows: IntArray) -> tuple[float, Tensor]:
-        """Return the loss of a batch, and the part of it whose gradient is still to be added.
+    def _loss_of_batch(
+        self, state: TrainingState, rows: IntArray
+    ) -> tuple[float, Callable[[], None]]:
+        """Return the loss of a batch, and the rest of its step.
 
         A batch of more objects than the plan allows is worked on in parts, one at a time.
         """
-        for optimizer in state.optimizers:
-            optimizer.zero_grad(set_to_none=True)
         parts = [rows]
         if self.plan.max_objects is not None:
             sizes = self.groups.offsets[rows + 1] - self.groups.offsets[rows]
             parts = list(parts_of_batch(rows, sizes, self.plan.max_objects))
+        tables = self._tables(state)
+        if tables is not None and len(parts) == 1:
+            weights = None if self.group_weights is None else self.group_weights[rows]
+            found = tables.loss(
+                collate(self.groups, self.workers.rows(rows)),
+                state.draw,
+                weights=weights,
+                progress=self._progress(state),
+            )
+            if found is not None:
+                return found, tables.descend
+        for optimizer in state.optimizers:
+            optimizer.zero_grad(set_to_none=True)
         value = 0.0
         for part in parts:
             loss = self.workers.loss(self._per_group(state, part), part)
@@ -222,7 +238,15 @@ class _Training:
             value += loss.item()
             if part is not parts[-1]:
                 loss.backward()
-        return value, loss
+        return value, partial(self._descend, state, loss)
+
+    def _tables(self, state: TrainingState) -> TableStep | None:
+        """Return the step without autograd, if this training may take it."""
+        if "tables" not in self.known:
+            alone = self.workers.count == 1 and self.device == CPU
+            parts = (state.model, self.pair, self.objective, state.optimizers)
+            self.known["tables"] = TableStep.of(*parts) if alone else None
+        return self.known["tables"]
 
     def _descend(self, state: TrainingState, loss: Tensor) -> None:
         loss.backward()

@@ -1,0 +1,105 @@
+"""Which rows of tables a batch of ids looks up, each once, and what stands in which of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from groupnoise.core.arrays import IntArray
+from groupnoise.core.batching import GroupBatch
+
+
+class LookedUpRows(NamedTuple):
+    """Where everything that a batch looks up stands among its distinct rows.
+
+    `n_objects`: how many of them are objects.
+    `collisions`: where a candidate is the target of a group itself, and does not count.
+    `rows`: distinct rows of f, and then of g; of a table they share, those of objects and then the
+        others.
+    `objects`: slots of the objects at each position, flat; `members`, flat: of the objects of each
+        group and then its target; `candidates`: of the candidates.
+    """
+
+    n_objects: int
+    collisions: tuple[Tensor, Tensor, Tensor] | None
+    rows: Tensor
+    objects: Tensor
+    members: Tensor
+    candidates: Tensor
+
+    @classmethod
+    def of(cls, batch: GroupBatch, sample: IntArray, *, shared: bool) -> LookedUpRows:
+        """Find the distinct rows of the ids of a batch and of the candidates `sample`.
+
+        `shared`: whether objects and targets are rows of one table.
+        """
+        objects, targets = _real_objects(batch), batch.targets.numpy()
+        n_positions, n_groups = objects.size, len(targets)
+        added = np.concatenate([targets, sample])
+        if shared:
+            everything = np.concatenate([objects.reshape(-1), added])
+            rows, slots, n_objects = distinct_rows(everything, n_positions)
+        else:
+            rows, slots, n_objects = distinct_rows(objects.reshape(-1), n_positions)
+            others, more, _ = distinct_rows(added, 0)
+            rows = np.concatenate([rows, others])
+            slots = np.concatenate([slots, n_objects + more])
+        of_objects, of_targets, of_sample = np.split(slots, [n_positions, n_positions + n_groups])
+        members = np.empty((n_groups, objects.shape[1] + 1), dtype=np.int64)
+        members[:, :-1] = of_objects.reshape(objects.shape)
+        members[:, -1] = of_targets
+        collisions = _collisions(of_targets, of_sample, len(rows), objects.shape[1])
+        arrays = (rows, of_objects, members.reshape(-1), of_sample)
+        return cls(n_objects, collisions, *map(torch.from_numpy, arrays))
+
+
+def distinct_rows(ids: IntArray, n_leading: int) -> tuple[IntArray, IntArray, int]:
+    """Return each id once, the slot of every id among them, and how many are leading ones.
+
+    Those that occur among the first `n_leading` ids come before the others. An id and its position
+    are sorted as one number, which is faster than sorting positions by their ids.
+    """
+    n_bits = len(ids).bit_length()
+    keys = (ids << n_bits) | np.arange(len(ids))
+    keys.sort()
+    position, ordered = keys & ((1 << n_bits) - 1), keys >> n_bits
+    begins = np.ones(len(ids), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    leads = position[begins] < n_leading
+    before = np.cumsum(leads)
+    n_leads = int(before[-1])
+    slot_of_distinct = np.where(leads, before - 1, n_leads - before + np.arange(len(leads)))
+    rows, slots = np.empty_like(slot_of_distinct), np.empty_like(ids)
+    rows[slot_of_distinct] = ordered[begins]
+    slots[position] = slot_of_distinct[np.cumsum(begins) - 1]
+    return rows, slots, n_leads
+
+
+def _real_objects(batch: GroupBatch) -> IntArray:
+    """Return the ids of the objects; padding holds one of the batch, and so adds none."""
+    objects, mask = batch.objects.numpy(), batch.mask.numpy()
+    return objects if mask.all() else np.where(mask, objects, objects.flat[mask.argmax()])
+
+
+def _collisions(
+    targets: IntArray, candidates: IntArray, n_slots: int, size: int
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Return where a candidate is the target of a group itself, None if nowhere.
+
+    The positions of such groups, and rows (of these positions) and columns (of the candidates) that
+    do not count. `targets`, `candidates`: their slots, of `n_slots`.
+    """
+    is_candidate = np.zeros(n_slots, dtype=bool)
+    is_candidate[candidates] = True
+    groups = np.flatnonzero(is_candidate[targets])
+    if not len(groups):
+        return None
+    row, column = np.nonzero(targets[groups, None] == candidates)
+    within = np.arange(size)
+    positions = (groups[:, None] * size + within).reshape(-1)
+    rows = (row[:, None] * size + within).reshape(-1)
+    columns = np.repeat(column, size)
+    return torch.from_numpy(positions), torch.from_numpy(rows), torch.from_numpy(columns)
