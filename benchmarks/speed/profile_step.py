@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from _record import write_result
+
+from groupnoise.core.table_objective import TableObjective
 
 WARM_UP, STEPS = 20, 200
 PARTS = ("batch", "loss", "gradient", "update")
@@ -31,7 +34,7 @@ def clocked(*parts: Callable[[], object]) -> list[float]:
     for part in parts:
         part()
         clock.append(time.process_time())
-    return [1000 * (end - start) for start, end in zip(clock, clock[1:], strict=False)]
+    return [1000 * (end - start) for start, end in pairwise(clock)]
 
 
 class Way:
@@ -50,14 +53,16 @@ class Way:
             setting.make_selection("max"), setting.make_weighting("sigmoid")
         )
         self.optimizers = setting.make_optimizers(self.model, learning_rate=1e-3, weight_decay=1e-5)
-        self.tables = setting.TableObjective.of(self.model, self.pair, self.objective)
+        self.tables = TableObjective.of(self.model, self.pair, self.objective)
         self.groups = setting.batches()
 
     def collate(self, number: int) -> None:
+        """Read a batch."""
         begin = number % 10 * setting.BATCH
         self.batch = setting.collate(self.groups, np.arange(begin, begin + setting.BATCH))
 
     def part_by_part(self, number: int) -> list[float]:
+        """Take a step with autograd."""
         (optimizer,) = self.optimizers
 
         def loss() -> None:
@@ -70,6 +75,7 @@ class Way:
         )
 
     def at_once(self, number: int) -> list[float]:
+        """Take a step as `fit` does."""
         assert self.tables is not None
         tables, (optimizer,) = self.tables, self.optimizers
         upstream = torch.full((setting.BATCH,), 1 / setting.BATCH)

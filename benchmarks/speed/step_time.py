@@ -35,7 +35,6 @@ from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
 from groupnoise.core.pair_matching import PairMatching
-from groupnoise.core.table_objective import TableObjective
 from groupnoise.core.threads import configure_threads, threads_for
 from groupnoise.training.optimizer import make_optimizers
 from groupnoise.training.table_step import TableStep
