@@ -3,7 +3,9 @@
 Every stage is the command a user types, in a process of its own: convert, fit out of core with two
 workers, evaluate a sample, export with an index, serve. The log has twenty clicks per user and a
 hundred per item, comes in no order of users, and users keep to a topic, so that there is something
-to learn. What `estimate_cost` makes of the rates in `results/workers.json` stands beside the fit.
+to learn. Beside the fit stands what `estimate_cost` makes of rates measured at its beginning: of
+products, rows and softmax entries in one process, and of a training too small to count. Both sides
+are processor seconds of one worker, for the machine may have other work.
 
     python benchmarks/scale_100m.py                          # 1 million clicks: minutes
     python benchmarks/scale_100m.py --millions 1 10 100      # hours; TMPDIR says where to work
@@ -16,6 +18,7 @@ import json
 import math
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -23,14 +26,17 @@ import tempfile
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from _record import RESULTS, write_result
+from speed.workers import Case, predict, train_case
 
 from groupnoise.training.distributed.cost import Machine, TrainingSize, estimate_cost
+from groupnoise.training.workers import OneWorker
 
 CLICKS_PER_USER, CLICKS_PER_ITEM, ITEMS_PER_TOPIC = 20, 100, 100
 CLICKS_PER_PART = 2_500_000
@@ -38,6 +44,10 @@ OFF_TOPIC = 0.2
 N_JUDGED = 2000
 N_REQUESTS, N_CLIENTS = 2000, 8
 DIM, N_NEGATIVES, BATCH_SIZE, WORKERS = 32, 256, 8192, 2
+PROBES = [
+    Case(n_items=200_000, dim=DIM, batch_size=4096, n_negatives=N_NEGATIVES, n_steps=6),
+    Case(n_items=200_000, dim=DIM, batch_size=1024, n_negatives=8 * N_NEGATIVES, n_steps=6),
+]
 SEED = 0
 LIMIT_GB = 6.0
 
@@ -48,16 +58,25 @@ def main() -> None:
     parser.add_argument("--index", default="ivf", choices=["ivf", "hnsw", "none"])
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        machine = measured_machine(Path(folder))
+    print(machine, flush=True)
     for millions in arguments.millions:
         with tempfile.TemporaryDirectory() as folder:
             row = {"clicks": int(millions * 1e6), "stages": {}}
             rows.append(row)
-            for stage in run(Path(folder), row, arguments.index):
+            for stage in run(Path(folder), row, machine, arguments.index):
                 print(json.dumps({"clicks": row["clicks"], **stage}), flush=True)
                 # After each stage, so that a run that is ended leaves what it measured.
                 write_result(
                     "scale_100m" if max(arguments.millions) >= 10 else "scale_1m",
-                    {"settings": settings(), "seed": SEED, "load": os.getloadavg(), "rows": rows},
+                    {
+                        "settings": settings(),
+                        "seed": SEED,
+                        "load": os.getloadavg(),
+                        "rates": rates_of(machine),
+                        "rows": sorted(rows, key=lambda row: row["clicks"]),
+                    },
                     packages=("polars", "faiss-cpu"),
                 )
 
@@ -75,13 +94,14 @@ def settings() -> dict[str, Any]:
     }
 
 
-def run(folder: Path, row: dict[str, Any], index: str) -> Any:
+def run(folder: Path, row: dict[str, Any], machine: Machine, index: str) -> Any:
     """Yield the figures of one stage after the other, and keep them in `row`."""
     n_clicks = row["clicks"]
     n_users, n_items = n_clicks // CLICKS_PER_USER, n_clicks // CLICKS_PER_ITEM
     row |= {"users": n_users, "items": n_items}
     log, clicks, work = folder / "log", folder / "clicks", folder / "work"
     model, artifact = folder / "model", folder / "artifact"
+    estimated = estimate(machine, n_clicks - n_users, n_items)
 
     def note(name: str, figures: dict[str, Any]) -> dict[str, Any]:
         if figures["seconds"]:
@@ -94,6 +114,16 @@ def run(folder: Path, row: dict[str, Any], index: str) -> Any:
     generate(log, n_clicks, n_users, n_items)
     yield note("generate", {"seconds": round(time.perf_counter() - begin, 2)})
     yield note("convert", command("data", "convert", log, clicks, "--setting", "rs"))
+    yield note("fit", {**train(clicks, model, work, n_users), "estimated": estimated})
+    shutil.rmtree(work)
+    yield note("evaluate", command("evaluate", model, clicks, "--json", keep_answer=True))
+    indexing = [] if index == "none" else ["--index", index]
+    yield note("export", command("export", model, "--output", artifact, *indexing))
+    yield note("serve", serve(artifact, n_items))
+
+
+def train(data: Path, model: Path, work: Path, n_users: int) -> dict[str, Any]:
+    """Train an epoch out of core; return its figures."""
     parameters = {
         "normalization": "click",
         "dim": DIM,
@@ -103,16 +133,11 @@ def run(folder: Path, row: dict[str, Any], index: str) -> Any:
         "init": "random",
     }
     words = [word for name, value in parameters.items() for word in ("-p", f"{name}={value}")]
-    fitted = command(
-        *("fit", clicks, "-o", model, "--out-of-core", work, "--workers", WORKERS, "-q"),
+    return command(
+        *("fit", data, "-o", model, "--out-of-core", work, "--workers", WORKERS, "-q"),
+        *("--setting", "rs") * (data.name == "small"),
         *("--seed", SEED, "--validation", min(0.1, N_JUDGED / n_users), *words),
     )
-    yield note("fit", {**fitted, "estimated": estimate(n_clicks - n_users, n_items)})
-    shutil.rmtree(work)
-    yield note("evaluate", command("evaluate", model, clicks, "--json", keep_answer=True))
-    indexing = [] if index == "none" else ["--index", index]
-    yield note("export", command("export", model, "--output", artifact, *indexing))
-    yield note("serve", serve(artifact, n_items))
 
 
 def generate(folder: Path, n_clicks: int, n_users: int, n_items: int) -> None:
@@ -140,7 +165,7 @@ def generate(folder: Path, n_clicks: int, n_users: int, n_items: int) -> None:
 
 def command(*words: Any, keep_answer: bool = False) -> dict[str, Any]:
     """Run a command; return its time, and the memory of the largest of its processes."""
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), processor_seconds()
     # A file, not a pipe: nobody reads while memory is watched.
     with tempfile.TemporaryFile("w+") as said:
         line = [sys.executable, "-m", "groupnoise", *map(str, words)]
@@ -150,12 +175,22 @@ def command(*words: Any, keep_answer: bool = False) -> dict[str, Any]:
         text = said.read()
     if process.returncode:
         raise SystemExit(f"{' '.join(line)} failed:\n{text[-3000:]}")
-    figures = {"seconds": round(time.perf_counter() - begin, 2), **peaks}
+    figures = {
+        "seconds": round(time.perf_counter() - begin, 2),
+        "processor_seconds": round(processor_seconds() - used, 2),
+        **peaks,
+    }
     if keep_answer:
         answer = json.loads(text[text.index("{") :])
         figures |= {name: answer[name] for name in ("groups", "full HIT@10", "full NDCG@10")}
         figures["popularity"] = {"full HIT@10": answer["popularity"]["full HIT@10"]}
     return figures
+
+
+def processor_seconds() -> float:
+    """Return what all commands that have ended took of all processors."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def watch(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -254,11 +289,45 @@ def ask(address: str, history: list[int]) -> float:
     return time.perf_counter() - begin
 
 
-def estimate(n_groups: int, n_items: int) -> dict[str, Any]:
-    """Return what `estimate_cost` expects of the fit, from rates measured on some machine."""
-    stored = json.loads((RESULTS / "workers.json").read_text())
-    rates = stored["throughput"]["rates"]
-    machine = Machine(memory=math.inf, workers=WORKERS, **rates)
+def measured_machine(folder: Path) -> Machine:
+    """Measure what one worker does in a processor second, and what it takes besides steps."""
+    stored = json.loads((RESULTS / "workers.json").read_text())["throughput"]["rates"]
+    rates = {name: stored[name] for name in ("network", "latency")} | {"flops": measured_flops()}
+    free = {**rates, "row_bytes": math.inf, "entries": math.inf}
+    work, rest = [], []
+    for case in PROBES:
+        begin = time.process_time()
+        train_case(case, OneWorker())
+        taken = (time.process_time() - begin) / (2 * case.n_steps)  # two epochs
+        rest.append(taken - predict(case, free, 1))
+        units = [{**free, "flops": math.inf, name: 1.0} for name in ("row_bytes", "entries")]
+        work.append([predict(case, unit, 1) for unit in units])
+    row_seconds, entry_seconds = np.linalg.solve(work, rest)
+    rates |= {"row_bytes": 1 / float(row_seconds), "entries": 1 / float(entry_seconds)}
+    generate(folder / "small", 20_000, 1000, 200)
+    small = train(folder / "small", folder / "small_model", folder / "small_work", 1000)
+    base = small["processor_seconds"] / WORKERS
+    return Machine(memory=math.inf, workers=WORKERS, base_seconds=base, **rates)
+
+
+def rates_of(machine: Machine) -> dict[str, float]:
+    """Return the rates of a machine as a file can hold them."""
+    return {name: value for name, value in asdict(machine).items() if math.isfinite(value)}
+
+
+def measured_flops() -> float:
+    import torch
+
+    torch.set_num_threads(1)
+    left, right = torch.randn(8192, DIM), torch.randn(DIM, N_NEGATIVES)
+    begin = time.process_time()
+    for _ in range(200):
+        left @ right
+    return 200 * 2 * left.numel() * N_NEGATIVES / (time.process_time() - begin)
+
+
+def estimate(machine: Machine, n_groups: int, n_items: int) -> dict[str, Any]:
+    """Return what `estimate_cost` expects of one worker of the fit."""
     size = TrainingSize(
         n_groups=n_groups,
         n_items=n_items,
@@ -269,9 +338,8 @@ def estimate(n_groups: int, n_items: int) -> dict[str, Any]:
     )
     cost = estimate_cost(size, machine, workers=WORKERS)
     return {
-        "seconds": round(3600 * cost.hours, 1),
+        "processor_seconds_per_worker": round(3600 * cost.hours, 1),
         "gb_per_worker": round(cost.bytes_per_worker / 1e9, 3),
-        "rates_from": "results/workers.json",
     }
 
 

@@ -23,6 +23,12 @@ LOG2_E = math.log2(math.e)
 KEPT_ELEMENTS = 1 << 22
 """Up to so many probabilities (16 MB in float32) are kept for the backward pass."""
 
+MAX_KEPT_ELEMENTS = 1 << 24
+"""So many where the chunks would be narrower than `MIN_CHUNK_WIDTH`."""
+
+MIN_CHUNK_WIDTH = 64
+"""Candidates of a chunk below which its products take longer than all others together."""
+
 CHUNK_ELEMENTS = 1 << 19
 """Beyond that, logits held at a time (2 MB): large enough for BLAS, small enough for the cache."""
 
@@ -101,7 +107,7 @@ class _LogNormaliser(torch.autograd.Function):
     ) -> Tensor:
         excluded = (excluded_query, excluded_candidate)
         ctx.kept = None
-        if len(queries) * len(candidates) <= KEPT_ELEMENTS:
+        if _are_kept(len(queries), len(candidates)):
             logits = torch.addmm(offset, queries, candidates.t())
             shift, exponentials, total = shifted_exponentials(
                 _exclude(logits, excluded, slice(0, len(candidates)))
@@ -159,6 +165,13 @@ class _LogNormaliser(torch.autograd.Function):
             everything = torch.zeros_like(ctx.saved_tensors[0])
             grad_queries = everything.index_copy_(0, active, grad_queries)
         return grad_queries, grad_candidates, grad_offset, None, None
+
+
+def _are_kept(n_queries: int, n_candidates: int) -> bool:
+    """Tell whether the probabilities of a batch are kept for the backward pass."""
+    n_elements = n_queries * n_candidates
+    is_narrow = n_queries * MIN_CHUNK_WIDTH > CHUNK_ELEMENTS
+    return n_elements <= (MAX_KEPT_ELEMENTS if is_narrow else KEPT_ELEMENTS)
 
 
 def _chunks(n_queries: int, n_candidates: int) -> list[slice]:

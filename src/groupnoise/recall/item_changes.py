@@ -24,7 +24,8 @@ from groupnoise.recall.artifact import sound_artifact, stored_vectors
 from groupnoise.recall.artifact_checks import check_artifact
 from groupnoise.recall.index import IndexSpec, build_index
 from groupnoise.recall.items import ItemTable, pack_items
-from groupnoise.recall.vectors import MatchingVectors, log_normalizers
+from groupnoise.recall.log_normalizers import log_normalizers
+from groupnoise.recall.vectors import MatchingVectors
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from groupnoise.clicks.mixture import Float32Array, Mixture, log_sum_exp
+from groupnoise.clicks.mixture import Float32Array, Mixture
 from groupnoise.clicks.scoring import SCOPES, ScoringRule
 from groupnoise.core.arrays import FloatArray, IntArray
-from groupnoise.core.threads import available_cores
-
-_BLOCK_ITEMS, _BLOCK_QUERIES = 512, 256
-"""Scores held at a time, half a megabyte, stay in the cache from the product to their sum."""
-_MIN_BLOCKS_PER_THREAD = 8
+from groupnoise.recall.log_normalizers import log_normalizers
 
 
 @dataclass(frozen=True)
@@ -99,36 +93,3 @@ class MatchingVectors:
         rule = self._rules[scope]
         added = rule.click_evidence(self.features(history[-(rule.n_clicks or 0) :]))
         return np.asarray(added @ self.targets[positions, : self.dimension].T, dtype=np.float64)
-
-
-def log_normalizers(queries: Float32Array, targets: Float32Array) -> Float32Array:
-    """Return the log-sum-exp of each query's scores over all targets, block by block.
-
-    `queries` (n_queries, dimension + 1): rows that end in a one. `targets` (n_items, dimension +
-    1): rows that end in the bias.
-    """
-    blocks = [
-        queries[begin : begin + _BLOCK_QUERIES] for begin in range(0, len(queries), _BLOCK_QUERIES)
-    ]
-    if len(blocks) < _MIN_BLOCKS_PER_THREAD * 2:
-        return np.concatenate([_log_sums(rows, targets) for rows in blocks])
-    # numpy lets other threads run while it computes, and exponentials take it most of the time.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(available_cores()) as threads:
-        return np.concatenate(list(threads.map(lambda rows: _log_sums(rows, targets), blocks)))
-
-
-def _log_sums(rows: Float32Array, targets: Float32Array) -> Float32Array:
-    """Return the log-sum-exp of a block of queries, shape (n_rows,)."""
-    total = log_sum_exp(rows @ targets[:_BLOCK_ITEMS].T, axis=1)
-    for first in range(_BLOCK_ITEMS, len(targets), _BLOCK_ITEMS):
-        scores = rows @ targets[first : first + _BLOCK_ITEMS].T
-        # Shifted by what is known so far, a block needs no largest score of its own.
-        scores -= total[:, None]
-        with np.errstate(over="ignore"):
-            more = np.exp(scores, out=scores).sum(axis=1)
-        if np.isfinite(more).all():
-            total += np.log1p(more)
-        else:  # all before is nothing beside this block
-            scores = rows @ targets[first : first + _BLOCK_ITEMS].T
-            total = np.logaddexp(total, log_sum_exp(scores, axis=1))
-    return np.asarray(total, dtype=np.float32)

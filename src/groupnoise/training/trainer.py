@@ -138,7 +138,7 @@ class _Training:
 
     def work_of_step(self, model: MatchingModel) -> float:
         """Return about how many multiplications a batch takes forward."""
-        n_objects = self.plan.batch_size * float(np.mean(self.groups.sizes))
+        n_objects = self.plan.batch_size * self.groups.n_objects / len(self.groups)
         source = getattr(self.pair, "source", None)
         if isinstance(source, SampledCandidates):
             width = next(model.parameters()).shape[-1]

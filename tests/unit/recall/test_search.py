@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupnoise.clicks.scoring import ScoringRule
+from groupnoise.recall.log_normalizers import log_normalizers
 from groupnoise.recall.search import Eligible, ExactSearch, tournament
-from groupnoise.recall.vectors import MatchingVectors, log_normalizers
+from groupnoise.recall.vectors import MatchingVectors
 
 
 def random_vectors(n_items, *, seed=0, shared=False, **rule):
@@ -104,25 +105,6 @@ def test_queries_that_are_no_items_are_normalized_over_the_catalogue():
             unnamed = ExactSearch(vectors).search(mixture._replace(items=None), 5, eligible)
             np.testing.assert_array_equal(named[0], unnamed[0])
             np.testing.assert_allclose(named[1], unnamed[1], rtol=1e-5, atol=1e-5)
-
-
-def test_normalizers_equal_a_plain_log_sum_exp():
-    generator = np.random.default_rng(0)
-    queries = generator.standard_normal((300, 4)).astype(np.float32)
-    targets = generator.standard_normal((5000, 4)).astype(np.float32)
-    expected = np.log(np.exp((queries @ targets.T).astype(float)).sum(axis=1))
-    np.testing.assert_allclose(log_normalizers(queries, targets), expected, rtol=1e-5)
-
-
-def test_normalizers_of_many_queries_and_of_scores_beyond_the_range_of_exponentials():
-    generator = np.random.default_rng(0)
-    queries = generator.standard_normal((5000, 4)).astype(np.float32)
-    targets = generator.standard_normal((1500, 4)).astype(np.float32)
-    targets[700] *= 200
-    scores = queries.astype(float) @ targets.T.astype(float)
-    expected = np.logaddexp.reduce(scores, axis=1)
-    assert expected.max() > 500
-    np.testing.assert_allclose(log_normalizers(queries, targets), expected, rtol=1e-5, atol=1e-5)
 
 
 @given(

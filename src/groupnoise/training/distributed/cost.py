@@ -75,6 +75,8 @@ class Machine:
         Seconds of one small collective call.
     base_memory : float, default=500000000.0
         Bytes of a worker before it holds any data.
+    base_seconds : float, default=0.0
+        Seconds of a worker besides its steps: to start, to find its data and to save.
     """
 
     memory: float
@@ -85,6 +87,7 @@ class Machine:
     network: float
     latency: float
     base_memory: float = 5e8
+    base_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -161,5 +164,5 @@ def estimate_cost(size: TrainingSize, machine: Machine, *, workers: int) -> Cost
         bytes_per_worker=held,
         bytes_to_save=size.n_items * (size.dim * (1 if size.shared else 2) + 1) * FLOAT,
         seconds_per_step=computing + exchanging,
-        hours=steps * (computing + exchanging) / 3600,
+        hours=(machine.base_seconds + steps * (computing + exchanging)) / 3600,
     )

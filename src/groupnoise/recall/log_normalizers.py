@@ -1,0 +1,179 @@
+"""Log-normalizers of queries over a catalogue: exact, or by clusters of items where that is long.
+
+All pairs of a million items would take hours. There, items are clustered; a cluster that holds a
+noticeable part of a query's sum is summed item by item, any other as if its scores were normal:
+
+    sum_(t in C) exp(q . t) ~ |C| exp(q . m + q^2 . s / 2),   m, s: mean and variances of C.
+
+What that makes of some queries is held against their exact sums, and what counts as noticeable is
+lowered until all of them agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from groupnoise.clicks.mixture import Float32Array, log_sum_exp
+from groupnoise.core.arrays import IntArray
+from groupnoise.core.threads import available_cores
+
+MAX_EXACT_PAIRS = 1 << 32
+"""Pairs of a query and an item that are all summed: about half a minute of one core."""
+MAX_ERROR = 0.01
+"""Of a log-normalizer that was checked against its exact value: a hundredth of the sum."""
+_BLOCK_ITEMS, _BLOCK_QUERIES = 512, 256
+"""Scores held at a time, half a megabyte, stay in the cache from the product to their sum."""
+_MIN_BLOCKS_PER_THREAD = 8
+_CLUSTERS_PER_ROOT = 4
+_POINTS_PER_CLUSTER, _N_ROUNDS = 32, 4
+_NOTICEABLE = (1e-2, 3e-3, 1e-3, 1e-4, 0.0)
+"""Parts of a sum from which on a cluster is summed item by item; at 0 every one is."""
+_CHECKED_QUERIES = 256
+_QUERIES_TOGETHER = 1 << 15
+"""Queries whose noticeable clusters are summed together, so that products are large."""
+
+
+def log_normalizers(queries: Float32Array, targets: Float32Array) -> Float32Array:
+    """Return the log-sum-exp of each query's scores over all targets.
+
+    `queries` (n_queries, dimension + 1): rows that end in a one. `targets` (n_items, dimension +
+    1): rows that end in the bias.
+    """
+    if len(queries) * len(targets) <= MAX_EXACT_PAIRS:
+        return exact_log_normalizers(queries, targets)
+    checked = np.linspace(0, len(queries) - 1, _CHECKED_QUERIES).astype(np.int64)
+    exact = exact_log_normalizers(queries[checked], targets)
+    clusters = ItemClusters.of(targets)
+    noticeable = next(
+        part
+        for part in _NOTICEABLE
+        if not part or np.abs(clusters.log_sums(queries[checked], part) - exact).max() <= MAX_ERROR
+    )
+    return _in_threads(lambda rows: clusters.log_sums(rows, noticeable), queries, _QUERIES_TOGETHER)
+
+
+def exact_log_normalizers(queries: Float32Array, targets: Float32Array) -> Float32Array:
+    """Return the log-sum-exp of each query's scores over all targets, block by block."""
+    return _in_threads(lambda rows: _log_sums(rows, targets), queries, _BLOCK_QUERIES)
+
+
+@dataclass(frozen=True, eq=False)
+class ItemClusters:
+    """Targets by cluster, one cluster after the other.
+
+    `targets` (n_items, dimension + 1): rows that end in the bias.
+    `offsets`: where each cluster begins; none is empty.
+    `means`, `variances` (n_clusters, dimension + 1): of the rows of each.
+    """
+
+    targets: Float32Array
+    offsets: IntArray
+    means: Float32Array
+    variances: Float32Array
+
+    @classmethod
+    def of(cls, targets: Float32Array) -> ItemClusters:
+        """Cluster targets by k-means on some of them."""
+        generator = np.random.default_rng(0)
+        n_clusters = max(1, round(_CLUSTERS_PER_ROOT * len(targets) ** 0.5))
+        n_points = min(len(targets), _POINTS_PER_CLUSTER * n_clusters)
+        points = targets[np.sort(generator.choice(len(targets), n_points, replace=False))]
+        centres = points[generator.choice(n_points, min(n_clusters, n_points), replace=False)]
+        for _ in range(_N_ROUNDS):
+            centres = cls._sorted(points, _nearest(points, centres)).means
+        return cls._sorted(targets, _nearest(targets, centres))
+
+    @classmethod
+    def _sorted(cls, targets: Float32Array, cluster_of: IntArray) -> ItemClusters:
+        order = np.argsort(cluster_of, kind="stable")
+        sizes = np.bincount(cluster_of)
+        sizes = sizes[sizes > 0]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        rows = targets[order]
+        means = np.add.reduceat(rows, offsets[:-1]) / sizes[:, None]
+        apart = (rows - np.repeat(means, sizes, axis=0)) ** 2
+        variances = np.add.reduceat(apart, offsets[:-1]) / sizes[:, None]
+        return cls(rows, offsets, means.astype(np.float32), variances.astype(np.float32))
+
+    def log_sums(self, queries: Float32Array, noticeable: float) -> Float32Array:
+        """Return the log-sum-exp of each query, clusters from a part of it on item by item."""
+        shifts = np.empty(len(queries), dtype=np.float32)
+        rest = np.empty(len(queries), dtype=np.float32)
+        found: list[tuple[IntArray, IntArray]] = []
+        log_sizes = np.log(np.diff(self.offsets)).astype(np.float32)
+        for first in range(0, len(queries), _BLOCK_QUERIES):
+            rows = queries[first : first + _BLOCK_QUERIES]
+            scores = rows @ self.means.T
+            scores += (rows * rows) @ (0.5 * self.variances.T)
+            scores += log_sizes
+            shift = scores.max(axis=1)
+            part = np.exp(scores - shift[:, None])
+            is_noticeable = part >= noticeable * part.sum(axis=1, keepdims=True)
+            query, cluster = np.nonzero(is_noticeable)
+            found.append((query + first, cluster))
+            part[is_noticeable] = 0.0
+            own = slice(first, first + len(rows))
+            shifts[own], rest[own] = shift, part.sum(axis=1)
+        query, cluster = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = np.argsort(cluster, kind="stable")
+        query, cluster = query[order], cluster[order]
+        begins = np.searchsorted(cluster, np.arange(len(self.means) + 1))
+        sums = np.empty(len(query), dtype=np.float32)
+        for number in np.unique(cluster).tolist():
+            pairs = slice(begins[number], begins[number + 1])
+            asked = query[pairs]
+            items = self.targets[self.offsets[number] : self.offsets[number + 1]]
+            for block in _blocks(len(asked), _BLOCK_QUERIES):
+                sums[pairs][block] = log_sum_exp(queries[asked[block]] @ items.T, axis=1)
+        highest = shifts.copy()
+        np.maximum.at(highest, query, sums)
+        result = rest * np.exp(shifts - highest)
+        np.add.at(result, query, np.exp(sums - highest[query]))
+        return np.asarray(np.log(result) + highest, dtype=np.float32)
+
+
+def _nearest(points: Float32Array, centres: Float32Array) -> IntArray:
+    """Return the nearest centre of each point."""
+    half_norms = 0.5 * (centres**2).sum(axis=1)
+    nearest = np.empty(len(points), dtype=np.int64)
+    for block in _blocks(len(points), _BLOCK_QUERIES):
+        nearest[block] = (points[block] @ centres.T - half_norms).argmax(axis=1)
+    return nearest
+
+
+def _blocks(n_rows: int, size: int) -> Iterator[slice]:
+    return (slice(first, first + size) for first in range(0, n_rows, size))
+
+
+def _in_threads(
+    log_sums: Callable[[Float32Array], Float32Array], queries: Float32Array, size: int
+) -> Float32Array:
+    """Return what a function says of blocks of queries, several at a time if there are many."""
+    blocks = [queries[block] for block in _blocks(len(queries), size)]
+    if len(queries) < 2 * _MIN_BLOCKS_PER_THREAD * _BLOCK_QUERIES:
+        return np.concatenate([log_sums(rows) for rows in blocks])
+    # numpy lets other threads run while it computes, and exponentials take it most of the time.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(available_cores()) as threads:
+        return np.concatenate(list(threads.map(log_sums, blocks)))
+
+
+def _log_sums(rows: Float32Array, targets: Float32Array) -> Float32Array:
+    """Return the log-sum-exp of a block of queries, shape (n_rows,)."""
+    total = log_sum_exp(rows @ targets[:_BLOCK_ITEMS].T, axis=1)
+    for first in range(_BLOCK_ITEMS, len(targets), _BLOCK_ITEMS):
+        scores = rows @ targets[first : first + _BLOCK_ITEMS].T
+        # Shifted by what is known so far, a block needs no largest score of its own.
+        scores -= total[:, None]
+        with np.errstate(over="ignore"):
+            more = np.exp(scores, out=scores).sum(axis=1)
+        if np.isfinite(more).all():
+            total += np.log1p(more)
+        else:  # all before is nothing beside this block
+            scores = rows @ targets[first : first + _BLOCK_ITEMS].T
+            total = np.logaddexp(total, log_sum_exp(scores, axis=1))
+    return np.asarray(total, dtype=np.float32)
