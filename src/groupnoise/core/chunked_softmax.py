@@ -23,11 +23,8 @@ LOG2_E = math.log2(math.e)
 KEPT_ELEMENTS = 1 << 22
 """Up to so many probabilities (16 MB in float32) are kept for the backward pass."""
 
-MAX_KEPT_ELEMENTS = 1 << 24
-"""So many where the chunks would be narrower than `MIN_CHUNK_WIDTH`."""
-
 MIN_CHUNK_WIDTH = 64
-"""Candidates of a chunk below which its products take longer than all others together."""
+"""Candidates of a chunk below which products are slow: four times as many are kept instead."""
 
 CHUNK_ELEMENTS = 1 << 19
 """Beyond that, logits held at a time (2 MB): large enough for BLAS, small enough for the cache."""
@@ -171,7 +168,7 @@ def _are_kept(n_queries: int, n_candidates: int) -> bool:
     """Tell whether the probabilities of a batch are kept for the backward pass."""
     n_elements = n_queries * n_candidates
     is_narrow = n_queries * MIN_CHUNK_WIDTH > CHUNK_ELEMENTS
-    return n_elements <= (MAX_KEPT_ELEMENTS if is_narrow else KEPT_ELEMENTS)
+    return n_elements <= (4 if is_narrow else 1) * KEPT_ELEMENTS
 
 
 def _chunks(n_queries: int, n_candidates: int) -> list[slice]:

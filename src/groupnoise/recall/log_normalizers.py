@@ -33,6 +33,9 @@ _CLUSTERS_PER_ROOT = 4
 _POINTS_PER_CLUSTER, _N_ROUNDS = 32, 4
 _NOTICEABLE = (1e-2, 3e-3, 1e-3, 1e-4, 0.0)
 """Parts of a sum from which on a cluster is summed item by item; at 0 every one is."""
+_FAR = 4.0
+"""Standard deviations above the mean of its cluster at which an item may stand."""
+_TINY = 1e-30
 _CHECKED_QUERIES = 256
 _QUERIES_TOGETHER = 1 << 15
 """Queries whose noticeable clusters are summed together, so that products are large."""
@@ -108,12 +111,14 @@ class ItemClusters:
         log_sizes = np.log(np.diff(self.offsets)).astype(np.float32)
         for first in range(0, len(queries), _BLOCK_QUERIES):
             rows = queries[first : first + _BLOCK_QUERIES]
-            scores = rows @ self.means.T
-            scores += (rows * rows) @ (0.5 * self.variances.T)
-            scores += log_sizes
+            centre = rows @ self.means.T
+            variance = (rows * rows) @ self.variances.T
+            scores = centre + 0.5 * variance + log_sizes
             shift = scores.max(axis=1)
             part = np.exp(scores - shift[:, None])
-            is_noticeable = part >= noticeable * part.sum(axis=1, keepdims=True)
+            least = np.log(noticeable * part.sum(axis=1) + _TINY) + shift
+            # A single item far above its cluster counts as well, which no variance tells.
+            is_noticeable = np.maximum(scores, centre + _FAR * np.sqrt(variance)) >= least[:, None]
             query, cluster = np.nonzero(is_noticeable)
             found.append((query + first, cluster))
             part[is_noticeable] = 0.0

@@ -118,6 +118,11 @@ def table_bytes(size: TrainingSize, workers: int) -> int:
     return rows * (numbers + 8 * (n_tables + 1))
 
 
+def _n_distinct(n_draws: float, n_items: int) -> float:
+    """Return how many items some clicks fall on, were all clicked alike; no more ever do."""
+    return -n_items * math.expm1(-n_draws / n_items)
+
+
 def estimate_cost(size: TrainingSize, machine: Machine, *, workers: int) -> Cost:
     """Return what a training with sampled candidates costs.
 
@@ -141,10 +146,9 @@ def estimate_cost(size: TrainingSize, machine: Machine, *, workers: int) -> Cost
     """
     check_count("workers", workers)
     groups = size.batch_size / workers
-    # An upper bound: ids that repeat among them are looked up once.
-    objects, looked_up = groups * size.size, groups * (size.size + 1) + size.n_negatives
+    looked_up = groups * (size.size + 1) + size.n_negatives
     row = (size.dim + 1) * FLOAT
-    entries = objects * size.n_negatives
+    entries = _n_distinct(groups * size.size, size.n_items) * size.n_negatives
     computing = (
         2 * PASSES * entries * size.dim / machine.flops
         + entries / machine.entries

@@ -61,3 +61,16 @@ def test_machines_are_counted_by_memory_where_cores_would_do():
 def test_no_workers_are_refused():
     with pytest.raises(ParameterError, match="workers"):
         estimate_cost(SIZE, MACHINE, workers=0)
+
+
+def test_starting_and_saving_are_added_once():
+    slow = replace(MACHINE, base_seconds=3600.0)
+    before = estimate_cost(SIZE, MACHINE, workers=2).hours
+    assert estimate_cost(SIZE, slow, workers=2).hours == pytest.approx(before + 1)
+
+
+def test_an_item_that_is_clicked_twice_in_a_batch_is_normalized_once():
+    few = replace(SIZE, n_items=100, batch_size=8192)
+    rates = replace(MACHINE, flops=float("inf"), row_bytes=float("inf"), entries=1.0)
+    step = estimate_cost(few, rates, workers=1).seconds_per_step
+    assert step == pytest.approx(100 * few.n_negatives)
