@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from groupnoise.core.arrays import FloatArray
+from groupnoise.core.arrays import BLOCK_BYTES, FloatArray, blocks
 from groupnoise.core.checks import check_choice, check_features
 from groupnoise.core.power import SEARCH_ROWS, Floats, PowerMap
 from groupnoise.exceptions import DataError
@@ -64,25 +64,59 @@ class Scaler:
         self.centre, self.spread = np.zeros(n_features), np.ones(n_features)
         if self.kind == "power":
             self.power = PowerMap.fit(rows)
-            rows = self.power(rows)
         if self.kind == PIECES:
             self.pieces = PieceMap.fit(rows)
-            rows = self.pieces(rows)
         if self.kind in ("standard", "power", PIECES):
-            self.centre = rows.mean(axis=0, dtype=np.float64)
-            std = rows.std(axis=0, dtype=np.float64)
-            # A constant feature says nothing; dividing by one keeps it at zero. Its std
-            # may be a rounding error of its mean.
-            varies = std > 1e-12 * np.abs(self.centre)
-            self.spread = np.where(varies, std, 1.0)
+            in_single = self.power is not None and is_long(rows) and _is_narrow(rows)
+            self._learn_moments(rows, in_single=in_single)
+            if in_single and not self._is_near:
+                self._learn_moments(rows, in_single=False)
         if self.pieces is not None:
             self.spread = np.where(
                 self.pieces.is_indicator, np.maximum(self.spread, MIN_SPREAD), self.spread
             )
         if self.kind == "rms":
-            size = math.sqrt(np.mean(np.square(rows, dtype=np.float64)))
+            squares = [(len(p), np.mean(np.square(p, dtype=np.float64))) for _, p in blocks(rows)]
+            size = math.sqrt(sum(n / len(rows) * square for n, square in squares))
             self.spread = np.full(n_features, size if size > 0 else 1.0)
         return self
+
+    def _learn_moments(self, rows: NDArray[Any], *, in_single: bool) -> None:
+        """Learn centre and spread, of blocks so that no wide copy of all rows is made."""
+        found = []
+        for _, part in blocks(rows):
+            shaped = self._raised_in_single(part) if in_single else self._shaped(part)
+            mean = shaped.mean(axis=0, dtype=np.float64)
+            found.append((len(part) / len(rows), mean, shaped.var(axis=0, dtype=np.float64)))
+        self.centre = sum((share * mean for share, mean, _ in found), np.zeros(()))
+        variance = sum(
+            (share * (var + (mean - self.centre) ** 2) for share, mean, var in found), np.zeros(())
+        )
+        std = np.sqrt(variance)
+        # A constant feature says nothing; dividing by one keeps it at zero. Its std
+        # may be a rounding error of its mean.
+        varies = std > 1e-12 * np.abs(self.centre)
+        self.spread = np.where(varies, std, 1.0)
+
+    def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the powers or the pieces of rows, where there are any."""
+        if self.power is not None:
+            return self.power(rows)
+        return rows if self.pieces is None else self.pieces(rows)
+
+    def _raised_in_single(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        import torch
+
+        assert self.power is not None
+        wide = torch.from_numpy(np.array(rows)).float()
+        self.power.raise_in_place(wide)
+        raised: NDArray[np.float32] = wide.numpy()
+        return raised
+
+    @property
+    def _is_near(self) -> bool:
+        """Whether single precision keeps the digits of all features."""
+        return bool((np.abs(self.centre) <= MAX_OFFSET * self.spread).all())
 
     def scale_into(self, rows: NDArray[Any], place: NDArray[np.float32]) -> None:
         """Write the rows, scaled, to a place in memory.
@@ -91,10 +125,9 @@ class Scaler:
         """
         import torch  # readers of files know scalings, and do without it
 
-        is_narrow = rows.dtype in (np.float16, np.float32)
-        is_near = (np.abs(self.centre) <= MAX_OFFSET * self.spread).all()
-        if self.kind not in ("standard", "rms", "power") or not is_narrow or not is_near:
-            place[...] = self(rows)
+        is_known = self.kind in ("standard", "rms", "power")
+        if not is_known or not _is_narrow(rows) or not self._is_near:
+            self._scale_widely(rows, place)
             return
         centre = torch.from_numpy(self.centre.astype(np.float32))
         factor = torch.from_numpy((1.0 / self.spread).astype(np.float32))
@@ -111,23 +144,30 @@ class Scaler:
 
         A value whose scaled one does not fit is refused, since any answer to it would be nan.
         """
-        _check_within_float32(rows)
         if self.kind == "none":
+            _check_within_float32(rows)
             return rows.astype(np.float32, copy=False)
-        if self.power is not None:
-            rows = self.power(rows)
-        if self.pieces is not None:
-            rows = self.pieces(rows)
-        scaled = (rows - self.centre) / self.spread
-        if self.kind == "l2":
-            length = np.linalg.norm(scaled, axis=1, keepdims=True)
-            # Unit length would leave features near zero; sqrt(width) gives them the size of scores.
-            scaled *= np.sqrt(rows.shape[1]) / np.where(length > 0, length, 1.0)
-        with np.errstate(over="ignore"):
-            single = scaled.astype(np.float32)
-        if not np.isfinite(single).all():
-            _check_position(rows, *np.argwhere(~np.isfinite(single))[0])
-        return single
+        scaled = np.empty((len(rows), self.width), dtype=np.float32)
+        self._scale_widely(rows, scaled)
+        return scaled
+
+    def _scale_widely(self, rows: NDArray[Any], place: NDArray[np.float32]) -> None:
+        """Scale in double precision, block by block."""
+        _check_within_float32(rows)
+        for first, part in blocks(rows):
+            shaped = self._shaped(part)
+            scaled = shaped if self.kind == "none" else (shaped - self.centre) / self.spread
+            if self.kind == "l2":
+                length = np.linalg.norm(scaled, axis=1, keepdims=True)
+                # Unit length would leave features near zero; sqrt(width) gives them the size of
+                # scores.
+                scaled *= np.sqrt(part.shape[1]) / np.where(length > 0, length, 1.0)
+            single = place[first : first + len(part)]
+            with np.errstate(over="ignore"):
+                single[...] = scaled
+            if not np.isfinite(single).all():
+                row, column = np.argwhere(~np.isfinite(single))[0]
+                _check_position(shaped, row, column, first)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the learned state for a model file."""
@@ -150,6 +190,15 @@ class Scaler:
         return scaler
 
 
+def is_long(rows: NDArray[Any]) -> bool:
+    """Tell whether rows are more than one block, so that copies of all of them cost."""
+    return rows.nbytes > BLOCK_BYTES
+
+
+def _is_narrow(rows: NDArray[Any]) -> bool:
+    return rows.dtype in (np.float16, np.float32)
+
+
 def _check_within_float32(rows: NDArray[Any]) -> None:
     """Refuse a value that would be infinite once scaled, or drown all others of its feature."""
     largest = np.finfo(np.float32).max
@@ -158,10 +207,10 @@ def _check_within_float32(rows: NDArray[Any]) -> None:
         _check_position(rows, *np.argwhere(np.abs(rows) > largest)[0])
 
 
-def _check_position(rows: NDArray[Any], row: int, column: int) -> None:
+def _check_position(rows: NDArray[Any], row: int, column: int, first: int = 0) -> None:
     raise DataError(
-        f"row {row}, column {column} of the features holds {rows[row, column]:g}, which does "
-        "not fit single precision; correct it, or divide this feature by a constant."
+        f"row {first + row}, column {column} of the features holds {rows[row, column]:g}, which "
+        "does not fit single precision; correct it, or divide this feature by a constant."
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from groupnoise.core.arrays import IntArray, ragged_rows, release_pages
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
-from groupnoise.core.scaling import Scaler
+from groupnoise.core.scaling import Scaler, is_long
 
 MAX_BYTES_IN_MEMORY = 1 << 30
 """Features that would take more than this in single precision stay on disk."""
@@ -177,8 +177,13 @@ def scaled_groups(kind: str, groups: Groups) -> tuple[Scaler, Groups]:
         n_rows = max(MIN_SCALING_ROWS, MAX_SCALING_VALUES // groups.width)
         scaler = Scaler(kind).fit(groups.some_rows(n_rows))
         return scaler, groups.scaled_by(scaler)
-    scaler = Scaler(kind).fit(groups.objects)
-    return scaler, Groups(scaler(groups.objects), groups.offsets)
+    rows = groups.objects
+    scaler = Scaler(kind).fit(rows)
+    if not is_long(rows):
+        return scaler, Groups(scaler(rows), groups.offsets)
+    scaled = np.empty((len(rows), scaler.width), dtype=np.float32)
+    scaler.scale_into(rows, scaled)
+    return scaler, Groups(scaled, groups.offsets)
 
 
 def answers_about(groups: Groups, answer: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:

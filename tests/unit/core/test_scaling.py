@@ -1,14 +1,18 @@
 """Feature scaling: learned from training rows, and the same for rows seen later."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 import torch
 from sklearn.preprocessing import PowerTransformer
 
+from groupnoise.core import arrays, scaling
+from groupnoise.core.groups import Groups
 from groupnoise.core.power import PowerMap, yeo_johnson
 from groupnoise.core.scaling import MIN_SPREAD, PIECES, SCALINGS, Scaler
+from groupnoise.core.streamed_groups import scaled_groups
 from groupnoise.exceptions import DataError
 
 ROWS = np.random.default_rng(0).normal(3.0, [1.0, 10.0, 100.0], size=(50, 3))
@@ -161,6 +165,48 @@ def test_rows_scaled_as_they_are_read_are_those_scaled_at_once(kind, dtype):
     place = np.full(rows.shape, np.nan, dtype=np.float32)
     scaler.scale_into(rows, place)
     np.testing.assert_allclose(place, scaler(rows), rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", [*SCALINGS, PIECES])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_rows_of_many_blocks_are_scaled_as_those_of_one(kind, dtype, monkeypatch):
+    generator = np.random.default_rng(1)
+    rows = generator.normal(3.0, [1.0, 10.0, 50.0], size=(700, 3))
+    rows[:, 0] = np.exp(rows[:, 0])
+    rows = np.column_stack([rows, np.full(700, 7.0)]).astype(dtype)
+    expected = Scaler(kind).fit(rows)
+    at_once = expected(rows)
+    for module in (arrays, scaling):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 1_000)
+    scaler = Scaler(kind).fit(rows)
+    np.testing.assert_allclose((scaler.centre - expected.centre) / expected.spread, 0, atol=1e-6)
+    np.testing.assert_allclose(scaler.spread, expected.spread, rtol=1e-6)
+    np.testing.assert_allclose(scaler(rows), at_once, rtol=1e-5, atol=1e-5)
+    _, groups = scaled_groups(kind, Groups(rows, [0, 300, 700]))
+    np.testing.assert_allclose(groups.objects, at_once, rtol=1e-5, atol=1e-5)
+
+
+def test_a_bad_value_of_a_later_block_is_named_by_its_own_row(monkeypatch):
+    monkeypatch.setattr(arrays, "BLOCK_BYTES", 1_000)
+    scaler = Scaler("standard").fit(np.tile(ROWS, (10, 1)) * 1e-6)
+    rows = np.zeros((400, 3))
+    rows[333, 1] = 1e38
+    with pytest.raises(DataError, match=r"row 333, column 1 of the features holds 1e\+38"):
+        scaler(rows)
+
+
+@pytest.mark.parametrize("kind", ["standard", "power", "rms"])
+def test_scaling_long_rows_takes_little_more_than_the_scaled_copy(kind):
+    rows = np.random.default_rng(0).normal(size=(260_000, 128)).astype(np.float16)  # 67 MB
+    groups = Groups(rows, [0, 200_000, 260_000])
+    tracemalloc.start()
+    try:
+        _, scaled = scaled_groups(kind, groups)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert scaled.objects.nbytes == 2 * rows.nbytes
+    assert peak - scaled.objects.nbytes < 2.5 * rows.nbytes  # a double copy alone would be 4
 
 
 def test_powers_of_zero_and_two_are_logarithms_also_in_single_precision():
