@@ -37,8 +37,10 @@ from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
+from groupnoise.training.fit_saves import FitSaves, small_models
 from groupnoise.training.parameters import PAPER_TRAINING, History
-from groupnoise.training.workers import Workers
+from groupnoise.training.saver import training_alone
+from groupnoise.training.workers import OneWorker, Workers
 
 AUTO_BUDGET = 600.0
 
@@ -249,9 +251,15 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         is_shared = workers is not None and workers.count > 1
         named = not (isinstance(y, np.ndarray) and y.ndim == 2)
         if not self._asks_for_loop() and not is_shared and len(self.classes_) > 1:
-            self._decide(
-                instances, labels, named=named, checkpoint=checkpoint, patients=origins, truth=known
-            )
+            with training_alone(checkpoint, OneWorker()):
+                self._decide(
+                    instances,
+                    labels,
+                    named=named,
+                    checkpoint=checkpoint,
+                    patients=origins,
+                    truth=known,
+                )
             if validate is not None:
                 self.history_.append({"epoch": 1, "validation": validate(self)})
             return self
@@ -300,7 +308,11 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         }
         if "hidden" in explicit and np.ndim(explicit["hidden"]) > 0:
             explicit["hidden"] = int(explicit["hidden"][0])
-        with training_on(self.device):
+        saves = None
+        if checkpoint is not None:
+            given = {"labels": labels, "patients": patients, "truth": truth}
+            saves = FitSaves(checkpoint, bags, {**self._settings(), **given}, generator)
+        with training_on(self.device), small_models(saves, self.on_epoch):
             outcome = decide_anywhere(
                 bags,
                 labels,

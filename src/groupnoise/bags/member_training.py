@@ -8,22 +8,28 @@ copies of a member, which saw other bags from other initial weights, are average
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.bags.members import MAX_LOG_ODDS, BagProblem, MemberSettings, bag_loss, bag_presence
+from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.device import CPU, current_device, keeping_freed_memory
 from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder, MLPEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.quantifier import Segments
 from groupnoise.core.streamed_groups import StreamedGroups
 from groupnoise.core.threads import threads_for
+from groupnoise.training.fit_saves import current_saves
 from groupnoise.training.optimizer import Adam
+from groupnoise.training.saver import fingerprint
 
 MAX_STEP_ROWS = 1 << 16
 """Instances that one step looks at; of longer data each step draws as many bags."""
@@ -140,8 +146,15 @@ class MemberBatch:
         start = int(torch.randint(size, (), generator=self.generator))
         return self._noise[start : start + size].view(n_rows, 1, hidden).to(self.device)
 
-    def train(self) -> MemberBatch:
-        """Train all models on the device in use, and return them on the CPU."""
+    def train(self, report: ProgressCallback | None = None) -> MemberBatch:
+        """Train all models on the device in use, and return them on the CPU.
+
+        `report`: called with a record after each step.
+        """
+        fit = current_saves()
+        saves = None if fit is None else fit.training(self.settings, fingerprint(self._origins()))
+        if saves is not None and saves.restore(self):
+            return self
         self._move(current_device())
         learned = [*self.weights, self.mixture]
         for tensor in learned:
@@ -152,15 +165,41 @@ class MemberBatch:
         work = n_rows * sum(each.numel() for each in learned)
         with threads_for(work), keeping_freed_memory():
             for step in range(n_steps):
+                if saves is not None:
+                    saves.heed_stop()
                 for group in optimizer.param_groups:
                     group["lr"] = self.common.learning_rate * _rate(step, n_steps)
                 optimizer.zero_grad()
-                self._loss(step / n_steps).backward()
+                loss = self._loss(step / n_steps)
+                loss.backward()
                 optimizer.step()
+                if report is not None:
+                    mean = float(loss.detach()) / len(self.weight_decay)
+                    report({"epoch": step + 1, "n_epochs": n_steps, "loss": mean})
         for tensor in learned:
             tensor.requires_grad_(False)
         self._move(CPU)
+        if saves is not None:
+            saves.save(self)
         return self
+
+    def _origins(self) -> Iterator[Tensor]:
+        """Yield what tells this training from others of the same fit."""
+        yield from (self.problem.segments.sizes, self.labels, self.bag_weights)
+        yield from (*self.weights, self.generator.get_state())
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what was learned, and the state of the generator."""
+        tensors = [*self.weights, self.mixture, self.generator.get_state()]
+        return {}, {str(number): tensor.numpy() for number, tensor in enumerate(tensors)}
+
+    def unpack(self, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Become what was packed."""
+        *weights, mixture, state = (
+            torch.from_numpy(np.array(arrays[str(number)])) for number in range(len(arrays))
+        )
+        self.weights, self.mixture = weights, mixture
+        self.generator.set_state(state)
 
     def _move(self, device: torch.device) -> None:
         """Take everything that is learned to a device."""

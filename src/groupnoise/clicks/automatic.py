@@ -26,7 +26,6 @@ from groupnoise.clicks.evidence_options import (
     member_encoders,
     passes,
 )
-from groupnoise.clicks.evidence_saves import EvidenceSaves
 from groupnoise.clicks.linear_evidence import (
     Linear,
     added_evidence,
@@ -40,6 +39,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.decisions.halving import standard_error, successive_halving
 from groupnoise.decisions.portfolio import Option, Stopwatch, narrow
 from groupnoise.decisions.record import Decisions, Trial
+from groupnoise.training.fit_saves import FitSaves
 from groupnoise.training.moments import Moments
 
 CRITERION = f"NDCG@{GAIN_CUT} of held-out last clicks over the catalogue"
@@ -79,7 +79,7 @@ def decide_evidence(
     budget: float | None,
     validate: Any = None,
     on_epoch: ProgressCallback | None = None,
-    saves: EvidenceSaves | None = None,
+    saves: FitSaves | None = None,
     moments: list[Moments] | None = None,
 ) -> Decided:
     """Decide on held-out clicks what evidence to learn, and learn it on all clicks.

@@ -14,7 +14,6 @@ from groupnoise.clicks.automatic import Decided, decide_evidence
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.evidence_options import DECIDED, ENCODERS, member_encoders
-from groupnoise.clicks.evidence_saves import EvidenceSaves
 from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.linear_evidence import Linear
 from groupnoise.clicks.scoring import NORMALIZATIONS, ScoringRule
@@ -29,6 +28,7 @@ from groupnoise.decisions.portfolio import is_auto, parse_budget
 from groupnoise.exceptions import ParameterError
 from groupnoise.training.checkpoints import Checkpoints
 from groupnoise.training.estimator import Validate
+from groupnoise.training.fit_saves import FitSaves
 from groupnoise.training.moments import Moments
 from groupnoise.training.parameters import History
 from groupnoise.training.saver import training_alone
@@ -309,7 +309,7 @@ class MaxMatchingRecommender(UpdatableRecommender):
         saves = None
         if checkpoint is not None:
             parameters = {"n_items": self.n_items_, "linear": self.linear, **explicit}
-            saves = EvidenceSaves(checkpoint, histories, parameters, generator)
+            saves = FitSaves(checkpoint, histories, parameters, generator)
         moments: list[Moments] | None = [] if self.keep_optimizer else None
         decided = decide_evidence(
             histories,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from groupnoise.clicks.evidence import Evidence, EvidenceModel, joined
-from groupnoise.clicks.evidence_saves import EvidenceSaves
 from groupnoise.clicks.evidence_steps import EvidencePlan
 from groupnoise.clicks.evidence_training import train_evidence
 from groupnoise.clicks.linear_evidence import RANK, LinearEvidence, following, together
@@ -21,6 +20,7 @@ from groupnoise.core.device import keeping_freed_memory
 from groupnoise.core.groups import Groups
 from groupnoise.core.threads import threads_for
 from groupnoise.decisions.portfolio import Option
+from groupnoise.training.fit_saves import FitSaves
 from groupnoise.training.moments import Moments
 
 DECIDED = (
@@ -133,7 +133,7 @@ class EvidenceLearner:
 
     n_items: int
     seed: int
-    saves: EvidenceSaves | None = None
+    saves: FitSaves | None = None
     moments: list[Moments] | None = None
     _known: dict[str, Evidence] = field(default_factory=dict, repr=False, compare=False)
     _starts: dict[int, tuple[Groups, SpectralStart]] = field(

@@ -1,11 +1,9 @@
-"""Trainings of evidence on disk after each epoch, so that a fit that was ended goes on."""
+"""What a training of evidence saves after each epoch, so that a fit that was ended goes on."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
-
-from groupnoise.core.groups import Groups
-from groupnoise.exceptions import CheckpointError, ModelFileError, TrainingStopped
-from groupnoise.io.files import read_json, write_json
-from groupnoise.io.model_files import read_model, write_model
-from groupnoise.training.checkpoints import Checkpoints
-from groupnoise.training.saver import check_same_training, described, fingerprint
-
-KIND = "training of evidence"
-FOLDER = "member-evidence"
-IDENTITY = "fit.json"
 
 
 @dataclass
@@ -86,91 +73,6 @@ class EvidenceProgress:
                 each for group in optimizer.param_groups for each in group["params"]
             )
         ]
-
-
-@dataclass(frozen=True)
-class TrainingSaves:
-    """The saves of one training.
-
-    `folder`: of this training alone.
-    `checkpoints`: of the whole fit; may ask for a stop.
-    """
-
-    folder: Path
-    checkpoints: Checkpoints
-
-    def restore(self, progress: EvidenceProgress) -> None:
-        """Go on after the last epoch that was saved, if there is one."""
-        if not self.folder.is_dir():
-            return
-        try:
-            content, arrays = read_model(self.folder, kind=KIND)
-            progress.unpack(content, arrays)
-        except (ModelFileError, KeyError, RuntimeError, ValueError) as error:
-            self.checkpoints.report(f"{self.folder} cannot be read and is trained anew: {error}")
-
-    def save(self, progress: EvidenceProgress) -> None:
-        """Write the state after an epoch in place of the last one."""
-        content, arrays = progress.pack()
-        write_model(self.folder, kind=KIND, manifest=content, arrays=arrays)
-
-    def heed_stop(self) -> None:
-        """Leave the training if a stop was asked for; the last epoch is saved."""
-        if self.checkpoints.requested_stop is not None:
-            raise TrainingStopped(
-                f"training stopped; finished epochs are saved in {self.checkpoints.folder}",
-                self.checkpoints.requested_stop,
-            )
-
-
-class EvidenceSaves:
-    """All trainings of one fit: those of the search, and the last.
-
-    `checkpoints`: whose folder holds them.
-    `histories`: what is learned from.
-    `parameters`: of the estimator; a fit with others is refused.
-    `generator`: set back to where the fit that is resumed began.
-    """
-
-    def __init__(
-        self,
-        checkpoints: Checkpoints,
-        histories: Groups,
-        parameters: Mapping[str, Any],
-        generator: np.random.Generator,
-    ) -> None:
-        self.checkpoints = checkpoints
-        self.folder = checkpoints.folder / FOLDER
-        if checkpoints.saves():
-            raise CheckpointError(
-                f"{checkpoints.folder} holds the checkpoints of another kind of training; give "
-                "another folder."
-            )
-        data = {"fingerprint": fingerprint([histories.objects, histories.offsets])}
-        identity = {**{name: described(value) for name, value in parameters.items()}, "data": data}
-        known = self.folder / IDENTITY
-        if known.is_file():
-            if not checkpoints.resume:
-                raise CheckpointError(
-                    f"{checkpoints.folder} holds checkpoints already; resume from them (--resume, "
-                    "or resume=True), or give another folder."
-                )
-            saved = read_json(known)
-            check_same_training(checkpoints.folder, saved["identity"], identity)
-            generator.bit_generator.state = saved["generator"]
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(known, {"identity": identity, "generator": generator.bit_generator.state})
-
-    def training(self, histories: Groups, *settings: object) -> TrainingSaves:
-        """Return the saves of a training, found by its data and settings.
-
-        `histories`: what it learns from: all clicks, or those that were not held out. `settings`:
-        whatever else decides it.
-        """
-        about = (fingerprint([histories.objects, histories.offsets]), *settings)
-        name = hashlib.blake2b(repr(about).encode(), digest_size=8).hexdigest()
-        return TrainingSaves(self.folder / name, self.checkpoints)
 
 
 def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from groupnoise.clicks.evidence import EvidenceModel
-from groupnoise.clicks.evidence_saves import EvidenceProgress, TrainingSaves
+from groupnoise.clicks.evidence_saves import EvidenceProgress
 from groupnoise.clicks.evidence_steps import EvidencePlan, Lookup, descend_loss
 from groupnoise.core.arrays import IntArray, ProgressCallback, ragged_rows, torch_generator
 from groupnoise.core.device import CPU, answering_on_cpu, current_device
@@ -21,6 +21,7 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.threads import MIN_PARALLEL_WORK, thread_pool
 from groupnoise.exceptions import DataError, TrainingError
 from groupnoise.training.deferred_adam import DeferredAdam
+from groupnoise.training.fit_saves import TrainingSaves
 from groupnoise.training.moments import Moments, moments_of, restore_moments
 from groupnoise.training.optimizer import Adam
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags import answers, member_training
+from groupnoise.bags import answers, member_training, out_of_fold, streaming
 from groupnoise.bags.all_bags import train_on_all
 from groupnoise.bags.members import MemberSettings
 from groupnoise.core import collate
 from groupnoise.core.streamed_groups import StreamedGroups
+from groupnoise.exceptions import CheckpointError, TrainingStopped
 from groupnoise.training.checkpoints import Checkpoints
 
 N_BAGS = 60
@@ -178,6 +179,46 @@ def test_a_streamed_training_goes_on_where_it_was_stopped(on_disk, tmp_path):
         streamed, y, checkpoint=Checkpoints(tmp_path / "saved", every_steps=1, resume=True)
     )
     assert_same_weights(resumed, whole, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_plain_fit_tells_of_training_and_goes_on_where_it_was_stopped(
+    on_disk, tmp_path, monkeypatch, streams
+):
+    monkeypatch.setattr(out_of_fold, "MAX_SEARCH_ROWS", 300)  # so that members are trained on all
+    monkeypatch.setattr(streaming, "SAMPLE_BAGS", 30)
+    streamed, bags, y = on_disk
+    data, told = (streamed if streams else bags), []
+
+    def model(on_epoch=None):
+        return MaxMatchingMILClassifier(
+            random_state=0, encoder="identity", scaling="standard", on_epoch=on_epoch
+        )
+
+    whole = model(told.append).fit(data, y)
+    trained = [each for each in told if "loss" in each]
+    assert told.index(trained[0]) > 0  # what is tried comes first
+    assert trained[-1]["epoch"] == trained[-1]["n_epochs"]
+    assert all(np.isfinite(each["loss"]) for each in trained)
+    saved = Checkpoints(tmp_path / "saved")
+
+    def stop(record):
+        if record.get("epoch") == 40 and "loss" in record:
+            saved.stop(15)
+
+    with pytest.raises(TrainingStopped, match="what is finished is saved in"):
+        model(stop).fit(data, y, checkpoint=saved)
+    n_saved = len(list((tmp_path / "saved").rglob("*.safetensors")))
+    assert n_saved > 0
+    again = Checkpoints(tmp_path / "saved", resume=True)
+    resumed = model().fit(data, y, checkpoint=again)
+    assert len(list((tmp_path / "saved").rglob("*.safetensors"))) > n_saved
+    np.testing.assert_array_equal(resumed.bag_proba(bags), whole.bag_proba(bags))
+    np.testing.assert_array_equal(
+        resumed.predict_proba(bags.objects), whole.predict_proba(bags.objects)
+    )
+    with pytest.raises(CheckpointError, match="the labels differ"):
+        model().fit(data, 1 - y, checkpoint=again)
 
 
 def test_answers_about_streamed_bags_are_those_of_memory(on_disk, monkeypatch):

@@ -97,7 +97,7 @@ def test_a_killed_command_goes_on_and_leaves_no_saves(tmp_path):
     killed = subprocess.Popen(
         [*words, "-o", "model"], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    saved = tmp_path / "saves" / "member-evidence"
+    saved = tmp_path / "saves" / "member-fit"
     for _ in range(2400):
         if any(saved.glob("*/*.safetensors")):
             break
