@@ -8,8 +8,8 @@ import numpy as np
 N_BAGS = 24
 WIDTH = 6
 FORMS = (
-    "h5", "clam", "one_h5", "pt", "pt_dict", "npy", "npz", "csv", "float16", "torchmil", "zarr",
-    "one_zarr",
+    "h5", "clam", "trident", "one_h5", "pt", "pt_dict", "npy", "npz", "csv", "float16", "torchmil",
+    "zarr", "one_zarr",
 )  # fmt: skip
 
 
@@ -103,6 +103,12 @@ def write_folder(place: Path, form: str, bags=None) -> tuple[str, list[str]]:
             np.save(place / f"bags/coords/{bag}.npy", coordinates)
             np.save(place / f"bags/labels/{bag}.npy", np.array(int(label == "tumour")))
         return "bags", words[:2]
+    if form == "trident":
+        features_of_job = place / "bags/20x_256px_0px_overlap/features_uni_v1"
+        features_of_job.mkdir(parents=True)
+        for bag, (features, coordinates, _) in bags.items():
+            write_bag(features_of_job / bag, "h5", features, coordinates)
+        return "bags", words
     if form == "clam":
         for part in ("h5_files", "pt_files"):
             (place / "bags" / part).mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -226,6 +227,14 @@ def _no_table(place):
     (place / "labels.csv").unlink()
 
 
+def _two_encoders(place):
+    for encoder in ("uni", "resnet"):
+        (place / f"job/20x/features_{encoder}").mkdir(parents=True)
+        (place / f"job/20x/features_{encoder}/slide_00.h5").touch()
+    shutil.rmtree(place / "bags")
+    (place / "job").rename(place / "bags")
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -241,6 +250,7 @@ def _no_table(place):
         (_two_files, "bag 'slide_05' has two files"),
         (_both_sides, "patient 'p0' is on both sides of the split"),
         (_twice, "bag 'slide_05' has a row already"),
+        (_two_encoders, "bags/20x/features_resnet, bags/20x/features_uni"),
         (_no_table, "there is no table of labels labels.csv"),
     ],
     ids=lambda value: value.__name__.strip("_") if callable(value) else "",

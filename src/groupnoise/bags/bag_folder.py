@@ -35,6 +35,8 @@ LABEL_FILES = ("labels.csv", "labels.tsv", "labels.parquet")
 """Tables of labels that are found in the folder itself."""
 FEATURE_FOLDERS = ("h5_files", "features", "pt_files")
 """Where the files lie below the folder that a tool writes: CLAM, then torchmil."""
+FEATURES_OF_JOB = ("features_*", "*/features_*")
+"""Folders of features, of one encoder each, below the folder of a job of TRIDENT."""
 COORDINATE_NAMES = {1: ("position",), 2: ("x", "y"), 3: ("x", "y", "z")}
 
 
@@ -183,6 +185,10 @@ def _groups_of(path: Path) -> list[BagFile]:
 def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
     """Return the bag files of a folder, or of the folder below that a tool put them into."""
     folders = [path, *(path / name for name in FEATURE_FOLDERS if (path / name).is_dir())]
+    of_job = [below for form in FEATURES_OF_JOB for below in sorted(path.glob(form))]
+    of_job = [below for below in of_job if any(below.glob("*.h5"))]
+    if len(of_job) == 1:
+        folders += of_job
     tables = {(path / name).resolve() for name in LABEL_FILES}
     if isinstance(labels, (str, Path)):
         tables.add(Path(labels).resolve())
@@ -203,6 +209,11 @@ def _files_below(path: Path, labels: Any) -> tuple[list[Path], Path]:
         ]
         if files:
             return files, folder
+    if len(of_job) > 1:
+        raise DataError(
+            f"{path} holds features of several encoders or sizes; give one of these folders: "
+            f"{', '.join(map(str, of_job))}."
+        )
     return [], path
 
 

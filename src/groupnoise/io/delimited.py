@@ -99,7 +99,9 @@ def guess_separator(text: str) -> str:
     return BLANKS
 
 
-def without_comments(text: str, separator: str | None) -> tuple[str, int, int]:
+def without_comments(
+    text: str, separator: str | None, names: frozenset[str] = frozenset()
+) -> tuple[str, int, int]:
     """Return text without its lines of comments, which begin with % or #.
 
     Those before the first other line are dropped. A later one is a comment only if a blank follows
@@ -107,7 +109,8 @@ def without_comments(text: str, separator: str | None) -> tuple[str, int, int]:
     characters too. It becomes blank, so that lines keep their numbers.
 
     Returns `text`: the text without comments; `n_dropped, n_blanked`: how many lines were dropped
-    before the first row, and blanked after it.
+    before the first row, and blanked after it. `names`: column names, in lower case; where blanks
+    divide cells, a comment right above the first row with one of them stays as the header.
     """
     if not _MARKED_LINE.search(text):
         return text, 0, 0
@@ -121,6 +124,11 @@ def without_comments(text: str, separator: str | None) -> tuple[str, int, int]:
     split = separator or next((mark for mark in SEPARATORS if mark in lines[first]), BLANKS)
     n_blanked, is_quoted = 0, False
     width = _n_cells(lines[first], split)
+    above = lines[first - 1].lstrip("".join(COMMENT_MARKS)).strip() if first else ""
+    is_header = len(above.split()) == width > 1 and names & set(above.lower().split())
+    if is_header and split == BLANKS:  # tables of public data
+        first -= 1
+        lines[first] = above
     for number in range(first, len(lines)):
         line = lines[number]
         is_marked = line.startswith(COMMENT_MARKS) and not is_quoted
@@ -159,7 +167,8 @@ def open_delimited(
     """
     text = decode(path, content, first_line)
     if first_line == 1:
-        text, n_dropped, n_blanked = without_comments(text, separator)
+        may_name = frozenset() if header is False else known_names
+        text, n_dropped, n_blanked = without_comments(text, separator, may_name)
         first_line += n_dropped
         if n_dropped + n_blanked:
             report(f"skipped {n_dropped + n_blanked} lines of comments in {path}")

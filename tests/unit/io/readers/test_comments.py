@@ -30,6 +30,16 @@ def test_a_bad_cell_after_comments_is_named_by_its_line(tmp_path):
         read_bags(path, features="x")
 
 
+def test_a_comment_may_name_the_columns_of_a_table_of_blanks(tmp_path):
+    path = tmp_path / "bags.txt"
+    path.write_text("% made by hand\n# bag label x y\n1 a 0.5 2\n1 a 0.1 3\n2 b 1.5 4\n")
+    table = read_table(path)
+    assert table.frame.columns == ["bag", "label", "x", "y"]
+    assert table.frame.rows()[0] == ("1", "a", "0.5", "2")
+    path.write_text("# four words like these\n1 a 0.5 2\n")
+    assert read_table(path).frame.columns[0] == "column_1"
+
+
 def test_cells_may_be_apart_by_any_blanks(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("a   b\n1 \t 2\n")
