@@ -67,7 +67,8 @@ class LRURecRecommender(SASRecRecommender):
     weight_decay: float = 0.01
 
     def _build(self) -> nn.Module:
-        return LRURecNetwork(self.n_items_, self.dim, n_blocks=self.n_blocks, dropout=self.dropout)
+        dropout = self._dropout_in_use()
+        return LRURecNetwork(self.n_items_, self.dim, n_blocks=self.n_blocks, dropout=dropout)
 
     def _epoch_losses(
         self, training: Groups, generator: np.random.Generator

@@ -28,6 +28,7 @@ from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.device import CPU, answering_on_cpu, find_device
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
+from groupnoise.decisions.portfolio import is_auto
 from groupnoise.exceptions import DataError
 from groupnoise.training.networks import seeded, train_network
 from groupnoise.training.optimizer import Adam
@@ -103,8 +104,8 @@ class NeuralRecommender(ItemToItemBaseline):
         ----------
         validation : Groups, optional
             Windows of item indices with targets that were held out. Training stops when the
-            targets' discounted gain among 100 random items has not risen for `patience` epochs,
-            and the best epoch is restored.
+            targets' discounted gain among 100 random items (SASRec and LRURec: in the whole
+            catalogue) has not risen for `patience` epochs, and the best epoch is restored.
         on_epoch : callable, optional
             Called with a record (epoch, loss, seconds, validation) after every epoch.
         """
@@ -117,7 +118,7 @@ class NeuralRecommender(ItemToItemBaseline):
             check_count(name, getattr(self, name))
         check_positive("learning_rate", self.learning_rate)
         check_positive("weight_decay", self.weight_decay, allow_zero=True)
-        if hasattr(self, "dropout"):
+        if not is_auto(getattr(self, "dropout", "auto")):
             check_dropout(self.dropout)
 
     def _learn(
