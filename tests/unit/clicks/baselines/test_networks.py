@@ -10,6 +10,7 @@ from groupnoise import Groups
 from groupnoise.clicks.baselines import (
     AttRecRecommender,
     CaserRecommender,
+    LRURecRecommender,
     NeuralCFRecommender,
     SASRecRecommender,
 )
@@ -310,3 +311,25 @@ def test_sasrec_left_alone_stops_where_held_out_clicks_say(monkeypatch):
     stopped = SASRecRecommender(**settings, learning_rate=1e-9, patience=1).fit(log)
     assert len(stopped.history_) < 3
     assert all("validation" not in record for record in stopped.history_)
+
+
+@pytest.mark.parametrize("recommender", [SASRecRecommender, LRURecRecommender])
+def test_dropout_follows_the_clicks_per_item_where_it_is_not_given(recommender):
+    settings = {"dim": 4, "max_epochs": 1, "early_stopping": False, "random_state": 0}
+    for n_histories, given, share in ((3, "auto", 0.5), (60, "auto", 0.2), (3, 0.1, 0.1)):
+        model = recommender(**settings, dropout=given).fit([[0, 1, 2]] * n_histories)
+        assert model.network_.dropout.p == share
+
+
+def test_sasrec_is_judged_by_ranks_in_the_whole_catalogue():
+    model = SASRecRecommender(dim=4, max_epochs=1, early_stopping=False, random_state=0)
+    model.fit([[0, 1, 2, 3], [3, 2, 1, 4]] * 5)
+    held = Groups.from_lists([[0, 1], [3, 2, 1]], targets=[2, 4])
+    scores = model.scores(held)
+    expected = []
+    for row, (seen, target) in enumerate(zip([[0, 1], [3, 2, 1]], [2, 4], strict=True)):
+        others = [item for item in range(5) if item != target and item not in seen]
+        rank = sum(scores[row, item] > scores[row, target] for item in others)
+        expected.append(1 / np.log2(rank + 2))
+    judged = model._validator(held, np.random.default_rng(0))()
+    assert judged == pytest.approx(np.mean(expected))
