@@ -18,10 +18,12 @@ from groupnoise.bags.portfolio import as_option, bag_options, facts_of_bags
 from groupnoise.bags.searching import assembled, search_members
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.groups import Groups
+from groupnoise.core.selective import SetCalibration
 from groupnoise.decisions.halving import standard_error
 from groupnoise.decisions.portfolio import Option, narrow
 from groupnoise.decisions.record import Decisions, Trial
 from groupnoise.exceptions import ParameterError
+from groupnoise.training.calibration import calibrated_by
 
 MIN_BAGS = 10
 MIN_GAIN = 1e-3
@@ -33,10 +35,16 @@ CRITERION = "log likelihood of held-out bags and of their labels on single insta
 
 @dataclass(frozen=True)
 class Outcome:
-    """An ensemble and how it was decided."""
+    """An ensemble and how it was decided.
+
+    `instance_sets`, `bag_sets`: what was said of held-out bags, by which sets of labels are drawn;
+        None where none were held out.
+    """
 
     ensemble: BagEnsemble
     decisions: Decisions
+    instance_sets: SetCalibration | None = None
+    bag_sets: SetCalibration | None = None
 
 
 def decide_members(
@@ -118,6 +126,7 @@ def decide_members(
         search.teach(*taught_bags(bags, labels, truth), negative)
         reasons = (*reasons, f"{int((truth >= 0).sum())} instances with known labels teach too.")
     ensemble = assembled(search, taken, negative, is_calibrated=not scarce)
+    sets = None if scarce else held_out_sets(search, taken, ensemble, labels, truth)
     baseline = _frequency_scores(search)
     held_out = None
     if trials:
@@ -139,7 +148,39 @@ def decide_members(
         seconds=seconds,
         budget=budget,
     )
-    return Outcome(ensemble, decisions)
+    return Outcome(ensemble, decisions, *(sets or (None, None)))
+
+
+def held_out_sets(
+    search: BagSearch,
+    taken: Sequence[tuple[Option, float]],
+    ensemble: BagEnsemble,
+    labels: BoolArray,
+    truth: IntArray | None,
+) -> tuple[SetCalibration, SetCalibration]:
+    """Return what members that had not seen them say of instances and of bags, with their labels.
+
+    `search`: which has held out every fold. `taken`: who answers, and how much each counts.
+    `labels` (n_bags, n_classes): of all classes. `truth`: the column of the true label of each
+    instance, -1 where it is not known.
+    """
+    found = [search.out_of_fold(option, search.n_folds) for option, _ in taken]
+    log_p = ensemble.averaged(each.log_p for each in found if each.log_p is not None)
+    log_p = log_p[:, : labels.shape[1]].log_softmax(-1)
+    pooled = np.sum([w * each.calibrated for each, (_, w) in zip(found, taken, strict=True)], axis=0)
+    log_bags = ensemble.log_proba_of_bags(pooled * ensemble.bag_scale + ensemble.bag_shift)
+    own = labels[search.taken]
+    possible = own[search.bags.group_of_object]
+    if ensemble.negative is not None:
+        possible[:, ensemble.negative] = True
+    if truth is not None:
+        true = truth[np.isin(search.all_bags.group_of_object, search.taken)]
+        known = true >= 0
+        possible[known] = true[known, None] == np.arange(labels.shape[1])
+    return (
+        calibrated_by(np.exp(log_p.numpy()), possible),
+        SetCalibration(np.exp(log_bags), own / own.sum(axis=1, keepdims=True)),
+    )
 
 
 def cannot_be_held_out(labels: BoolArray) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,10 +53,14 @@ class BagEnsemble:
 
     def log_probabilities(self, rows: NDArray[Any]) -> Tensor:
         """Return log P(target | instance), classes in their order and a background last."""
+        return self.averaged(member.logits(rows).log_softmax(-1) for member in self.members)
+
+    def averaged(self, log_p: Iterable[Tensor]) -> Tensor:
+        """Return calibrated log P(target | instance) from what each member says, in its order."""
         average: Tensor | float = 0.0
         total = sum(member.weight for member in self.members)
-        for member in self.members:
-            centred = centred_log_probabilities(member.logits(rows).log_softmax(-1))
+        for member, own in zip(self.members, log_p, strict=True):
+            centred = centred_log_probabilities(own)
             average = average + member.weight / total / member.spread * centred
         assert isinstance(average, Tensor)
         calibrated = average * self.scale
@@ -81,7 +85,10 @@ class BagEnsemble:
 
     def bag_log_proba(self, rows: NDArray[Any], sizes: IntArray) -> FloatArray:
         """Return log P(class | bag), classes in their order, shape (n_bags, n_classes)."""
-        log_odds = self.bag_log_odds(rows, sizes)
+        return self.log_proba_of_bags(self.bag_log_odds(rows, sizes))
+
+    def log_proba_of_bags(self, log_odds: FloatArray) -> FloatArray:
+        """Return log P(class | bag) from calibrated log odds of the named labels."""
         log_present, log_absent = log_bag_proba(log_odds, self.exclusive, self.negative is not None)
         if self.negative is None:
             return log_present

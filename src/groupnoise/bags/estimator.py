@@ -332,6 +332,8 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
                 on_progress=self.on_epoch,
             )
         self.ensemble_, self.decisions_ = outcome.ensemble, outcome.decisions
+        self.set_calibration_ = outcome.instance_sets
+        self.bag_set_calibration_ = outcome.bag_sets
         column = outcome.ensemble.negative
         self.negative_label_ = None if column is None else self.classes_[column]
         self.members_ = self.ensemble_.modules()

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.bags.bag_folder import holds_bag_files, read_bag_folder
+from groupnoise.bags.forms import negative_column
 from groupnoise.bags.sival import load_amil
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
@@ -166,21 +168,41 @@ def _bags_from_table(
     matrix, names = features_of_table(table, features, taken, report, feature_names, bag_of_row)
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
     bags = Groups(matrix[order.objects], order.offsets)
+    labels = _labels_of_bags(table, memberships, order, bag_ids[bag_of_row])
+    instance_labels = None
+    if truth_column is not None and labels_needed:
+        called = _zero_and_one(table, truth_column, class_names, labels, report)
+        instance_labels = read_truth(table, truth_column, class_names, called)[order.objects]
     return BagDataset(
         name=name,
         bags=bags,
-        labels=_labels_of_bags(table, memberships, order, bag_ids[bag_of_row]),
+        labels=labels,
         class_names=class_names,
-        instance_labels=(
-            None
-            if truth_column is None or not labels_needed
-            else read_truth(table, truth_column, class_names)[order.objects]
-        ),
+        instance_labels=instance_labels,
         feature_names=names,
         bag_ids=bag_ids[bag_numbers],
         source_rows=order.objects,
         columns={"group": group_column, "label": label_columns, "truth": truth_column},
     )
+
+
+def _zero_and_one(
+    table: Table, column: str, class_names: Sequence[str], labels: BoolArray, report: Report
+) -> dict[str, str]:
+    """Return which labels 0 and 1 stand for in a column of truth, where bags have names for them.
+
+    Empty where they are labels themselves, or where no label is known to be the negative one.
+    """
+    cells = set(table.frame[column].drop_nulls().cast(pl.String).str.to_lowercase().unique())
+    zero, one = {"0", "0.0", "false"}, {"1", "1.0", "true"}
+    if len(class_names) != 2 or not cells & (zero | one) or cells & set(class_names):
+        return {}
+    negative, _ = negative_column("auto", np.asarray(class_names), labels)
+    if negative is None:
+        return {}
+    no, yes = class_names[negative], class_names[1 - negative]
+    report(f"column {column!r} holds 0 and 1: 0 is read as {no!r}, 1 as {yes!r}")
+    return dict.fromkeys(zero, no) | dict.fromkeys(one, yes)
 
 
 def _labels_of_bags(

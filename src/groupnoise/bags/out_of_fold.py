@@ -60,6 +60,7 @@ class BagSearch:
         n_rows = min(MAX_SEARCH_ROWS, max(2_000, MAX_SEARCH_LOGITS // n_targets))
         order = generator.permutation(len(bags))
         taken = np.sort(order[: max(1, int((np.cumsum(bags.sizes[order]) <= n_rows).sum()))])
+        self.taken = taken
         self.seed = int(generator.integers(2**31))
         self.bags = bags if len(taken) == len(bags) else bags.subset(taken)
         self.labels = labels[taken]

@@ -94,7 +94,9 @@ def decide_anywhere(
         f"to {int(sample.sizes.max())} instances each, drawn at random; what was taken was then "
         "trained on all bags from disk."
     )
-    return Outcome(ensemble, replace(said, facts=facts, reasons=(why, *said.reasons)))
+    decisions = replace(said, facts=facts, reasons=(why, *said.reasons))
+    # Held-out bags of the sample are thinned; instances are what they are all the same.
+    return Outcome(ensemble, decisions, outcome.instance_sets)
 
 
 def search_rows(labels: BoolArray) -> int:

@@ -15,7 +15,7 @@ from groupnoise.core.checks import check_fraction
 from groupnoise.exceptions import DataError, ParameterError
 
 MIN_PER_CLASS = 20.0
-"""With less evidence a class takes the threshold of all classes."""
+"""A class with less evidence borrows what is missing from all classes."""
 MAX_FORETOLD = 2.0
 """Candidates of a row that features foretell, from which on more of them are wrong than true."""
 DOUBT_BEGINS, DOUBT_ENDS = 1.5, 3.5
@@ -113,7 +113,7 @@ class SetCalibration:
         """Return the probability from which a label belongs to a set, one per class.
 
         `alpha`: the share of sets that may miss the truth. `by_class`: whether every class is held
-        to `alpha` by itself. A class with too little evidence takes the threshold of all.
+        to `alpha` by itself. A class with little evidence borrows from all classes alike.
         `guaranteed`: whether to take the least likely candidate of each row for the true one, which
         is at least as likely, whatever the candidates depend on.
         """
@@ -130,10 +130,15 @@ class SetCalibration:
         every = _quantile(self.probabilities.ravel(), self.belief.ravel(), alpha)
         found = np.full(n_classes, every)
         if by_class:
+            everybody = self.probabilities.ravel(), self.belief.ravel() / self.belief.sum()
             for label in range(n_classes):
-                if self.belief[:, label].sum() >= MIN_PER_CLASS:
-                    values = self.probabilities[:, label]
-                    found[label] = _quantile(values, self.belief[:, label], alpha)
+                values, weights = self.probabilities[:, label], self.belief[:, label]
+                # Twice as many rows as one miss among them takes, or a set would hold all labels.
+                missing = max(MIN_PER_CLASS, 2.0 / alpha) - weights.sum()
+                if missing > 0:
+                    values = np.concatenate([values, everybody[0]])
+                    weights = np.concatenate([weights, missing * everybody[1]])
+                found[label] = _quantile(values, weights, alpha)
         return found
 
     def sets(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
 from typing import Any
@@ -152,24 +152,38 @@ def read_weights(
     return weights, class_names
 
 
-def read_truth(table: Table, column: str, class_names: Sequence[str]) -> IntArray:
+def read_truth(
+    table: Table,
+    column: str,
+    class_names: Sequence[str],
+    called: Mapping[str, str] | None = None,
+) -> IntArray:
     """Return the class of each row, -1 where the cell is empty or says that there is none.
 
-    Positions in `class_names`.
+    Positions in `class_names`. `called`: the class that a cell in lower case stands for, where the
+    column calls it otherwise.
     """
     cells = table.frame[column]
     if cells.dtype.is_float():
         cells = as_id_cells(table, column, cells.fill_nan(None).fill_null(-1))
     text = cells.cast(pl.String).fill_null("").str.strip_chars()
+    if called:
+        text = text.str.to_lowercase().replace(dict(called))
     truth = number_cells(text, pl.Series(list(class_names), dtype=pl.String))
     is_foreign = (truth < 0) & ~text.str.to_lowercase().is_in(_NO_CLASS).to_numpy()
     if is_foreign.any():
         row = int(np.flatnonzero(is_foreign)[0])
         raise DataError(
             f"{table.locate(row)}: the truth {text[row]!r} is not one of the {len(class_names)} "
-            "labels; correct it, or leave the cell empty if it is unknown."
+            f"labels ({_some(class_names)}); write it as the labels are written, or leave the cell "
+            "empty if it is unknown."
         )
     return truth
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return a few names and a sign that there are more."""
+    return ", ".join(map(repr, names[:MAX_NAMED])) + (", ..." if len(names) > MAX_NAMED else "")
 
 
 def _from_indicators(table: Table, columns: Sequence[str]) -> tuple[BoolArray, list[str]]:

@@ -65,3 +65,29 @@ def test_true_labels_of_instances_make_their_sets_exact():
     known = own >= 0
     held_share = model.predict_set(flat[known], 0.2)[np.arange(known.sum()), own[known]].mean()
     assert abs(held_share - 0.8) < 0.03
+
+
+def test_a_plain_fit_knows_the_sets_of_bags_and_instances(tmp_path):
+    generator = np.random.default_rng(2)
+    bags, labels, _ = drawn(200, generator)
+    model = MaxMatchingMILClassifier(scaling="standard", encoder="identity", random_state=0)
+    model.fit(list(bags), labels)
+    new, new_labels, truth = drawn(800, generator)
+    inside = model.predict_bag_set(list(new), 0.1)
+    assert abs(inside[np.arange(800), new_labels].mean() - 0.9) < 0.04
+    wrong = model.predict_bags(list(new)) != new_labels
+    assert wrong[~model.abstain_bags(list(new), risk=0.1)].mean() < 0.13
+    flat, own = new.reshape(-1, 2), truth.reshape(-1)
+    known = own >= 0
+    sets = model.predict_set(flat[known], 0.1)
+    assert 0.87 < sets[np.arange(known.sum()), own[known]].mean() < 0.97
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_set(flat[known], 0.1), sets)
+    np.testing.assert_array_equal(loaded.predict_bag_set(list(new), 0.1), inside)
+    # A few bags leave nothing to hold out, and a set says how to come by what it needs.
+    few = MaxMatchingMILClassifier(random_state=0)
+    with pytest.warns(UserWarning, match="too few to hold any out"):
+        few.fit(list(bags[:6]), labels[:6])
+    with pytest.raises(ParameterError, match="calibrate_sets"):
+        few.predict_bag_set(list(new))

@@ -84,6 +84,26 @@ def test_every_class_can_be_held_to_the_level_by_itself():
     assert abs(own - 0.9) < 0.03
 
 
+def test_a_class_of_few_rows_is_held_by_these_and_by_what_all_classes_are():
+    generator = np.random.default_rng(2)
+    held = []
+    for _ in range(30):
+        proba, candidates, truth = simulated(800, generator)
+        proba[:, 0] *= 0.2
+        proba /= proba.sum(axis=1, keepdims=True)
+        few = np.sort(np.r_[np.flatnonzero(truth != 0)[:300], np.flatnonzero(truth == 0)[:10]])
+        calibration = calibrated_by(proba[few], candidates[few], truth[few])
+        rows = np.setdiff1d(np.flatnonzero(truth == 0), few)
+        ways = (False, True)
+        held.append([calibration.sets(proba[rows], 0.1, by_class=way)[:, 0].mean() for way in ways])
+    alike, own = np.mean(held, axis=0)
+    assert alike < 0.8
+    assert own > 0.88
+    # A class that nobody has seen is held like one of which a few rows are known: never left out.
+    nobody = SetCalibration(proba[:, :2] * 0 + 0.5, np.tile([1.0, 0.0], (len(proba), 1)))
+    assert np.isfinite(nobody.thresholds(0.1, by_class=True)).all()
+
+
 def test_a_threshold_is_the_plain_quantile_where_the_truth_is_known():
     generator = np.random.default_rng(3)
     proba, candidates, truth = simulated(99, generator)

@@ -34,6 +34,23 @@ def test_rows_of_a_bag_need_not_be_adjacent(tmp_path):
     assert bags.source_rows.tolist() == [0, 2, 1, 3]
 
 
+@pytest.mark.parametrize("cells", [("1", "0", ""), ("1.0", "0.0", ""), ("true", "false", "")])
+def test_a_truth_of_zeros_and_ones_is_read_beside_labels_with_names(tmp_path, cells):
+    told = []
+    rows = [f"a,1,pos,{cells[0]}", f"a,2,pos,{cells[1]}", f"b,3,neg,{cells[1]}", f"b,4,neg,{cells[2]}"]
+    path = write(tmp_path / "bags.csv", "\n".join(["bag,f1,label,truth", *rows]))
+    bags = read_bags(path, report=told.append)
+    assert bags.class_names == ["neg", "pos"]
+    assert bags.instance_labels.tolist() == [1, 0, 0, -1]
+    assert "column 'truth' holds 0 and 1: 0 is read as 'neg', 1 as 'pos'" in told
+
+
+def test_a_truth_of_zeros_and_ones_is_refused_where_no_label_is_negative(tmp_path):
+    path = write(tmp_path / "bags.csv", "bag,f1,label,truth\na,1,cat,1\nb,2,dog,0\n")
+    with pytest.raises(DataError, match=r"line 2: the truth '1' is not one of the 2 labels \('cat', "):
+        read_bags(path)
+
+
 def test_every_guess_is_reported(tmp_path):
     told = []
     text = "bag,note,f1,f2,label\n1,hello,1,2,0\n2,you,3,4,1\n"
