@@ -167,7 +167,9 @@ def held_out_sets(
     found = [search.out_of_fold(option, search.n_folds) for option, _ in taken]
     log_p = ensemble.averaged(each.log_p for each in found if each.log_p is not None)
     log_p = log_p[:, : labels.shape[1]].log_softmax(-1)
-    pooled = np.sum([w * each.calibrated for each, (_, w) in zip(found, taken, strict=True)], axis=0)
+    pooled = np.sum(
+        [w * each.calibrated for each, (_, w) in zip(found, taken, strict=True)], axis=0
+    )
     log_bags = ensemble.log_proba_of_bags(pooled * ensemble.bag_scale + ensemble.bag_shift)
     own = labels[search.taken]
     possible = own[search.bags.group_of_object]

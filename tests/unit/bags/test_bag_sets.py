@@ -70,8 +70,9 @@ def test_true_labels_of_instances_make_their_sets_exact():
 def test_a_plain_fit_knows_the_sets_of_bags_and_instances(tmp_path):
     generator = np.random.default_rng(2)
     bags, labels, _ = drawn(200, generator)
-    model = MaxMatchingMILClassifier(scaling="standard", encoder="identity", random_state=0)
-    model.fit(list(bags), labels)
+    # One member, not chosen among many: bags are held out of its training all the same.
+    one = [(1.0, {"weight_decay": 0.03, "background": True})]
+    model = MaxMatchingMILClassifier(ensemble=one, random_state=0).fit(list(bags), labels)
     new, new_labels, truth = drawn(800, generator)
     inside = model.predict_bag_set(list(new), 0.1)
     assert abs(inside[np.arange(800), new_labels].mean() - 0.9) < 0.04

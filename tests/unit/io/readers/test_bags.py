@@ -37,7 +37,12 @@ def test_rows_of_a_bag_need_not_be_adjacent(tmp_path):
 @pytest.mark.parametrize("cells", [("1", "0", ""), ("1.0", "0.0", ""), ("true", "false", "")])
 def test_a_truth_of_zeros_and_ones_is_read_beside_labels_with_names(tmp_path, cells):
     told = []
-    rows = [f"a,1,pos,{cells[0]}", f"a,2,pos,{cells[1]}", f"b,3,neg,{cells[1]}", f"b,4,neg,{cells[2]}"]
+    rows = [
+        f"a,1,pos,{cells[0]}",
+        f"a,2,pos,{cells[1]}",
+        f"b,3,neg,{cells[1]}",
+        f"b,4,neg,{cells[2]}",
+    ]
     path = write(tmp_path / "bags.csv", "\n".join(["bag,f1,label,truth", *rows]))
     bags = read_bags(path, report=told.append)
     assert bags.class_names == ["neg", "pos"]
@@ -47,7 +52,9 @@ def test_a_truth_of_zeros_and_ones_is_read_beside_labels_with_names(tmp_path, ce
 
 def test_a_truth_of_zeros_and_ones_is_refused_where_no_label_is_negative(tmp_path):
     path = write(tmp_path / "bags.csv", "bag,f1,label,truth\na,1,cat,1\nb,2,dog,0\n")
-    with pytest.raises(DataError, match=r"line 2: the truth '1' is not one of the 2 labels \('cat', "):
+    with pytest.raises(
+        DataError, match=r"line 2: the truth '1' is not one of the 2 labels \('cat', "
+    ):
         read_bags(path)
 
 
