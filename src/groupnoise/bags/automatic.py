@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import taught_bags
+from groupnoise.bags.held_out import pooled_log_odds
 from groupnoise.bags.members import MemberSettings
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import as_option, bag_options, facts_of_bags
@@ -167,9 +168,7 @@ def held_out_sets(
     found = [search.out_of_fold(option, search.n_folds) for option, _ in taken]
     log_p = ensemble.averaged(each.log_p for each in found if each.log_p is not None)
     log_p = log_p[:, : labels.shape[1]].log_softmax(-1)
-    pooled = np.sum(
-        [w * each.calibrated for each, (_, w) in zip(found, taken, strict=True)], axis=0
-    )
+    pooled = pooled_log_odds([(each, w) for each, (_, w) in zip(found, taken, strict=True)])
     log_bags = ensemble.log_proba_of_bags(pooled * ensemble.bag_scale + ensemble.bag_shift)
     own = labels[search.taken]
     possible = own[search.bags.group_of_object]
