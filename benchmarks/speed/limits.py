@@ -28,6 +28,7 @@ from _record import write_result
 from groupnoise import Groups
 from groupnoise.core import collate
 from groupnoise.core.candidates import SampledCandidates
+from groupnoise.core.compiled import MIN_STEPS, kernels_for
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
@@ -75,7 +76,13 @@ def long_tailed(n_items: int, batch: int) -> Groups:
 
 
 def measure_step(
-    rate: dict[str, float], *, n_items: int, dim: int, batch: int, negatives: int
+    rate: dict[str, float],
+    *,
+    n_items: int,
+    dim: int,
+    batch: int,
+    negatives: int,
+    n_steps: int = 0,
 ) -> dict[str, Any]:
     """Return the time of a marginal step and of what it cannot do without."""
     groups = long_tailed(n_items, batch)
@@ -85,7 +92,7 @@ def measure_step(
     pair = PairMatching(SampledCandidates(n_items, negatives))
     objective = GroupObjective(make_selection("marginal"), make_weighting("sigmoid"))
     optimizers = make_optimizers(model, learning_rate=1e-3, weight_decay=1e-5)
-    taken = TableStep.of(model, pair, objective, optimizers)
+    taken = TableStep.of(model, pair, objective, optimizers, n_steps=n_steps)
     assert taken is not None
 
     def step() -> None:
@@ -157,7 +164,11 @@ def main() -> None:
     """Measure the machine and every row, and write the result file."""
     torch.set_num_threads(1)
     rate = rates()
-    rows = {name: measure_step(rate, **sizes) for name, sizes in STEPS.items()}
+    rows = {}
+    for name, sizes in STEPS.items():
+        rows[name] = measure_step(rate, **sizes)
+        if kernels_for(MIN_STEPS) is not None:
+            rows[f"{name}, with numba"] = measure_step(rate, **sizes, n_steps=MIN_STEPS)
     rows["log-normalizers of an export"] = measure_normalizers(rate)
     for name, found in rows.items():
         print(name, found)

@@ -85,7 +85,7 @@ class Way:
 
         def update() -> None:
             for each in self.found:
-                optimizer.move_rows(*each)
+                optimizer.move_rows(each)
 
         return clocked(
             lambda: self.collate(number),

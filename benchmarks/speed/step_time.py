@@ -4,14 +4,18 @@ That arrangement gives every group negatives of its own, normalizes every object
 objects against the contexts of the negatives, and updates the whole table with dense Adam. A second
 row is their public training loop, written down again: negatives are drawn group by group in Python,
 every context is summed over an array of (groups, objects and negatives, objects, dim). All run in
-one process, one step of each after the other, after a warm-up; figures are medians. Threads wait
-as every command lets them, and ours, a small step, takes one of them as it does in a fit.
+one process, one step of each after the other, after a warm-up; figures are medians: on one thread
+of processor time, which other work on the machine changes little, on several of the clock, which
+asks for an idle machine (`--threads 1` leaves them out). Threads wait as every command lets them,
+and ours, a small step, takes one of them as it does in a fit. Where numba is installed, ours is
+also taken with the loops that it compiles for a long training.
 
 Run: python benchmarks/speed/step_time.py
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import sys
@@ -31,6 +35,7 @@ from _record import write_result
 from groupnoise import Groups
 from groupnoise.core import collate
 from groupnoise.core.candidates import SampledCandidates
+from groupnoise.core.compiled import MIN_STEPS, kernels_for
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective, make_selection, make_weighting
@@ -116,14 +121,17 @@ def public_step(groups: Groups) -> Callable[[int], None]:
     return step
 
 
-def our_step(groups: Groups, selection: str, n_negatives: int) -> Callable[[int], None]:
+def our_step(
+    groups: Groups, selection: str, n_negatives: int, *, n_steps: int = 0
+) -> Callable[[int], None]:
+    """Return a step as a training of so many steps takes it."""
     generator = torch.Generator().manual_seed(0)
     table = EmbeddingEncoder(N_ITEMS, DIM, sparse=True, generator=generator)
     model = MatchingModel(table, table, n_targets=N_ITEMS)
     pair = PairMatching(SampledCandidates(N_ITEMS, n_negatives))
     objective = GroupObjective(make_selection(selection), make_weighting("sigmoid"))
     optimizers = make_optimizers(model, learning_rate=1e-3, weight_decay=1e-5)
-    taken = TableStep.of(model, pair, objective, optimizers)
+    taken = TableStep.of(model, pair, objective, optimizers, n_steps=n_steps)
     assert taken is not None
 
     def step(number: int) -> None:
@@ -135,7 +143,9 @@ def our_step(groups: Groups, selection: str, n_negatives: int) -> Callable[[int]
     return step
 
 
-def alternate(steps: dict[str, Callable[[int], None]]) -> dict[str, float]:
+def alternate(
+    steps: dict[str, Callable[[int], None]], clock: Callable[[], float]
+) -> dict[str, float]:
     """Return the median milliseconds of each step, one of each after the other.
 
     Each finds the caches as the other left them, which favours neither.
@@ -143,10 +153,10 @@ def alternate(steps: dict[str, Callable[[int], None]]) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in steps}
     for number in range(WARM_UP + STEPS):
         for name, step in steps.items():
-            started = time.perf_counter()
+            started = clock()
             step(number)
             if number >= WARM_UP:
-                times[name].append(1000 * (time.perf_counter() - started))
+                times[name].append(1000 * (clock() - started))
     return {name: round(statistics.median(values), 2) for name, values in times.items()}
 
 
@@ -158,13 +168,18 @@ def compare(groups: Groups, n_threads: int) -> dict[str, dict[str, float]]:
             "authors_arrangement_ms": plain_step(groups, selection),
             "ours_ms": our_step(groups, selection, n_negatives),
         }
+        if kernels_for(MIN_STEPS) is not None:
+            steps["compiled_ms"] = our_step(groups, selection, n_negatives, n_steps=MIN_STEPS)
         if selection == "max" and n_negatives == N_NEGATIVES:
             steps["authors_loop_ms"] = public_step(groups)
-        medians = alternate(steps)
+        medians = alternate(steps, time.process_time if n_threads == 1 else time.perf_counter)
         ratios = {
-            name.replace("_ms", "_ratio"): round(value / medians["ours_ms"], 1)
-            for name, value in medians.items()
-            if name != "ours_ms"
+            f"{theirs}_ratio{'' if ours == 'ours_ms' else '_compiled'}": round(
+                medians[f"{theirs}_ms"] / medians[ours], 1
+            )
+            for theirs in ("authors_arrangement", "authors_loop")
+            for ours in ("ours_ms", "compiled_ms")
+            if f"{theirs}_ms" in medians and ours in medians
         }
         name = f"{selection}, ours with {n_negatives} negatives"
         comparisons[name] = {**medians, **ratios, "wanted": wanted[n_threads > 1]}
@@ -173,11 +188,14 @@ def compare(groups: Groups, n_threads: int) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, nargs="*", help="By default one and all.")
+    arguments = parser.parse_args()
     configure_threads()
     torch.manual_seed(0)
     groups = batches()
     comparisons = {}
-    for n_threads in sorted({1, torch.get_num_threads()}):
+    for n_threads in arguments.threads or sorted({1, torch.get_num_threads()}):
         torch.set_num_threads(n_threads)
         print("threads:", n_threads)
         comparisons[f"threads {n_threads}"] = compare(groups, n_threads)
@@ -189,7 +207,9 @@ def main() -> None:
         "negatives_of_the_authors_arrangement": N_NEGATIVES,
         "steps_counted": STEPS,
     }
-    write_result("step_time", {"configuration": configuration, "comparisons": comparisons})
+    load = round(os.getloadavg()[0], 1)
+    result = {"configuration": configuration, "comparisons": comparisons, "load": load}
+    write_result("step_time", result)
 
 
 if __name__ == "__main__":

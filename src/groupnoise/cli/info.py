@@ -13,6 +13,7 @@ import typer
 EXTRAS = {
     "data": ("pyarrow",),
     "recall": ("faiss",),
+    "fast": ("numba",),
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "plots": ("matplotlib", "PIL"),
     "fetch": ("pooch",),

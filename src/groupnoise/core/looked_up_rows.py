@@ -20,7 +20,8 @@ class LookedUpRows(NamedTuple):
     `rows`: distinct rows of f, and then of g; of a table they share, those of objects and then the
         others.
     `objects`: slots of the objects at each position, flat; `members`, flat: of the objects of each
-        group and then its target; `candidates`: of the candidates.
+        group and then its target; `candidates`: of the candidates; `others`: of all targets and
+        then the candidates.
     """
 
     n_objects: int
@@ -29,6 +30,7 @@ class LookedUpRows(NamedTuple):
     objects: Tensor
     members: Tensor
     candidates: Tensor
+    others: Tensor
 
     @classmethod
     def of(cls, batch: GroupBatch, sample: IntArray, *, shared: bool) -> LookedUpRows:
@@ -41,41 +43,37 @@ class LookedUpRows(NamedTuple):
         added = np.concatenate([targets, sample])
         if shared:
             everything = np.concatenate([objects.reshape(-1), added])
-            rows, slots, n_objects = distinct_rows(everything, n_positions)
+            rows, slots, n_objects = _distinct(everything, n_positions)
         else:
-            rows, slots, n_objects = distinct_rows(objects.reshape(-1), n_positions)
-            others, more, _ = distinct_rows(added, 0)
+            rows, slots, n_objects = _distinct(objects.reshape(-1), n_positions)
+            others, more, _ = _distinct(added, 0)
             rows = np.concatenate([rows, others])
             slots = np.concatenate([slots, n_objects + more])
-        of_objects, of_targets, of_sample = np.split(slots, [n_positions, n_positions + n_groups])
+        of_objects, of_others = slots[:n_positions], slots[n_positions:]
+        of_targets, of_sample = of_others[:n_groups], of_others[n_groups:]
         members = np.empty((n_groups, objects.shape[1] + 1), dtype=np.int64)
         members[:, :-1] = of_objects.reshape(objects.shape)
         members[:, -1] = of_targets
         collisions = _collisions(of_targets, of_sample, len(rows), objects.shape[1])
-        arrays = (rows, of_objects, members.reshape(-1), of_sample)
+        arrays = (rows, of_objects, members.reshape(-1), of_sample, of_others)
         return cls(n_objects, collisions, *map(torch.from_numpy, arrays))
 
 
-def distinct_rows(ids: IntArray, n_leading: int) -> tuple[IntArray, IntArray, int]:
+def _distinct(ids: IntArray, n_leading: int) -> tuple[IntArray, IntArray, int]:
     """Return each id once, the slot of every id among them, and how many are leading ones.
 
-    Those that occur among the first `n_leading` ids come before the others. An id and its position
-    are sorted as one number, which is faster than sorting positions by their ids.
+    Those that occur among the first `n_leading` ids come before the others.
     """
-    n_bits = len(ids).bit_length()
-    keys = (ids << n_bits) | np.arange(len(ids))
-    keys.sort()
-    position, ordered = keys & ((1 << n_bits) - 1), keys >> n_bits
-    begins = np.ones(len(ids), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
-    leads = position[begins] < n_leading
-    before = np.cumsum(leads)
-    n_leads = int(before[-1])
-    slot_of_distinct = np.where(leads, before - 1, n_leads - before + np.arange(len(leads)))
-    rows, slots = np.empty_like(slot_of_distinct), np.empty_like(ids)
-    rows[slot_of_distinct] = ordered[begins]
-    slots[position] = slot_of_distinct[np.cumsum(begins) - 1]
-    return rows, slots, n_leads
+    # torch sorts ids in a third of the time that numpy takes.
+    found = torch.unique(torch.from_numpy(ids), return_inverse=True)
+    distinct, slots = (each.numpy() for each in found)
+    leads = np.zeros(len(distinct), dtype=bool)
+    leads[slots[:n_leading]] = True
+    first, others = np.flatnonzero(leads), np.flatnonzero(~leads)
+    order = np.concatenate([first, others])
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return distinct[order], place[slots], len(first)
 
 
 def _real_objects(batch: GroupBatch) -> IntArray:

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from groupnoise.core.arrays import IntArray
 from groupnoise.core.batching import GroupBatch, fits_products
 from groupnoise.core.candidates import SampledCandidates
 from groupnoise.core.chunked_softmax import KEPT_ELEMENTS, shifted_exponentials
+from groupnoise.core.compiled import Kernels
 from groupnoise.core.encoders import EmbeddingEncoder
-from groupnoise.core.looked_up_rows import LookedUpRows, distinct_rows
+from groupnoise.core.looked_up_rows import LookedUpRows
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import Matcher, PairMatching
@@ -78,25 +78,29 @@ class _Forward(NamedTuple):
 
     slots: LookedUpRows
     vectors: Tensor
-    members: Tensor
     candidates: Tensor
     denominators: _Denominators
     responsibility: Tensor
     pair_slope: Tensor
     weight_slope: Tensor | None
-    biased: IntArray
 
 
 class TableObjective:
     """The objective of a model whose objects and targets are rows of tables.
 
     `model`, `source`, `objective`: such as :meth:`of` has found to fit.
+    `kernels`: compiled loops over the members of groups; None leaves them to torch.
     """
 
     def __init__(
-        self, model: MatchingModel, source: SampledCandidates, objective: GroupObjective
+        self,
+        model: MatchingModel,
+        source: SampledCandidates,
+        objective: GroupObjective,
+        kernels: Kernels | None = None,
     ) -> None:
         self._model, self._source, self._objective = model, source, objective
+        self._kernels = kernels
         encoders = dict.fromkeys((model.object_encoder, model.target_encoder))
         self._tables = [each.weight for each in encoders if isinstance(each, EmbeddingEncoder)]
         self._space: dict[str, Tensor] = {}
@@ -104,7 +108,11 @@ class TableObjective:
 
     @classmethod
     def of(
-        cls, model: MatchingModel, pair: Matcher, objective: GroupObjective
+        cls,
+        model: MatchingModel,
+        pair: Matcher,
+        objective: GroupObjective,
+        kernels: Kernels | None = None,
     ) -> TableObjective | None:
         """Return the objective in this form, None where it has parts that need another."""
         weighting = objective.weighting
@@ -124,7 +132,7 @@ class TableObjective:
                 or (type(weighting) is SigmoidWeighting and type(weighting.similarity) is Dot)
             )
         )
-        return cls(model, pair.source, objective) if is_plain else None
+        return cls(model, pair.source, objective, kernels) if is_plain else None
 
     def takes(self, batch: GroupBatch) -> bool:
         """Tell whether a batch holds ids, and its products and logits fit into memory."""
@@ -147,15 +155,10 @@ class TableObjective:
         decides what is sampled. `progress`: how much of the training is done, for schedules.
         """
         drawn = self._source.draw(batch.all_targets, generator)
-        targets, sample = batch.targets.numpy(), drawn.ids.numpy()
         n_groups, size = batch.mask.shape
-        slots = LookedUpRows.of(batch, sample, shared=len(self._tables) == 1)
+        slots = LookedUpRows.of(batch, drawn.ids.numpy(), shared=len(self._tables) == 1)
         vectors = self._look_up(slots)
-        dim = vectors.shape[1]
-        members = self._taken("members", (n_groups * (size + 1), dim))
-        torch.index_select(vectors, 0, slots.members, out=members)
-        members = members.view(n_groups, size + 1, dim)
-        products = torch.bmm(members, members.transpose(1, 2))
+        products = self._products(vectors, slots.members.view(n_groups, size + 1))
         candidates = vectors.index_select(0, slots.candidates)
         logit, offset, bias = products[:, :-1, -1], None, self._model.bias
         if bias is not None:
@@ -164,7 +167,7 @@ class TableObjective:
         if drawn.log_expected_count is not None:
             correction = drawn.log_expected_count.to(vectors)
             offset = -correction if offset is None else offset - correction
-        logits = self._taken("logits", (slots.n_objects, len(sample)))
+        logits = self._taken("logits", (slots.n_objects, len(drawn.ids)))
         score = _scoring(offset)
         others, denominators = _log_sums(
             score(vectors[: slots.n_objects], candidates, logits),
@@ -179,13 +182,11 @@ class TableObjective:
         self._forward = _Forward(
             slots,
             vectors,
-            members,
             candidates,
             denominators,
             responsibility,
             torch.sigmoid(-lead),
             weight_slope,
-            np.concatenate([targets, sample]),
         )
         return -log_score
 
@@ -197,21 +198,19 @@ class TableObjective:
         """
         assert self._forward is not None
         forward, self._forward = self._forward, None
-        slots, members = forward.slots, forward.members
+        slots, vectors = forward.slots, forward.vectors
         grad_scores = forward.responsibility * -upstream.unsqueeze(-1)
         grad_logit = grad_scores * forward.pair_slope  # (groups, size)
-        size = grad_logit.shape[1]
-        grad_products = members.new_zeros(len(members), size + 1, size + 1)
+        n_groups, size = grad_logit.shape
+        grad_products = vectors.new_zeros(n_groups, size + 1, size + 1)
         if forward.weight_slope is not None:
             # A similarity moves both of its objects.
             change = (forward.weight_slope * grad_scores.t()).permute(2, 0, 1)
             torch.add(change, change.transpose(1, 2), out=grad_products[:, :-1, :-1])
         grad_products[:, :-1, -1] = grad_logit
         grad_products[:, -1, :-1] = grad_logit
-        grad_members = self._taken("gradient of members", members.shape)
-        torch.bmm(grad_products, members, out=grad_members)
-        gradient = self._taken("gradient", forward.vectors.shape)
-        queries = forward.vectors[: slots.n_objects]
+        gradient = self._taken("gradient", vectors.shape)
+        queries = vectors[: slots.n_objects]
         slopes, active = _slopes(forward.denominators, grad_logit.reshape(-1), slots.objects)
         if active is None:
             torch.mm(slopes, forward.candidates, out=gradient[: slots.n_objects])
@@ -221,18 +220,40 @@ class TableObjective:
             gradient.zero_()
             gradient.index_add_(0, active, torch.mm(slopes, forward.candidates))
         gradient.index_add_(0, slots.candidates, torch.mm(slopes.t(), queries))
-        gradient.index_add_(0, slots.members, grad_members.flatten(0, 1))
+        self._add_products(vectors, slots.members, grad_products, gradient)
         ends = [len(slots.rows)] if len(self._tables) == 1 else [slots.n_objects, len(slots.rows)]
         found = []
         for table, begin, end in zip(self._tables, [0, *ends], ends, strict=False):
             part = slice(begin, end)
-            found.append(
-                RowGradient(table, slots.rows[part], forward.vectors[part], gradient[part])
-            )
+            found.append(RowGradient(table, slots.rows[part], vectors[part], gradient[part]))
         if self._model.bias is not None:
             values = torch.cat([grad_logit.sum(-1), slopes.sum(0)])
-            found.append(_bias_gradient(self._model.bias, forward.biased, values))
+            found.append(_bias_gradient(self._model.bias, slots, values))
         return found
+
+    def _products(self, vectors: Tensor, members: Tensor) -> Tensor:
+        """Return the products of the members of each group, (groups, size + 1, size + 1)."""
+        if self._kernels is not None:
+            products = self._taken("products", (*members.shape, members.shape[1]))
+            self._kernels.products(vectors.numpy(), members.numpy(), products.numpy())
+            return products
+        rows = self._taken("members", (members.numel(), vectors.shape[1]))
+        torch.index_select(vectors, 0, members.view(-1), out=rows)
+        rows = rows.view(*members.shape, -1)
+        return torch.bmm(rows, rows.transpose(1, 2))
+
+    def _add_products(
+        self, vectors: Tensor, members: Tensor, slopes: Tensor, gradient: Tensor
+    ) -> None:
+        """Add the gradient that comes from the products of members."""
+        if self._kernels is not None:
+            members = members.view(slopes.shape[:2])
+            arrays = (vectors, members, slopes, gradient)
+            self._kernels.add_products(*(each.numpy() for each in arrays))
+            return
+        rows = self._taken("members", (*slopes.shape[:2], vectors.shape[1]))
+        moved = self._taken("gradient of members", rows.shape)
+        gradient.index_add_(0, members, torch.bmm(slopes, rows, out=moved).flatten(0, 1))
 
     def _taken(self, name: str, shape: tuple[int, ...]) -> Tensor:
         """Return memory for an array, the same in every step unless it has to grow."""
@@ -356,9 +377,11 @@ def _slopes(
     return slopes, active
 
 
-def _bias_gradient(bias: Tensor, ids: IntArray, values: Tensor) -> RowGradient:
-    """Return the gradient of biases, given those of every time one is read."""
-    distinct, slots, _ = distinct_rows(ids, 0)
-    rows = torch.from_numpy(distinct)
-    gradient = values.new_zeros(len(rows)).index_add_(0, torch.from_numpy(slots), values)
+def _bias_gradient(bias: Tensor, slots: LookedUpRows, values: Tensor) -> RowGradient:
+    """Return the gradient of biases, given that of each time one is read."""
+    read = np.zeros(len(slots.rows), dtype=bool)
+    read[slots.others.numpy()] = True
+    distinct = torch.from_numpy(np.flatnonzero(read))
+    gradient = values.new_zeros(len(read)).index_add_(0, slots.others, values)[distinct]
+    rows = slots.rows[distinct]
     return RowGradient(bias, rows, bias.index_select(0, rows), gradient.unsqueeze(-1))

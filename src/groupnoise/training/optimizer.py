@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
+from groupnoise.core.compiled import Kernels
 from groupnoise.core.encoders import EmbeddingEncoder
 from groupnoise.core.model import MatchingModel
+from groupnoise.core.table_objective import RowGradient
 
 FUSED_DEVICES = ("cpu", "cuda", "mps")
 
@@ -121,6 +124,7 @@ class RowAdam(LightOptimizer):
     ) -> None:
         defaults = {"lr": learning_rate, "weight_decay": weight_decay, "betas": betas, "eps": eps}
         super().__init__(params, defaults)
+        self._space: dict[str, Tensor] = {}
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -135,22 +139,41 @@ class RowAdam(LightOptimizer):
         self._move(table, rows, table.index_select(0, rows), gradient, group)
 
     @torch.no_grad()
-    def move_rows(self, table: Tensor, rows: Tensor, current: Tensor, gradient: Tensor) -> None:
-        """Update rows of a table by their gradient, as `step` does.
+    def move_rows(self, found: RowGradient, kernels: Kernels | None = None) -> None:
+        """Update the rows of one table, as `step` does.
 
-        `rows`: each once. `current` (n, dim): their values, which are overwritten. `gradient` (n,
-        dim): their gradient.
+        `found`: rows, their values, which are overwritten, and their gradient. `kernels`: compiled
+        loops; None leaves it to torch.
         """
         for group in self.param_groups:
-            if any(each is table for each in group["params"]):
-                self._move(table, rows, current, gradient, group)
+            if any(each is found.table for each in group["params"]):
+                if kernels is None:
+                    self._move(*found, group)
+                else:
+                    self._move_compiled(found, group, kernels)
+
+    def _move_compiled(self, found: RowGradient, group: dict[str, Any], kernels: Kernels) -> None:
+        state, (first, second) = self._state_of(found.table), group["betas"]
+        state["decay"] += group["lr"] * group["weight_decay"]
+        state["step"] += 1
+        rate = group["lr"] / (1 - first ** state["step"])
+        root = (1 - second ** state["step"]) ** 0.5
+        gradient = found.gradient.numpy()
+        numbers = (1 - first, second, 1 - second, rate, root, group["eps"])
+        kernels.move_rows(
+            found.table.detach().numpy(),
+            *(state[name].numpy() for name in ("first", "second", "decay_seen")),
+            found.rows.numpy(),
+            gradient,
+            state["decay"],
+            np.array(numbers, dtype=gradient.dtype),
+        )
 
     def _move(
         self, table: Tensor, rows: Tensor, current: Tensor, gradient: Tensor, group: dict[str, Any]
     ) -> None:
         state = self._state_of(table)
-        first = state["first"].index_select(0, rows)
-        second = state["second"].index_select(0, rows)
+        first, second = (self._taken_out(state[name], name, rows) for name in ("first", "second"))
         shrink = group["lr"] * group["weight_decay"]
         if shrink:
             # Decay is summed over steps, so that a changing learning rate is made up for too.
@@ -183,6 +206,16 @@ class RowAdam(LightOptimizer):
             (state["second"], second),
         ):
             _put_rows(whole, rows, changed)
+
+    def _taken_out(self, moments: Tensor, name: str, rows: Tensor) -> Tensor:
+        """Return rows of moments, in memory that is kept from step to step."""
+        width = moments.shape[1]
+        space = self._space.get(name, moments[:0])
+        kind = (moments.dtype, moments.device)
+        if space.numel() < len(rows) * width or (space.dtype, space.device) != kind:
+            space = self._space[name] = moments.new_empty(len(rows) * width * 9 // 8)
+        taken = space[: len(rows) * width].view(len(rows), width)
+        return torch.index_select(moments, 0, rows, out=taken)
 
     def _state_of(self, table: Tensor) -> dict[str, Any]:
         state: dict[str, Any] = self.state[table]

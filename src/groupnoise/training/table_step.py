@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from groupnoise.core.batching import GroupBatch
+from groupnoise.core.compiled import Kernels, kernels_for
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import Matcher
@@ -21,10 +22,13 @@ class TableStep:
 
     `objective`: the loss, and its gradient by rows.
     `optimizer`: moves the rows.
+    `kernels`: compiled loops; None leaves everything to torch.
     """
 
-    def __init__(self, objective: TableObjective, optimizer: RowAdam) -> None:
-        self._objective, self._optimizer = objective, optimizer
+    def __init__(
+        self, objective: TableObjective, optimizer: RowAdam, kernels: Kernels | None = None
+    ) -> None:
+        self._objective, self._optimizer, self._kernels = objective, optimizer, kernels
         self._upstream: Tensor | None = None
 
     @classmethod
@@ -34,12 +38,20 @@ class TableStep:
         pair: Matcher,
         objective: GroupObjective,
         optimizers: Sequence[Optimizer],
+        *,
+        n_steps: int = 0,
     ) -> TableStep | None:
-        """Return the step of a training, None where its parts need autograd."""
+        """Return the step of a training, None where its parts need autograd.
+
+        `n_steps`: steps of the training; loops are compiled for a long one.
+        """
         if len(optimizers) != 1 or type(optimizers[0]) is not RowAdam:
             return None
-        found = TableObjective.of(model, pair, objective)
-        return None if found is None else cls(found, optimizers[0])
+        if TableObjective.of(model, pair, objective) is None:
+            return None
+        kernels = kernels_for(n_steps)
+        found = TableObjective.of(model, pair, objective, kernels)
+        return None if found is None else cls(found, optimizers[0], kernels)
 
     def loss(
         self,
@@ -66,4 +78,4 @@ class TableStep:
         assert self._upstream is not None
         upstream, self._upstream = self._upstream, None
         for found in self._objective.gradients(upstream):
-            self._optimizer.move_rows(*found)
+            self._optimizer.move_rows(found, self._kernels)

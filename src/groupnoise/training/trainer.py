@@ -245,7 +245,8 @@ class _Training:
         if "tables" not in self.known:
             alone = self.workers.count == 1 and self.device == CPU
             parts = (state.model, self.pair, self.objective, state.optimizers)
-            self.known["tables"] = TableStep.of(*parts) if alone else None
+            n_steps = self.plan.max_epochs * self._steps_per_epoch
+            self.known["tables"] = TableStep.of(*parts, n_steps=n_steps) if alone else None
         return self.known["tables"]
 
     def _descend(self, state: TrainingState, loss: Tensor) -> None:

@@ -1,9 +1,13 @@
 """The objective on tables against plain loops and against its parts: losses, gradients, rows."""
 
+import importlib.util
+
+import numpy as np
 import pytest
 import torch
 
 from builders import gradients, id_batch, table_model
+from groupnoise.core import compiled
 from groupnoise.core.candidates import FullCandidates, SampledCandidates
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import PairMatching
@@ -22,6 +26,12 @@ from unit.core.test_whole_objective import (
     LoopObjective,
     generator,
 )
+
+KERNELS = {
+    "torch": None,
+    # What numba compiles, as Python runs it.
+    "loops": compiled.Kernels(compiled.products, compiled.add_products, compiled.move_rows),
+}
 
 
 def upstream_of(losses):
@@ -46,7 +56,8 @@ def dense(found, parameters):
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("weighting", ["none", "sigmoid_dot"])
 @pytest.mark.parametrize("source", ["sampled", "sampled_raw"])
-def test_loss_and_gradient_equal_the_loops(source, weighting, selection, shared):
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_loss_and_gradient_equal_the_loops(kernels, source, weighting, selection, shared):
     turn = list(SELECTIONS).index(selection)
     weigh, loop_weigh = WEIGHTINGS[weighting]
     select, loop_select = SELECTIONS[selection]
@@ -54,7 +65,7 @@ def test_loss_and_gradient_equal_the_loops(source, weighting, selection, shared)
         n_objects=N_IDS, n_targets=N_TARGETS, shared=shared, has_bias=turn % 2 == 0, sparse=True
     )
     objective = GroupObjective(select, weigh, STRENGTH)
-    ours = TableObjective.of(model, PairMatching(SOURCES[source]), objective)
+    ours = TableObjective.of(model, PairMatching(SOURCES[source]), objective, KERNELS[kernels])
     for sizes in SIZES:  # one after the other in the same memory
         batch = id_batch(sizes, n_ids=N_IDS, n_targets=N_TARGETS, seed=turn)
         actual = ours.losses(batch, generator())
@@ -71,7 +82,8 @@ def test_loss_and_gradient_equal_the_loops(source, weighting, selection, shared)
 
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("shared", [False, True], ids=["separate", "shared"])
-def test_a_batch_with_sampled_targets_equals_the_parts_row_by_row(shared, selection):
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_batch_with_sampled_targets_equals_the_parts_row_by_row(kernels, shared, selection):
     n_items, sizes = 60, [1, 5, 5, 3] * 10
     batch = id_batch(sizes, n_ids=n_items, n_targets=n_items, seed=4)
     model = table_model(
@@ -80,7 +92,7 @@ def test_a_batch_with_sampled_targets_equals_the_parts_row_by_row(shared, select
     pair = PairMatching(SampledCandidates(n_items, 20))
     assert torch.isin(pair.source.draw(batch.targets, generator()).ids, batch.targets).any()
     objective = GroupObjective(SELECTIONS[selection][0], SigmoidWeighting(Dot(0.5)), recency=0.3)
-    ours = TableObjective.of(model, pair, objective)
+    ours = TableObjective.of(model, pair, objective, KERNELS[kernels])
     actual = ours.losses(batch, generator(), progress=0.5)
     expected = objective(pair(model, batch, generator()), progress=0.5).per_group
     torch.testing.assert_close(actual, expected.detach())
@@ -136,3 +148,32 @@ def test_other_models_sources_and_weightings_are_left_to_autograd():
     wide = id_batch([2, 3000], n_ids=N_IDS, n_targets=N_TARGETS)
     assert not ours.takes(wide)
     assert ours.takes(id_batch([2, 3], n_ids=N_IDS, n_targets=N_TARGETS))
+
+
+def test_compiled_loops_give_what_they_give_in_python():
+    pytest.importorskip("numba", reason="numba is an extra, `fast`")
+    generator = np.random.default_rng(0)
+    vectors = generator.normal(size=(30, 7)).astype(np.float32)
+    members = generator.integers(30, size=(12, 4))
+    slopes = generator.normal(size=(12, 4, 4)).astype(np.float32)
+    rows = generator.permutation(30)[:9]
+    numbers = np.array([0.1, 0.999, 0.001, 0.05, 0.03, 1e-8], dtype=np.float32)
+    found = {}
+    for name, kernels in {"numba": compiled.kernels_for(compiled.MIN_STEPS), **KERNELS}.items():
+        if kernels is None:
+            continue
+        result, gradient, table = np.empty_like(slopes), np.zeros_like(vectors), vectors.copy()
+        first, second, seen = np.zeros_like(table), np.zeros_like(table), np.zeros(30)
+        kernels.products(vectors, members, result)
+        kernels.add_products(vectors, members, slopes, gradient)
+        kernels.move_rows(table, first, second, seen, rows, gradient[:9], 0.25, numbers)
+        found[name] = (result, gradient, table, first, second, seen)
+    for ours, expected in zip(found["numba"], found["loops"], strict=True):
+        assert ours.dtype == expected.dtype
+        np.testing.assert_allclose(ours, expected, rtol=2e-5, atol=2e-6)
+
+
+def test_short_trainings_and_machines_without_numba_compile_nothing(monkeypatch):
+    assert compiled.kernels_for(compiled.MIN_STEPS - 1) is None
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert compiled.kernels_for(compiled.MIN_STEPS) is None

@@ -10,6 +10,8 @@ from torch.optim import Adam as TorchAdam
 from torch.optim import AdamW, SparseAdam
 
 from builders import table_model
+from groupnoise.core import compiled
+from groupnoise.core.table_objective import RowGradient
 from groupnoise.training.optimizer import Adam, RowAdam, make_optimizers
 
 N_ROWS, DIM, RATE = 6, 3, 0.05
@@ -74,6 +76,25 @@ def test_equals_adamw_when_every_row_is_touched():
     run(mine, RowAdam([mine], RATE, weight_decay=1e-3), every_row(20))
     run(theirs, AdamW([theirs], lr=RATE, weight_decay=1e-3), every_row(20), dense=True)
     torch.testing.assert_close(mine, theirs, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("compiles", [False, True], ids=["torch", "loops"])
+def test_rows_that_are_handed_over_move_as_by_a_step(compiles):
+    # What numba compiles, as Python runs it.
+    loops = compiled.Kernels(compiled.products, compiled.add_products, compiled.move_rows)
+    mine, theirs = table(), table()
+    ours, steps = (RowAdam([each], RATE, weight_decay=0.1) for each in (mine, theirs))
+    for seed, rows in enumerate([[4, 0, 2], [2, 1], [5, 4], [0, 2, 1]]):
+        gradient = sparse_gradient(rows, seed)
+        ids = torch.tensor(rows)
+        current = mine.detach()[ids]
+        found = RowGradient(mine, ids, current, gradient._values().clone())
+        ours.move_rows(found, loops if compiles else None)
+        run(theirs, steps, [gradient])
+        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
+    for optimizer in (ours, steps):
+        optimizer.apply_deferred_decay()
+    torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
 
 
 def test_equals_adamw_exactly_without_decay():

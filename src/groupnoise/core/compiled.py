@@ -1,0 +1,117 @@
+"""Loops over single rows, compiled by numba where it is installed and a training is long enough."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+MIN_STEPS = 1000
+"""Steps of a training from which compiling earns its seconds."""
+
+Kernel = Callable[..., None]
+
+
+class Kernels(NamedTuple):
+    """Compiled loops; what each does is told by the function of its name below."""
+
+    products: Kernel
+    add_products: Kernel
+    move_rows: Kernel
+
+
+def kernels_for(n_steps: int) -> Kernels | None:
+    """Return the compiled loops for a training of so many steps, None where torch is to do it.
+
+    Nothing is loaded for a short training; without numba (`pip install groupnoise[fast]`) nothing
+    can be.
+    """
+    if n_steps < MIN_STEPS or importlib.util.find_spec("numba") is None:
+        return None
+    return _compiled()
+
+
+@cache
+def _compiled() -> Kernels:
+    numba = importlib.import_module("numba")
+
+    def compiled(function: Kernel) -> Kernel:
+        # Sums may be taken in any order, and nothing looks for a division by zero, which lets
+        # neighbouring numbers be computed side by side.
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+        options["fastmath"] = {"reassoc", "contract"}
+        try:
+            kernel: Kernel = numba.njit(cache=True, **options)(function)
+        except RuntimeError:  # no folder that the compiled code could be kept in
+            kernel = numba.njit(**options)(function)
+        return kernel
+
+    return Kernels(compiled(products), compiled(add_products), compiled(move_rows))
+
+
+def products(vectors: Any, members: Any, result: Any) -> None:
+    """Write the inner products of the members of each group with each other.
+
+    `vectors` (n, dim). `members` (groups, size): which of them. `result` (groups, size, size).
+    """
+    for group in range(members.shape[0]):
+        for i in range(members.shape[1]):
+            left = vectors[members[group, i]]
+            for j in range(i + 1):
+                right = vectors[members[group, j]]
+                total = left[0] * right[0]
+                for k in range(1, vectors.shape[1]):
+                    total += left[k] * right[k]
+                result[group, i, j] = total
+                result[group, j, i] = total
+
+
+def add_products(vectors: Any, members: Any, slopes: Any, gradient: Any) -> None:
+    """Add the gradient of the vectors, given the slopes of all products of members.
+
+    `slopes` (groups, size, size): symmetric. `gradient` (n, dim): is added to.
+    """
+    for group in range(members.shape[0]):
+        for i in range(members.shape[1]):
+            row = gradient[members[group, i]]
+            for j in range(members.shape[1]):
+                slope = slopes[group, i, j]
+                if slope != 0:
+                    other = vectors[members[group, j]]
+                    for k in range(vectors.shape[1]):
+                        row[k] += slope * other[k]
+
+
+def move_rows(
+    table: Any,
+    first: Any,
+    second: Any,
+    decay_seen: Any,
+    rows: Any,
+    gradient: Any,
+    decay: float,
+    numbers: Any,
+) -> None:
+    """Take a step of Adam with the rows of a table, after the weight decay that they have missed.
+
+    `first`, `second` (n_rows, dim): moments. `decay_seen`: up to where each row has decayed;
+    `decay` is where it is to be. `rows`, `gradient` (n, dim): rows and their gradient. `numbers`: 1
+    - beta_1, beta_2, 1 - beta_2, the step size over the correction of the first moment, the root of
+    the correction of the second, and epsilon.
+    """
+    fresh, kept, fresh_square, rate, root, epsilon = numbers
+    for place in range(rows.shape[0]):
+        row = rows[place]
+        left = numbers.dtype.type(np.exp(decay_seen[row] - decay))
+        decay_seen[row] = decay
+        values, means, squares, slopes = table[row], first[row], second[row], gradient[place]
+        for k in range(table.shape[1]):
+            slope = slopes[k]
+            mean = means[k] + fresh * (slope - means[k])
+            square = kept * squares[k] + fresh_square * slope * slope
+            means[k], squares[k] = mean, square
+            values[k] = left * values[k] - rate * mean / (np.sqrt(square) / root + epsilon)
