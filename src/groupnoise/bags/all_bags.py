@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from groupnoise.bags.fitted_members import FittedMember, fitted_member, train_batch
 from groupnoise.bags.held_out import HeldOutAnswers, HeldOutBags, draw_folds
 from groupnoise.bags.member_training import MemberBatch
-from groupnoise.bags.members import MemberSettings, bag_presence, problem_of
+from groupnoise.bags.members import MemberSettings, bag_presence, possible_answers, problem_of
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.batching import parts_of_batch
 from groupnoise.core.groups import Groups
@@ -40,11 +40,13 @@ def draw_held_out_bags(
     `labels`: of shape (n_bags, n_named). `patients`: whose bags are held out together.
     """
     codes = None if patients is None else np.unique(patients, return_inverse=True)[1]
+    if codes is not None and codes.max() == 0:
+        codes = None  # one patient cannot be held out of itself
     rows = np.flatnonzero(draw_folds(labels, HELD_OUT, generator, codes) == 0)
     rows = generator.permutation(rows)
     fits = int((np.cumsum(bags.sizes[rows]) <= MAX_HELD_OUT_ROWS).sum())
     held: IntArray = np.sort(rows[: max(1, fits)])
-    return held if len(held) < len(bags) else held[:0]
+    return held
 
 
 class TrainedOnAll(NamedTuple):
@@ -91,10 +93,11 @@ def train_on_all(
         batch, scaler = train_batch(
             [settings[one] for one in numbers], bags, labels, has_negative, seed, held
         )
-        for place, one in enumerate(numbers):
-            members[one] = fitted_member(batch, place, scaler)
         if judge is not None:
             found.update(zip(numbers, _asked(batch, bags.sizes, held, judge), strict=True))
+        for place, one in enumerate(numbers):
+            answer = found[one].answer if one in found else None
+            members[one] = fitted_member(batch, place, scaler, answer)
     in_order = range(len(settings))
     return TrainedOnAll(
         [members[one] for one in in_order], judge, [found[one] for one in in_order if one in found]
@@ -112,5 +115,9 @@ def _asked(
     for number, settings in enumerate(batch.settings):
         mine = logits[:, number : number + 1]
         shares = batch.mixture[:, batch.columns(number)][:, :1]
-        of_bags = bag_presence(mine, judge.problem, settings, shares).log_odds
-        yield judge.judged(mine.squeeze(1), of_bags.squeeze(1), settings)
+        told = (mine, judge.problem, settings, shares)
+        of_bags = {
+            answer: bag_presence(*told, answer).log_odds.squeeze(1)
+            for answer in possible_answers(settings, judge.problem)
+        }
+        yield judge.judged(mine.squeeze(1), of_bags, settings)

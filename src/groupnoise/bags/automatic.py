@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from groupnoise.bags.assembling import Assembled, assembled
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import taught_bags
-from groupnoise.bags.held_out import pooled_log_odds
+from groupnoise.bags.held_out import HeldOutBags, pooled_log_odds
 from groupnoise.bags.members import MemberSettings
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import as_option, bag_options, facts_of_bags
-from groupnoise.bags.searching import assembled, search_members
+from groupnoise.bags.searching import search_members
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration
@@ -126,16 +127,17 @@ def decide_members(
     if truth is not None and (truth >= 0).any():
         search.teach(*taught_bags(bags, labels, truth), negative)
         reasons = (*reasons, f"{int((truth >= 0).sum())} instances with known labels teach too.")
-    ensemble = assembled(search, taken, negative, is_calibrated=not scarce)
-    sets = None if scarce else held_out_sets(search, taken, ensemble, labels, truth)
-    baseline = _frequency_scores(search)
+    given_weights = given is not None
+    made = assembled(search, taken, negative, is_calibrated=not scarce, is_given=given_weights)
+    sets = None if scarce else held_out_sets(made, bags, labels, truth)
+    baseline = _frequency_scores(made.bags)
     held_out = None
     if trials:
         # Of a member that answers of instances too: the criterion of the others is another.
-        scores = search.out_of_fold(taken[0][0], search.n_folds).scores
+        scores = made.found[0].scores
         held_out = float(scores.mean())
         warnings += _warnings_of(scores - baseline)
-    weights = tuple((option.name, weight) for option, weight in taken)
+    weights = tuple((option.name, weight) for option, weight in made.taken)
     decisions = Decisions(
         facts,
         tuple(options),
@@ -149,33 +151,29 @@ def decide_members(
         seconds=seconds,
         budget=budget,
     )
-    return Outcome(ensemble, decisions, *(sets or (None, None)))
+    return Outcome(made.ensemble, decisions, *(sets or (None, None)))
 
 
 def held_out_sets(
-    search: BagSearch,
-    taken: Sequence[tuple[Option, float]],
-    ensemble: BagEnsemble,
-    labels: BoolArray,
-    truth: IntArray | None,
+    made: Assembled, bags: Groups, labels: BoolArray, truth: IntArray | None
 ) -> tuple[SetCalibration, SetCalibration]:
     """Return what members that had not seen them say of instances and of bags, with their labels.
 
-    `search`: which has held out every fold. `taken`: who answers, and how much each counts.
-    `labels` (n_bags, n_classes): of all classes. `truth`: the column of the true label of each
-    instance, -1 where it is not known.
+    `made`: of bags that were held out. `bags`: all of them. `labels` (n_bags, n_classes): of all
+    classes. `truth`: the column of the true label of each instance, -1 where it is not known.
     """
-    found = [search.out_of_fold(option, search.n_folds) for option, _ in taken]
+    ensemble, found = made.ensemble, made.found
     log_p = ensemble.averaged(each.log_p for each in found if each.log_p is not None)
     log_p = log_p[:, : labels.shape[1]].log_softmax(-1)
-    pooled = pooled_log_odds([(each, w) for each, (_, w) in zip(found, taken, strict=True)])
+    weights = [weight for _, weight in made.taken]
+    pooled = pooled_log_odds(list(zip(found, weights, strict=True)))
     log_bags = ensemble.log_proba_of_bags(pooled * ensemble.bag_scale + ensemble.bag_shift)
-    own = labels[search.taken]
-    possible = own[search.bags.group_of_object]
+    own = labels[made.rows]
+    possible = own[made.bags.problem.segments.group.numpy()]
     if ensemble.negative is not None:
         possible[:, ensemble.negative] = True
     if truth is not None:
-        true = truth[np.isin(search.all_bags.group_of_object, search.taken)]
+        true = truth[np.isin(bags.group_of_object, made.rows)]
         known = true >= 0
         possible[known] = true[known, None] == np.arange(labels.shape[1])
     return (
@@ -232,23 +230,21 @@ def guess_negative(
     )
 
 
-def _frequency_scores(search: BagSearch) -> FloatArray:
+def _frequency_scores(bags: HeldOutBags) -> FloatArray:
     """Return the criterion of somebody who knows how frequent labels are, and nothing else."""
-    labels = search.labels
+    labels, problem = bags.labels, bags.problem
     rate = np.clip(labels.mean(axis=0), 1e-6, 1 - 1e-6)
-    if not search.exclusive:
+    if not bags.exclusive:
         bag = np.where(labels, np.log(rate), np.log1p(-rate)).sum(axis=1)
     else:
         none = np.log(np.clip(1.0 - labels.any(axis=1).mean(), 1e-6, None))
         bag = np.where(labels.any(axis=1), labels @ np.log(rate), none)
-    if search.held_out.by_witnesses:
+    if bags.by_witnesses:
         scores: FloatArray = bag
         return scores
-    log_p = torch.zeros(
-        len(search.problem.segments.group), labels.shape[1] + int(search.has_negative)
-    )
+    log_p = torch.zeros(len(problem.segments.group), labels.shape[1] + int(problem.has_negative))
     everything = np.ones(len(labels), dtype=bool)
-    result: FloatArray = bag + search.held_out.instance_scores(log_p, everything)
+    result: FloatArray = bag + bags.instance_scores(log_p, everything)
     return result
 
 

@@ -29,7 +29,7 @@ from groupnoise.training.fit_saves import current_report
 
 BLOCK_ROWS = 8_192
 N_COPIES = {"identity": 1, "mlp": 3}
-"""Models that are averaged where no folds are trained."""
+"""Models that are averaged where nothing is held out."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class FittedMember:
     `model`: named targets first, a free one last.
     `n_copies`: how many models were averaged into it.
     `mixture`: of "mixture": the logit of the share of positive instances, and a constant.
+    `answer`: quantifier by which it answers of bags, None for that of its likelihood.
     `spread`: standard deviation of its centred log probabilities about the mean of each target, on
         held-out instances.
     `bag_scale`, `bag_shift`: what calibrates its log odds of bags.
@@ -52,6 +53,7 @@ class FittedMember:
     model: MatchingModel
     n_copies: int = 1
     mixture: tuple[float, float] = (0.0, 0.0)
+    answer: str | None = None
     spread: float = 1.0
     bag_scale: float = 1.0
     bag_shift: float = 0.0
@@ -70,13 +72,14 @@ class FittedMember:
         """Return the calibrated log odds of the labels of bags, shape (n_bags, n_named)."""
         if problem.is_binary(self.settings):
             logits = logits[:, :1] - logits[:, 1:]
-        found = bag_presence(logits, problem, self.settings, torch.tensor(self.mixture))
+        mixture = torch.tensor(self.mixture)
+        found = bag_presence(logits, problem, self.settings, mixture, self.answer)
         log_odds = found.log_odds.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double()
         return log_odds * self.bag_scale + self.bag_shift
 
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""
-        names = ("weight", "n_copies", "spread", "bag_scale", "bag_shift")
+        names = ("weight", "n_copies", "answer", "spread", "bag_scale", "bag_shift")
         rest = {name: getattr(self, name) for name in names}
         return {"settings": asdict(self.settings), "mixture": list(self.mixture), **rest}
 
@@ -104,6 +107,7 @@ class FittedMember:
             build_member(scaler.width, n_targets, settings, int(record["n_copies"])),
             int(record["n_copies"]),
             (float(rate), float(constant)),
+            record.get("answer"),
             float(record["spread"]),
             float(record["bag_scale"]),
             float(record["bag_shift"]),
@@ -183,7 +187,7 @@ def train_batch(
     """
     scaler, scaled = scaled_groups(settings[0].scaling, bags)
     rows = scaled if isinstance(scaled, StreamedGroups) else torch.from_numpy(scaled.objects)
-    weights = torch.ones(len(bags), max(N_COPIES[settings[0].encoder], 2 if len(held) else 1))
+    weights = torch.ones(len(bags), 2 if len(held) else N_COPIES[settings[0].encoder])
     if len(held):
         weights[held, 0] = 0.0
     batch = MemberBatch(
@@ -196,8 +200,13 @@ def train_batch(
     return batch.train(current_report()), scaler
 
 
-def fitted_member(batch: MemberBatch, number: int, scaler: Scaler) -> FittedMember:
-    """Return the mean of the copies of one member of a batch; its shift makes up for averaging."""
+def fitted_member(
+    batch: MemberBatch, number: int, scaler: Scaler, answer: str | None = None
+) -> FittedMember:
+    """Return the mean of the copies of one member of a batch; its shift makes up for averaging.
+
+    `answer`: quantifier by which it answers of bags.
+    """
     rate, constant = batch.mixture[:, batch.columns(number), 0].mean(1).tolist()
     model = batch.model(number)
     return FittedMember(
@@ -207,5 +216,6 @@ def fitted_member(batch: MemberBatch, number: int, scaler: Scaler) -> FittedMemb
         model,
         batch.n_copies,
         (rate, constant),
-        bag_shift=batch.lost_by_averaging[number],
+        answer,
+        bag_shift=batch.lost_by_averaging(number, answer),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ class HeldOutAnswers:
     `log_odds` (n_bags, n_named): of the presence of each label, by the likelihood of the member.
     `bag_scale`, `bag_shift`: what calibrates them.
     `scores`: the criterion, one per bag.
+    `answer`: the quantifier of the log odds, None of members that have none.
     `log_p` (n_rows, n_targets): log P(target | instance), free target last; None of members that
         see bags as a whole.
     `member`: the member itself, where it was trained at the same time.
@@ -47,6 +48,7 @@ class HeldOutAnswers:
     bag_scale: float
     bag_shift: float
     scores: FloatArray
+    answer: str | None = None
     log_p: Tensor | None = None
     member: FittedMember | None = None
 
@@ -86,18 +88,24 @@ class HeldOutBags:
     def judged(
         self,
         logits: Tensor,
-        log_odds: Tensor,
+        log_odds: Mapping[str, Tensor],
         settings: MemberSettings,
         part: BoolArray | None = None,
     ) -> HeldOutAnswers:
         """Return what logits of instances and log odds of bags are worth.
 
+        `log_odds`: by each quantifier that the member may answer by; the likeliest is taken.
         `settings`: of the member. `part`: bags that were held out, by default all; the others are
         left out of the scores.
         """
         part = np.ones(len(self.labels), dtype=bool) if part is None else part
         log_p = member_log_probabilities(logits, self.problem.is_binary(settings))
-        found = self.judged_bags(log_odds.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double().numpy(), part)
+        answers = {
+            answer: self.judged_bags(each.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).double().numpy(), part)
+            for answer, each in log_odds.items()
+        }
+        answer = max(answers, key=lambda each: float(answers[each].scores[part].mean()))
+        found = answers[answer]
         if self.by_witnesses:
             group = self.problem.segments.group.numpy()
             odds = (log_p[:, 0] - log_p[:, 1]).double().numpy()
@@ -106,7 +114,7 @@ class HeldOutBags:
             scores = found.scores + INSTANCE_EVIDENCE * evidence
         else:
             scores = found.scores + self.instance_scores(log_p, part)
-        return replace(found, scores=scores[part], log_p=log_p)
+        return replace(found, scores=scores[part], answer=answer, log_p=log_p)
 
     def judged_bags(self, log_odds: FloatArray, part: BoolArray | None = None) -> HeldOutAnswers:
         """Return what log odds of bags are worth, calibrated on a part of them."""

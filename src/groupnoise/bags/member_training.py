@@ -33,6 +33,9 @@ from groupnoise.training.saver import fingerprint
 
 MAX_STEP_ROWS = 1 << 16
 """Instances that one step looks at; of longer data each step draws as many bags."""
+MIN_PART_ROWS, MIN_PART_BAGS, MAX_PARTS = 1 << 13, 64, 4
+"""More instances and bags than these are looked at in parts, at most so many an epoch: four steps
+on a quarter each take as long as one on all, and learn more."""
 MAX_STEP_UNITS = 1 << 24
 """Hidden units of all models that one step computes: fewer instances where there are more."""
 MAX_WIDTH = 256
@@ -160,9 +163,8 @@ class MemberBatch:
         for tensor in learned:
             tensor.requires_grad_()
         optimizer = Adam(learned, self.common.learning_rate, betas=BETAS)
-        n_steps = self.common.max_epochs
-        n_rows = min(MAX_STEP_ROWS, int(self.problem.segments.sizes.sum()))
-        work = n_rows * sum(each.numel() for each in learned)
+        n_steps = self.common.max_epochs * self._n_parts
+        work = self._max_rows * sum(each.numel() for each in learned)
         with threads_for(work), keeping_freed_memory():
             for step in range(n_steps):
                 if saves is not None:
@@ -255,11 +257,23 @@ class MemberBatch:
         problem = self.problem.subset(bags.numpy())
         return self.rows_of(bags), problem, self.labels[bags], weights
 
-    @property
+    @cached_property
     def _max_rows(self) -> int:
         """Instances that one step looks at."""
         n_units = len(self.settings) * self.n_copies * (1 if self.is_linear else self.common.hidden)
-        return min(MAX_STEP_ROWS, max(1, MAX_STEP_UNITS // n_units))
+        return min(-(-self._n_rows // self._n_parts), max(1, MAX_STEP_UNITS // n_units))
+
+    @cached_property
+    def _n_rows(self) -> int:
+        """Instances that an epoch looks at."""
+        return min(MAX_STEP_ROWS, int(self.problem.segments.sizes.sum()))
+
+    @cached_property
+    def _n_parts(self) -> int:
+        """Steps of an epoch: one where there is little to look at."""
+        n_bags = int(self._n_rows / float(self.problem.segments.sizes.float().mean()))
+        most = min(self._n_rows // MIN_PART_ROWS, n_bags // MIN_PART_BAGS)
+        return max(1, min(MAX_PARTS, most))
 
     def _some_bags(self) -> Tensor:
         """Return as many bags as a step looks at."""
@@ -283,30 +297,34 @@ class MemberBatch:
         starts = (sizes.cumsum(0) - sizes)[bags]
         return self.rows[torch.arange(len(part.group)) + (starts - offset)[part.group]]
 
-    @cached_property
-    def lost_by_averaging(self) -> list[float]:
-        """By how much the mean of the copies of each member finds bags less positive, trained.
+    def lost_by_averaging(self, number: int, answer: str | None = None) -> float:
+        """Return by how much the mean of the copies of a member finds bags less positive, trained.
 
         The best instance of a bag under mean logits scores less than the best ones under each
         copy do on average, while held-out bags, which calibrate a member, are seen by one copy
         each. The difference hardly depends on whether copies have seen a bag.
+
+        `answer`: quantifier by which the member answers of bags.
         """
         if self.n_copies == 1:
-            return [0.0] * len(self.settings)
-        rows, problem, _, _ = self._part()
-        lost = []
+            return 0.0
+        settings, (logits, problem) = self.settings[number], self._trained_logits
+        values = logits[:, self.columns(number)]
+        shares = self.mixture[:, self.columns(number)]
+        means = values.mean(1, keepdim=True), shares.mean(1, keepdim=True)
         with torch.no_grad():
-            logits = self.logits(rows)
-            for number, settings in enumerate(self.settings):
-                values = logits[:, self.columns(number)]
-                shares = self.mixture[:, self.columns(number)]
-                means = values.mean(1, keepdim=True), shares.mean(1, keepdim=True)
-                each = bag_presence(values, problem, settings, shares).log_odds
-                averaged = bag_presence(means[0], problem, settings, means[1]).log_odds
-                difference = each.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).mean(1, keepdim=True)
-                difference = difference - averaged.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS)
-                lost.append(float(difference.double().mean()))
-        return lost
+            each = bag_presence(values, problem, settings, shares, answer).log_odds
+            averaged = bag_presence(means[0], problem, settings, means[1], answer).log_odds
+        difference = each.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).mean(1, keepdim=True)
+        difference = difference - averaged.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS)
+        return float(difference.double().mean())
+
+    @cached_property
+    def _trained_logits(self) -> tuple[Tensor, BagProblem]:
+        """Logits of the instances of one step after training, and their bags."""
+        rows, problem, _, _ = self._part()
+        with torch.no_grad():
+            return self.logits(rows), problem
 
     def model(self, number: int) -> MatchingModel:
         """Return the mean of the copies of a member as others read it, free target last.

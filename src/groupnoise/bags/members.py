@@ -26,6 +26,11 @@ from groupnoise.core.quantifier import (
 )
 
 LIKELIHOODS = (*QUANTIFIERS, "mixture", "inherited", "label_set", "matching")
+ANSWERS = {"inherited": "average", "label_set": "noisy_or", "matching": "noisy_or"}
+"""Quantifiers by which likelihoods that are none answer of bags."""
+INSTEAD_OF_NOISY_OR = ("odds", "max")
+"""Quantifiers that held-out bags of several labels may prefer: where one label is in a few of many
+instances, the sum over all of them drowns it."""
 STATISTICS = "statistics"
 """The likelihood of members that see a bag as a whole and answer nothing of instances."""
 MAX_LOG_ODDS = 30.0
@@ -138,20 +143,29 @@ def log_match(logits: Tensor, binary: bool, n_named: int) -> tuple[Tensor, Tenso
     return log_p, log_complement(log_p)
 
 
-def bag_presence(
-    logits: Tensor, problem: BagProblem, settings: MemberSettings, mixture: Tensor | None = None
-) -> Presence:
-    """Return how likely each label is in each bag, by the quantifier of the member.
+def possible_answers(settings: MemberSettings, problem: BagProblem) -> tuple[str, ...]:
+    """Return the quantifiers by which a member may answer of bags, its own first."""
+    own = ANSWERS.get(settings.likelihood, settings.likelihood)
+    return (own, *INSTEAD_OF_NOISY_OR) if own == "noisy_or" and problem.n_named > 1 else (own,)
 
-    Likelihoods that are no quantifier answer by noisy-or.
+
+def bag_presence(
+    logits: Tensor,
+    problem: BagProblem,
+    settings: MemberSettings,
+    mixture: Tensor | None = None,
+    answer: str | None = None,
+) -> Presence:
+    """Return how likely each label is in each bag, by a quantifier.
+
+    `mixture`: of "mixture", as in :func:`bag_loss`. `answer`: the quantifier, by default the
+    member's own.
     """
     if settings.likelihood == "mixture":
         assert mixture is not None
         pooled = mixture_log_odds(logits, problem.segments, mixture[0], mixture[1])
         return Presence(F.logsigmoid(-pooled), F.logsigmoid(pooled))
-    rule = settings.likelihood if settings.likelihood in QUANTIFIERS else "noisy_or"
-    if settings.likelihood == "inherited":
-        rule = "average"
+    rule = answer or possible_answers(settings, problem)[0]
     ours, others = log_match(logits, problem.is_binary(settings), problem.n_named)
     return presence(rule, ours, others, problem.segments)
 

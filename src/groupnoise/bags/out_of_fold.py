@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from groupnoise.bags.all_bags import train_on_all
+from groupnoise.bags.all_bags import HELD_OUT, train_on_all
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics, fitted_member
 from groupnoise.bags.held_out import HeldOutAnswers, HeldOutBags, draw_folds
 from groupnoise.bags.member_training import MemberBatch
@@ -18,10 +18,11 @@ from groupnoise.bags.members import (
     STATISTICS,
     MemberSettings,
     bag_presence,
+    possible_answers,
     problem_of,
 )
 from groupnoise.bags.statistics import MAX_SUPPORT, StatisticsKernel
-from groupnoise.core.arrays import BoolArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.groups import Groups
 from groupnoise.core.scaling import Scaler
 from groupnoise.decisions.portfolio import Option
@@ -56,6 +57,7 @@ class BagSearch:
         by_candidates: bool = False,
     ) -> None:
         self.all_bags, self.all_labels, self.has_negative = bags, labels, has_negative
+        self.patients = patients
         n_targets = labels.shape[1] + 1
         n_rows = min(MAX_SEARCH_ROWS, max(2_000, MAX_SEARCH_LOGITS // n_targets))
         order = generator.permutation(len(bags))
@@ -76,13 +78,18 @@ class BagSearch:
         self.held_out = HeldOutBags(self.problem, self.exclusive, by_candidates)
         self._taught: tuple[Groups, BoolArray] | None = None
         self._rows: dict[str, tuple[Scaler, Tensor]] = {}
-        self._kernels: dict[tuple[str, float], StatisticsKernel] = {}
+        self._kernels: dict[tuple[str, float, bool], StatisticsKernel] = {}
         self._found: dict[tuple[str, int], HeldOutAnswers] = {}
 
     @property
     def covers_all(self) -> bool:
         """Whether settings are compared on all bags."""
         return self.bags is self.all_bags
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether a part of all bags to hold out is larger than what settings are compared on."""
+        return HELD_OUT * len(self.bags) < len(self.all_bags) and self._taught is None
 
     def scaled(self, scaling: str) -> tuple[Scaler, Tensor]:
         """Return a scaling, and the instances under it."""
@@ -137,49 +144,52 @@ class BagSearch:
             results = []
             for number, each in enumerate(settings):
                 columns = batch.columns(number)
-                mixture = batch.mixture[:, columns]
-                of_bags = bag_presence(logits[:, columns], self.problem, each, mixture).log_odds
+                told = (logits[:, columns], self.problem, each, batch.mixture[:, columns])
+                of_bags = {
+                    answer: _of_fold(bag_presence(*told, answer).log_odds, held)
+                    for answer in possible_answers(each, self.problem)
+                }
                 found = self.held_out.judged(
                     _of_fold(logits[:, columns], held[self.problem.segments.group]),
-                    _of_fold(of_bags, held),
+                    of_bags,
                     each,
                     self.folds < n_folds,
                 )
                 if complete:
-                    found.member = fitted_member(batch, number, scaler)
+                    found.member = fitted_member(batch, number, scaler, found.answer)
                 results.append(found)
         return results
 
     def _whole_bags(self, option: Option) -> HeldOutAnswers:
         """Return what a member says that sees bags as a whole."""
         settings = MemberSettings(**option.parameters)
-        kernel = self._kernel(settings)
+        kernel = self._kernel(settings, of_all=False)
         log_odds = kernel.held_out(self.labels, self.folds, settings.weight_decay)
         return self.held_out.judged_bags(log_odds)
 
-    def _kernel(self, settings: MemberSettings) -> StatisticsKernel:
-        key = (settings.scaling, settings.width)
+    def _kernel(self, settings: MemberSettings, of_all: bool) -> StatisticsKernel:
+        key = (settings.scaling, settings.width, of_all)
         if key not in self._kernels:
-            rows = self.scaled(settings.scaling)[1].numpy()
-            offsets = np.asarray(self.bags.offsets)
+            scaler, scaled = self.scaled(settings.scaling)
+            rows = scaler(self.all_bags.objects) if of_all else scaled.numpy()
+            offsets = np.asarray((self.all_bags if of_all else self.bags).offsets)
             self._kernels[key] = StatisticsKernel(rows, offsets, settings.width)
         return self._kernels[key]
 
     def fit_whole(self, option: Option, weight: float) -> FittedStatistics:
         """Return a member that sees bags as a whole, from all bags where they are not too many."""
         settings = MemberSettings(**option.parameters)
-        found = self.out_of_fold(option, self.n_folds)
-        scaler, kernel, labels = (
-            self.scaled(settings.scaling)[0],
-            self._kernel(settings),
-            self.labels,
-        )
-        if not self.covers_all and len(self.all_bags) <= MAX_SUPPORT:
-            rows, offsets = scaler(self.all_bags.objects), np.asarray(self.all_bags.offsets)
-            kernel = StatisticsKernel(rows, offsets, settings.width)
-            labels = self.all_labels
-        model = kernel.fit(labels, settings.weight_decay)
-        return FittedStatistics(settings, weight, scaler, model, found.bag_scale, found.bag_shift)
+        of_all = not self.covers_all and len(self.all_bags) <= MAX_SUPPORT
+        labels = self.all_labels if of_all else self.labels
+        model = self._kernel(settings, of_all).fit(labels, settings.weight_decay)
+        return FittedStatistics(settings, weight, self.scaled(settings.scaling)[0], model)
+
+    def whole_of_all(self, option: Option, held: IntArray) -> FloatArray:
+        """Return the log odds of held-out bags by a member that sees all others as a whole."""
+        settings = MemberSettings(**option.parameters)
+        folds = np.isin(np.arange(len(self.all_bags)), held) - 1
+        kernel = self._kernel(settings, of_all=True)
+        return kernel.held_out(self.all_labels, folds, settings.weight_decay)[held]
 
     def teach(self, bags: Groups, labels: BoolArray, negative: int | None) -> None:
         """Let members that are taken be trained on these bags, not on those compared on.

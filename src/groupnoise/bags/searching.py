@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.bags.ensemble import BagEnsemble
-from groupnoise.bags.held_out import calibrated, combined, pooled_log_odds
-from groupnoise.bags.members import STATISTICS
+from groupnoise.bags.held_out import pooled_log_odds
 from groupnoise.bags.out_of_fold import BagSearch
 from groupnoise.bags.portfolio import family, refined, statistics_options
 from groupnoise.bags.statistics import MAX_SUPPORT
@@ -22,6 +20,8 @@ from groupnoise.decisions.record import Trial
 
 FIRST_FOLDS = 2
 LARGE_LOGITS = 400_000
+SMALL_LOGITS = 40_000
+"""Instances times targets up to which all likelihoods are trained at a time."""
 N_REFINED = 6
 N_DEEP = 3
 N_RESCALED = 3
@@ -61,6 +61,8 @@ POSITIVE = Weighing(3.0, 0.02, 17, by_error=True)
 """Of positive and negative bags: instances are evidence too, and networks err differently."""
 SEVERAL = Weighing(8.0, 0.1, 8)
 SEVERAL_LARGE = Weighing(8.0, 0.1, 3)
+FINALISTS = Weighing(8.0, 0.003, 3)
+"""Of those compared on a sample, which all bags weigh again."""
 WHOLE = Weighing(3.0, 0.05, 6)
 """Of members that see bags as a whole."""
 
@@ -231,7 +233,8 @@ def _of_several_labels(
     search = trials.search
     n_first = min(FIRST_FOLDS, search.n_folds)
     linear = [each for each in options if each.parameters["encoder"] == "identity"]
-    ranking = _best_linear(trials, linear or options, n_first)
+    small = search.bags.n_objects * (search.labels.shape[1] + 1) <= SMALL_LOGITS
+    ranking = _best_linear(trials, linear or options, n_first, small)
     # Hidden layers take long: they are tried where linear members are at their best.
     deep = [each for each in options if linear and each.parameters["encoder"] != "identity"]
     best = ranking[0].parameters
@@ -243,29 +246,39 @@ def _of_several_labels(
     deep = alike or deep
     if deep:
         # Linear members and networks err in different ways, so that some of each are averaged.
-        ranking = [*ranking[: N_REFINED - N_DEEP], *trials.rank(deep, n_first)[:N_DEEP]]
+        found = trials.rank(deep, n_first, lambda _: deep if small else ())
+        ranking = [*ranking[: N_REFINED - N_DEEP], *found[:N_DEEP]]
     siblings: dict[str, list[Option]] = {}
     for option in _hopeful(search, ranking[:N_REFINED], n_first):
-        decays = refined(option, search.problem, explicit)
+        # On all bags decay is weaker in proportion; which is best on a sample says little.
+        decays = [option] if search.is_sample else refined(option, search.problem, explicit)
         siblings.update({each.name: decays for each in decays})
     finalists = list({each.name: each for decays in siblings.values() for each in decays}.values())
-    ranking = trials.rank(finalists, search.n_folds, lambda option: siblings[option.name], rung=1)
+    ranking = trials.rank(
+        finalists,
+        search.n_folds,
+        lambda option: finalists if small else siblings[option.name],
+        rung=1,
+    )
     large = search.all_bags.n_objects * (search.labels.shape[1] + 1) > LARGE_LOGITS
-    taken = trials.choose(ranking, SEVERAL_LARGE if large else SEVERAL)
+    few = FINALISTS if search.is_sample else SEVERAL_LARGE
+    taken = trials.choose(ranking, few if large else SEVERAL)
     options = [*options, *(each for each in finalists if each not in options)]
     return _with_whole(trials, options, taken, explicit)
 
 
-def _best_linear(trials: _Trials, options: Sequence[Option], n_folds: int) -> list[Option]:
+def _best_linear(
+    trials: _Trials, options: Sequence[Option], n_folds: int, small: bool
+) -> list[Option]:
     """Return options, the best first: all under the first scaling, few under the others."""
     scaling = options[0].parameters["scaling"]
     first = [each for each in options if each.parameters["scaling"] == scaling]
-    found = trials.rank(first, n_folds)
+    found = trials.rank(first, n_folds, lambda _: first if small else ())
     kinds = [family(each.parameters, "scaling") for each in found[:N_RESCALED]]
     others = [each for each in options if family(each.parameters, "scaling") in kinds]
     others = [each for each in others if each not in first]
     if others:
-        found += trials.rank(others, n_folds)
+        found += trials.rank(others, n_folds, lambda _: others if small else ())
     return sorted(
         found, key=lambda each: -float(trials.search.out_of_fold(each, n_folds).scores.mean())
     )
@@ -296,35 +309,3 @@ def _reporter(on_progress: ProgressCallback | None, n_trials: int) -> ProgressCa
             on_progress({"epoch": done, "n_epochs": max(n_trials, done), **record})
 
     return report
-
-
-def assembled(
-    search: BagSearch,
-    taken: Sequence[tuple[Option, float]],
-    negative: int | None,
-    *,
-    is_calibrated: bool,
-) -> BagEnsemble:
-    """Return the members taken, trained on all bags, with their answers on one scale.
-
-    `search`: which has tried them, or trains them now. `taken`: who answers, and how much each
-    counts. `negative`: column of the negative label. `is_calibrated`: whether there are enough bags
-    to hold some out.
-    """
-    whole = [each for each in taken if each[0].parameters["likelihood"] == STATISTICS]
-    own = [each for each in taken if each not in whole]
-    options = [option for option, _ in own]
-    folds = search.n_folds
-    if is_calibrated:
-        for option in options:
-            search.out_of_fold(option, folds, options)
-    statistics = [search.fit_whole(option, weight) for option, weight in whole]
-    members = [
-        replace(member, weight=weight)
-        for member, (_, weight) in zip(search.fit_members(options), own, strict=True)
-    ]
-    ensemble = combined(members, statistics, search.all_labels, negative)
-    if not is_calibrated:
-        return ensemble
-    found = [search.out_of_fold(option, folds) for option, _ in (*own, *whole)]
-    return calibrated(ensemble, found, search.held_out)

@@ -107,13 +107,14 @@ class StatisticsKernel:
     def held_out(self, labels: BoolArray, folds: IntArray, ridge: float) -> FloatArray:
         """Return what a model without a fold says of it, for every fold, (n_bags, n_named).
 
-        `ridge`: added to the diagonal of the kernel.
+        `folds`: the fold of each bag; bags of a negative number are never held out and stay at
+        zero. `ridge`: added to the diagonal of the kernel.
         """
         targets = 2.0 * labels - 1.0
         solver = self._solver(ridge)
         coefficients = solver @ targets
-        said = np.empty_like(targets)
-        for fold in np.unique(folds):
+        said = np.zeros_like(targets)
+        for fold in np.unique(folds[folds >= 0]):
             held = np.flatnonzero(folds == fold)
             # Leaving rows out of a ridge regression changes their residuals by a linear map.
             residual = np.linalg.solve(solver[np.ix_(held, held)], coefficients[held])
