@@ -41,10 +41,14 @@ def trial_of(result: UnseenResult) -> dict[str, object]:
 
 
 def kept_trials() -> dict[tuple[str, str, int], dict[str, object]]:
-    """Return the trials of the kept result, by set, method and seed."""
+    """Return the trials of the kept result by set, method and seed, in the part of the recipe."""
     path = RESULTS / "unseen_bags.json"
     trials = json.loads(path.read_text())["trials"] if path.exists() else []
-    return {(each["set"], each["method"], each["seed"]): each for each in trials}
+    parts = {each.name: each.part for each in read_unseen_sets()}
+    return {
+        (each["set"], each["method"], each["seed"]): {**each, "part": parts[each["set"]]}
+        for each in trials
+    }
 
 
 def table(trials: Iterable[dict[str, object]]) -> list[dict[str, object]]:
