@@ -9,6 +9,8 @@ from groupnoise.bags import member_training, out_of_fold
 from groupnoise.bags.all_bags import HELD_OUT, draw_held_out_bags, train_on_all
 from groupnoise.bags.member_training import MemberBatch
 from groupnoise.bags.members import ANSWERS, BagProblem, MemberSettings, bag_presence
+from groupnoise.bags.out_of_fold import BagSearch
+from groupnoise.bags.portfolio import as_option
 from groupnoise.core.groups import Groups
 from groupnoise.core.quantifier import QUANTIFIERS, Segments, presence
 
@@ -89,6 +91,21 @@ def test_many_instances_are_looked_at_in_parts_and_few_at_once(monkeypatch):
         train_on_all(settings, bags, label[:, None] == np.arange(3), False, 0)
         assert len(steps) == 5 * n_parts
         assert max(steps) * n_parts <= bags.n_objects + 4 * n_parts
+
+
+def test_a_first_look_on_some_folds_takes_half_of_the_steps(monkeypatch):
+    bags, label = coloured(30)
+    search = BagSearch(bags, label[:, None] == np.arange(3), False, np.random.default_rng(0))
+    steps = []
+    step = MemberBatch._loss
+    monkeypatch.setattr(
+        MemberBatch, "_loss", lambda self, progress: steps.append(1) or step(self, progress)
+    )
+    option = as_option(MemberSettings("noisy_or", max_epochs=11))
+    search.out_of_fold(option, 2)
+    assert len(steps) == 6
+    search.out_of_fold(option, search.n_folds)
+    assert len(steps) == 6 + 11
 
 
 @pytest.mark.parametrize("likelihood", ANSWERS)
