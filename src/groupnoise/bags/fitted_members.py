@@ -217,5 +217,28 @@ def fitted_member(
         batch.n_copies,
         (rate, constant),
         answer,
-        bag_shift=batch.lost_by_averaging(number, answer),
+        bag_shift=lost_by_averaging(batch, number, answer),
     )
+
+
+def lost_by_averaging(batch: MemberBatch, number: int, answer: str | None = None) -> float:
+    """Return by how much the mean of the copies of a member finds bags less positive, trained.
+
+    The best instance of a bag under mean logits scores less than the best ones under each copy do
+    on average, while held-out bags, which calibrate a member, are seen by one copy each. The
+    difference hardly depends on whether copies have seen a bag.
+
+    `answer`: quantifier by which the member answers of bags.
+    """
+    if batch.n_copies == 1:
+        return 0.0
+    settings, (logits, problem) = batch.settings[number], batch.trained_logits
+    values = logits[:, batch.columns(number)]
+    shares = batch.mixture[:, batch.columns(number)]
+    means = values.mean(1, keepdim=True), shares.mean(1, keepdim=True)
+    with torch.no_grad():
+        each = bag_presence(values, problem, settings, shares, answer).log_odds
+        averaged = bag_presence(means[0], problem, settings, means[1], answer).log_odds
+    difference = each.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).mean(1, keepdim=True)
+    difference = difference - averaged.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS)
+    return float(difference.double().mean())

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from groupnoise.bags.members import MAX_LOG_ODDS, BagProblem, MemberSettings, bag_loss, bag_presence
+from groupnoise.bags.members import BagProblem, MemberSettings, bag_loss
 from groupnoise.core.arrays import ProgressCallback
 from groupnoise.core.device import CPU, current_device, keeping_freed_memory
 from groupnoise.core.encoders import EmbeddingEncoder, IdentityEncoder, MLPEncoder
@@ -297,30 +297,8 @@ class MemberBatch:
         starts = (sizes.cumsum(0) - sizes)[bags]
         return self.rows[torch.arange(len(part.group)) + (starts - offset)[part.group]]
 
-    def lost_by_averaging(self, number: int, answer: str | None = None) -> float:
-        """Return by how much the mean of the copies of a member finds bags less positive, trained.
-
-        The best instance of a bag under mean logits scores less than the best ones under each
-        copy do on average, while held-out bags, which calibrate a member, are seen by one copy
-        each. The difference hardly depends on whether copies have seen a bag.
-
-        `answer`: quantifier by which the member answers of bags.
-        """
-        if self.n_copies == 1:
-            return 0.0
-        settings, (logits, problem) = self.settings[number], self._trained_logits
-        values = logits[:, self.columns(number)]
-        shares = self.mixture[:, self.columns(number)]
-        means = values.mean(1, keepdim=True), shares.mean(1, keepdim=True)
-        with torch.no_grad():
-            each = bag_presence(values, problem, settings, shares, answer).log_odds
-            averaged = bag_presence(means[0], problem, settings, means[1], answer).log_odds
-        difference = each.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS).mean(1, keepdim=True)
-        difference = difference - averaged.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS)
-        return float(difference.double().mean())
-
     @cached_property
-    def _trained_logits(self) -> tuple[Tensor, BagProblem]:
+    def trained_logits(self) -> tuple[Tensor, BagProblem]:
         """Logits of the instances of one step after training, and their bags."""
         rows, problem, _, _ = self._part()
         with torch.no_grad():

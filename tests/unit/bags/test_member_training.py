@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from groupnoise import MaxMatchingMILClassifier
-from groupnoise.bags.fitted_members import fitted_member
+from groupnoise.bags.fitted_members import fitted_member, lost_by_averaging
 from groupnoise.bags.member_training import MemberBatch, principal_directions
 from groupnoise.bags.members import BagProblem, MemberSettings, bag_presence
 from groupnoise.core.quantifier import Segments
@@ -75,7 +75,7 @@ def test_a_mean_of_copies_finds_bags_as_positive_as_the_copies_do_on_average(enc
             each = bag_presence(logits, batch.problem, settings[number], shares)
             expected.append(each.log_odds.mean().item())
         assert found == pytest.approx(np.mean(expected), abs=1e-4)
-    lost = [batch.lost_by_averaging(number) for number in range(2)]
+    lost = [lost_by_averaging(batch, number) for number in range(2)]
     assert lost == [0.0, 0.0] if n_copies == 1 else min(lost) > 0.0
 
 
