@@ -31,7 +31,7 @@ class Assembled(NamedTuple):
 
     `taken`: who they are and how much each counts, those that see bags as a whole last.
     `bags`: by which they were calibrated, or could be; `rows` says where they are among all bags.
-    `found`: what each of them says of these without having seen them; empty if nothing was held out.
+    `found`: what each says of these without having seen them; empty if nothing was held out.
     """
 
     ensemble: BagEnsemble
