@@ -96,6 +96,78 @@ def test_a_module_of_ones_own_describes_tiles(tmp_path):
     assert not (tmp_path / "b").exists()
 
 
+OWN_ENCODER = """
+import torch
+
+def make():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, 5))
+
+def letters(sentences):
+    return [[len(each), each.count("e")] for each in sentences]
+
+number = 3
+"""
+
+
+def test_an_encoder_on_this_disk_is_named_and_repeated(command, tmp_path):
+    import torch
+
+    (tmp_path / "mine.py").write_text(OWN_ENCODER)
+    example.write_pictures(tmp_path / "pictures", 6)
+    made = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, 5))
+    torch.save(made.state_dict(), tmp_path / "weights.pt")
+    words = ("--size", "32", "-q", "--encoder", "mine.py:make")
+    command("embed", "pictures", "drawn", *words)
+    command("embed", "pictures", "loaded", *words, "--weights", "weights.pt")
+    command("embed", "pictures", "again", "--like", "loaded", "-q")
+    drawn, loaded, again = (
+        read_bags(tmp_path / name).bags.objects for name in ("drawn", "loaded", "again")
+    )
+    assert drawn.shape[1] == 5
+    assert not np.allclose(drawn, loaded)
+    np.testing.assert_array_equal(loaded, again)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/a.txt").write_text("The hen sleeps. No!")
+    command("embed", "texts", "counted", "-q", "--encoder", "mine.py:letters")
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "counted/a.npz")["features"], [[15, 4], [3, 0]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("resnet18",), "an encoder is one of timm:NAME, open_clip:NAME"),
+        (("timm:resnet18",), "needs its weights as a file (--weights)"),
+        (("none.py:make",), "there is no file none.py to take the encoder from"),
+        (("mine.py:other",), "mine.py gives no encoder 'other'"),
+        (("mine.py:number",), "'number' of mine.py is no torch module"),
+        (("mine.py:make", "--weights", "none.pt"), "there is no file of weights none.pt"),
+        (("mine.py:make", "--weights", "other.pt"), "other.pt lacks 2 weights of this model"),
+        (("mine.py:make", "--weights", "pickled.pt"), "never unpickled; save the weights"),
+        (("mine.py:make", "--like", "built_in"), "built_in was described by the built-in"),
+        (("sentence-transformers:nobody/none",), "run `hf download nobody/none` first"),
+    ],
+)
+def test_an_encoder_that_is_not_there_is_one_sentence(command, tmp_path, words, sentence):
+    import torch
+
+    if "sentence" in words[0]:
+        pytest.importorskip("sentence_transformers")
+    (tmp_path / "mine.py").write_text(OWN_ENCODER)
+    torch.save({"a": torch.zeros(1)}, tmp_path / "other.pt")
+    torch.save({"a": Path("x")}, tmp_path / "pickled.pt")
+    (tmp_path / "in").mkdir()
+    Image.new("RGB", (32, 32)).save(tmp_path / "in/one.png")
+    if "built_in" in words:
+        command("embed", "in", "built_in", "-q", "--size", "32")
+    size = () if "--like" in words else ("--size", "32")
+    said = command("embed", "in", "out", "-q", *size, "--encoder", *words, code=2).err
+    assert sentence in " ".join(said.split())
+    assert not (tmp_path / "out").exists()
+
+
 def test_sentences_are_weighed_by_their_words(command, tmp_path):
     (tmp_path / "in").mkdir()
     texts = {"a": "The fox runs. It is red!\n\nNo one sees it", "b": "A hen sleeps."}

@@ -153,9 +153,20 @@ def embed(
     like: Annotated[
         Folder, typer.Option(help="Cut and describe as this folder was, for its models.")
     ] = None,
+    encoder: Annotated[
+        Word,
+        typer.Option(
+            help="Describe tiles or sentences by a model on this disk: timm:NAME, "
+            "open_clip:NAME, sentence-transformers:FOLDER, or FILE.py:NAME, a torch module of "
+            "your own."
+        ),
+    ] = None,
+    weights: Annotated[
+        Folder, typer.Option(help="File of the encoder's weights: .safetensors, or tensors in .pt.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Cut files into objects and describe each by a built-in descriptor; nothing is downloaded.
+    """Cut files into objects and describe each; nothing is downloaded.
 
     Example: groupnoise embed pictures/ features/ --size 32
     """
@@ -166,7 +177,7 @@ def embed(
     with counted_bars(("describing",), quiet) as show:
         made = embed_folder(
             folder, output, kind=kind, size=size, stride=stride, background=background, form=to,
-            like=like,
+            like=like, encoder=encoder, weights=weights,
             on_file=lambda done, total: show({"stage": "describing", "done": done, "total": total}),
         )  # fmt: skip
     left_out = f" ({made.n_dropped} of background left out)" if made.n_dropped else ""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
-from groupnoise.core.checks import check_features, require
+from groupnoise.core.checks import check_features
 from groupnoise.core.scaling import Scaler
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 from groupnoise.io.columns import match_columns, written_columns
@@ -20,6 +20,7 @@ from groupnoise.io.feature_columns import (
     guess_text_column,
     is_id_name,
 )
+from groupnoise.io.local_encoders import sentence_encoder
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
@@ -145,20 +146,8 @@ def embedded(texts: Sequence[str], name: str) -> FloatArray:
     Of shape (n_texts, dim): of unit length. `name`: the folder of a model, or the name of one that
     was downloaded before.
     """
-    sentences = require("sentence_transformers", extra="text")
-    try:
-        # Weights as safetensors alone: a file must not be able to run code.
-        model = sentences.SentenceTransformer(
-            name, device="cpu", local_files_only=True, model_kwargs={"use_safetensors": True}
-        )
-    except Exception:  # its libraries raise of many kinds for one reason
-        raise ParameterError(
-            f"there is no sentence-transformers model {name!r} with safetensors weights on this "
-            f"disk, and nothing is downloaded here; run `hf download {name}` first, or give the "
-            "folder of a model."
-        ) from None
-    vectors = model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
-    return check_features(f"the embedding by {name}", np.asarray(vectors, dtype=np.float64))
+    vectors = sentence_encoder(name)(texts)
+    return check_features(f"the embedding by {name}", vectors)
 
 
 def _embedding(source: Any, n_rows: int) -> FloatArray:

@@ -17,11 +17,13 @@ from groupnoise.core.checks import check_choice, require
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 from groupnoise.io.data_folder import new_data_folder
 from groupnoise.io.files import read_json, write_json
+from groupnoise.io.local_encoders import load_encoder
 
 RECORD = "embedding.json"
 """Says how a folder was made, so that others can be made alike and answers find their sources."""
 KINDS = {"pictures": pictures, "texts": texts, "recordings": recordings}
 FORMS = ("npz", "h5")
+OWN = "a callable of the user's own"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class EmbeddedFolder:
     `n_bags`, `n_objects`, `n_dropped`: files, their objects, and objects left out because they show
         nothing.
     `source`: the folder of the raw files, seen from that of the features.
+    `encoder`: what described them by name, empty where it is built in.
+    `weights`: the file of its weights, empty where it has none of its own.
     """
 
     kind: str
@@ -41,6 +45,8 @@ class EmbeddedFolder:
     n_objects: int
     n_dropped: int
     source: str
+    encoder: str = ""
+    weights: str = ""
 
 
 def embed_folder(
@@ -53,7 +59,8 @@ def embed_folder(
     background: float | None = None,
     form: str = "npz",
     like: str | Path | None = None,
-    encoder: Callable[[Any], Any] | None = None,
+    encoder: Callable[[Any], Any] | str | None = None,
+    weights: str | Path | None = None,
     on_file: Callable[[int, int], None] | None = None,
 ) -> EmbeddedFolder:
     """Cut every file of a folder into objects, describe them, and write one file per bag.
@@ -82,9 +89,13 @@ def embed_folder(
     like : path, optional
         A folder written earlier, whose way of cutting and whose words are used again, as new files
         for a model need.
-    encoder : callable, optional
-        Describes tiles of pictures instead, given float32 of shape (n, 3, size, size); a torch
-        module is given tensors.
+    encoder : callable or str, optional
+        Describes tiles of pictures instead, given float32 of shape (n, 3, size, size) (a torch
+        module is given tensors), or sentences, given a list of them. As text: "timm:NAME",
+        "open_clip:NAME", "sentence-transformers:FOLDER", or "FILE.py:NAME" for a torch module of
+        your own or a function that makes one; all of them from this disk.
+    weights : path, optional
+        File of the weights of an encoder that is named: safetensors, or tensors of torch.
     on_file : callable, optional
         Called with the number of files done and of all.
 
@@ -102,8 +113,20 @@ def embed_folder(
         raise ParameterError("like= says how files are cut; leave out size, stride and background.")
     kind, files = find_raw_files(folder, kind or (None if earlier is None else earlier.kind))
     room = KINDS[kind]
-    if encoder is not None and kind != "pictures":
-        raise ParameterError(f"encoder= describes pictures; {folder} holds {kind}.")
+    named = encoder if isinstance(encoder, str) else OWN if encoder is not None else ""
+    if earlier is not None and earlier.encoder != named:
+        if named or earlier.encoder == OWN:
+            raise ParameterError(
+                f"{like} was described by {earlier.encoder or 'the built-in descriptor'}; give the "
+                "same encoder."
+            )
+        encoder, named, weights = earlier.encoder, earlier.encoder, earlier.weights or None
+    if weights is not None and not isinstance(encoder, str):
+        raise ParameterError("weights belong to an encoder that is named; give its name too.")
+    if encoder is not None and kind == "recordings":
+        raise ParameterError(f"an encoder describes pictures or texts; {folder} holds {kind}.")
+    if isinstance(encoder, str):
+        encoder = load_encoder(encoder, weights)
     if earlier is not None:
         cut = earlier.cut
     else:
@@ -114,7 +137,7 @@ def embed_folder(
             stride=chosen if stride is None else stride,
             background=usual.background if background is None else background,
         )
-        if kind == "texts":
+        if kind == "texts" and encoder is None:
             cut = replace(cut, state=texts.learn_words(files))
     if kind == "pictures":
         pictures.check_cut(cut)
@@ -132,7 +155,8 @@ def embed_folder(
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, building / name)
         source = os.path.relpath(folder.resolve(), output.resolve())
-        made = EmbeddedFolder(kind, cut, len(files), n_objects, n_dropped, source)
+        of_encoder = (named, "" if weights is None else str(weights))
+        made = EmbeddedFolder(kind, cut, len(files), n_objects, n_dropped, source, *of_encoder)
         write_json(building / RECORD, asdict(made))
     return made
 
@@ -188,7 +212,7 @@ def read_record(folder: Path) -> EmbeddedFolder:
         made = EmbeddedFolder(**{**found, "cut": cut})
         state = cut.state
         is_sound = made.kind in KINDS and isinstance(made.source, str)
-        if made.kind == "texts":
+        if made.kind == "texts" and not made.encoder:
             is_sound &= len(state["words"]) == len(state["idf"]) > 0
     except (KeyError, TypeError, ValueError):
         is_sound = False
@@ -206,7 +230,9 @@ def _feature_names(kind: str, cut: Cut) -> tuple[str, ...]:
 def _embed(kind: str, path: Path, cut: Cut, encoder: Callable[[Any], Any] | None) -> Embedded:
     if kind == "pictures":
         return pictures.embed_picture(path, cut, encoder)
-    return (texts.embed_text if kind == "texts" else recordings.embed_recording)(path, cut)
+    if kind == "texts":
+        return texts.embed_text(path, cut, encoder)
+    return recordings.embed_recording(path, cut)
 
 
 def _write(

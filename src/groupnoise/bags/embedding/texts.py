@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,21 +78,30 @@ def sentence_features(cut: Cut) -> tuple[str, ...]:
     return tuple(cut.state["words"])
 
 
-def embed_text(path: Path, cut: Cut) -> Embedded:
+def embed_text(path: Path, cut: Cut, encoder: Callable[[list[str]], Any] | None = None) -> Embedded:
     """Cut a text into sentences and weigh the words of each.
 
     Result: rows of unit length (zero for sentences of unknown words alone); coordinates are the
     positions of the characters where a sentence begins and ends. `cut`: whose state `learn_words`
-    returned.
+    returned. `encoder`: given sentences, returns their features instead.
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
     text = read_text(path)
     spans = sentences_of(text)
     if not spans:
         raise DataError(f"{path} holds no sentence; leave it out.")
+    sentences, places = [text[a:b] for a, b in spans], np.array(spans, dtype=np.float64)
+    if encoder is not None:
+        found = np.asarray(encoder(sentences), dtype=np.float32)
+        if found.ndim != 2 or len(found) != len(spans):
+            raise DataError(
+                f"the encoder returned shape {found.shape} for {len(spans)} sentences; one row of "
+                "features per sentence is needed."
+            )
+        return Embedded(found, places)
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     words = {word: column for column, word in enumerate(cut.state["words"])}
     vectorizer = TfidfVectorizer(sublinear_tf=True, vocabulary=words)
     vectorizer.idf_ = np.asarray(cut.state["idf"], dtype=np.float64)
-    features = vectorizer.transform([text[a:b] for a, b in spans]).toarray()
-    return Embedded(features.astype(np.float32), np.array(spans, dtype=np.float64))
+    features = vectorizer.transform(sentences).toarray()
+    return Embedded(features.astype(np.float32), places)
