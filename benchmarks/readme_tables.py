@@ -131,6 +131,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "cold_items": cold_items_table,
     "step_time": step_time_table,
     "time_to_hit": time_to_hit_table,
+    "mipl_birdsong": bag_table,
     "mipl_digits": bag_table,
     "mipl_sival25": bag_table,
     **{f"noisy_labels_{name}": accuracy_table for name in ("digits", "letters", "lost")},
