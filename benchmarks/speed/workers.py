@@ -3,12 +3,16 @@
     python benchmarks/speed/workers.py            both parts
     python benchmarks/speed/workers.py memory     20 million rows on one, two and four workers
     python benchmarks/speed/workers.py estimates  compare the kept measurements with estimates anew
+    python benchmarks/speed/workers.py processor  processor time of steps alone and of each of two
 
 Throughput is measured inside one pair of processes, alternating: the first worker trains alone
 while the second waits, then both share the same batches. Of each the best round counts, since the
 machine may have other work. The rates of the machine are measured in the same run, and what
 `estimate_cost` makes of them stands beside each figure: the rates of rows and of entries are
 fitted to the first and the last case in one process, so all other figures are predictions.
+
+Processor time says which batch pays where the machine is busy: a step alone, without and with the
+loops that numba compiles for a long training, and the part of each of two workers in it.
 """
 
 from __future__ import annotations
@@ -52,6 +56,11 @@ THROUGHPUT = [
     Case(n_items=100_000, dim=128, batch_size=2048, n_negatives=1024, n_steps=12),
     Case(n_items=200_000, dim=64, batch_size=8192, n_negatives=1024, n_steps=6),
 ]
+PROCESSOR = [
+    Case(n_items=24_000, dim=128, batch_size=512, n_negatives=256, n_steps=16),
+    Case(n_items=24_000, dim=128, batch_size=2048, n_negatives=256, n_steps=6),
+    Case(n_items=24_000, dim=128, batch_size=4096, n_negatives=256, n_steps=4),
+]
 NO_RATES = {
     "flops": math.inf,
     "entries": math.inf,
@@ -64,21 +73,18 @@ MEMORY = Case(n_items=20_000_000, dim=16, batch_size=8192, n_negatives=1024, n_s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "part", nargs="?", choices=("all", "throughput", "memory", "estimates"), default="all"
-    )
+    parser.add_argument("part", nargs="?", choices=("all", *PARTS, "estimates"), default="all")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker is not None:
-        measure = {"throughput": measure_throughput, "memory": measure_memory}[arguments.worker]
-        measure(arguments.report)
+        PARTS[arguments.worker](arguments.report)
         return
     parts: dict[str, Any] = {"seed": SEED, "threads_per_worker": 1}
     kept = RESULTS / "workers.json"
     if arguments.part != "all" and kept.is_file():
         before = json.loads(kept.read_text(encoding="utf-8"))
-        parts |= {name: before[name] for name in ("throughput", "memory") if name in before}
+        parts |= {name: before[name] for name in PARTS if name in before}
     if arguments.part in ("all", "throughput"):
         parts["throughput"] = {**run("throughput", 2), "measured": now()}
     if arguments.part in ("all", "memory"):
@@ -86,6 +92,9 @@ def main() -> None:
             "configuration": asdict(MEMORY),
             "measured": [run("memory", count) for count in (1, 2, 4)],
         }
+    if arguments.part in ("all", "processor"):
+        load = round(os.getloadavg()[0], 1)
+        parts["processor"] = {"cases": run("processor", 2), "measured": now(), "load": load}
     if "throughput" in parts:
         compare_times(parts["throughput"])
     for measured in parts.get("memory", {}).get("measured", []):
@@ -140,6 +149,28 @@ def measure_throughput(report: Path) -> None:
                 )
         if team.rank == 0:
             report.write_text(json.dumps({"rates": rates, "cases": cases}), encoding="utf-8")
+
+
+def measure_processor(report: Path) -> None:
+    from groupnoise.core import compiled
+    from groupnoise.training.distributed import TorchWorkers, process_group
+    from groupnoise.training.workers import OneWorker
+
+    with process_group():
+        team, usual = TorchWorkers(), compiled.MIN_STEPS
+        cases = []
+        for case in PROCESSOR:
+            spent: dict[str, list[float]] = {"alone": [], "alone with numba": [], "each of two": []}
+            for _ in range(ROUNDS):
+                if team.rank == 0:
+                    for name, compiled.MIN_STEPS in (("alone", usual), ("alone with numba", 0)):
+                        spent[name].append(train_case(case, OneWorker())["processor_per_step"])
+                team.wait()
+                spent["each of two"].append(train_case(case, team)["processor_per_step"])
+            best = {name: round(1000 * min(times), 1) for name, times in spent.items() if times}
+            cases.append({"configuration": asdict(case), "milliseconds": best})
+        if team.rank == 0:
+            report.write_text(json.dumps(cases), encoding="utf-8")
 
 
 def measure_rates() -> dict[str, float]:
@@ -274,6 +305,7 @@ def train_case(case: Case, workers: Any) -> dict[str, Any]:
         std=0.05,
         generator=torch.Generator().manual_seed(SEED),
     )
+    clock = [0.0]  # the first worker alone hears of epochs
     history = train(
         model,
         groups,
@@ -282,12 +314,14 @@ def train_case(case: Case, workers: Any) -> dict[str, Any]:
         plan=TrainingPlan(max_epochs=2, batch_size=case.batch_size, weight_decay=0.1),
         generator=np.random.default_rng(SEED),
         workers=workers,
+        on_epoch=lambda record: clock.append(time.process_time()),
     )
     seconds = history.column("seconds")[1]
     held = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     moments = 2 * held + sum(8 * len(parameter) for parameter in model.parameters())
     return {
         "seconds_per_step": seconds / case.n_steps,
+        "processor_per_step": (clock[-1] - clock[-2]) / case.n_steps if len(clock) > 2 else 0.0,
         "resident": resident_bytes(),
         "held": held + moments,
     }
@@ -304,6 +338,13 @@ def peak_bytes() -> int:
 def _status(name: str) -> int:
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+PARTS = {
+    "throughput": measure_throughput,
+    "memory": measure_memory,
+    "processor": measure_processor,
+}
 
 
 if __name__ == "__main__":

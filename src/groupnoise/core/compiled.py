@@ -32,7 +32,10 @@ def kernels_for(n_steps: int) -> Kernels | None:
     """
     if n_steps < MIN_STEPS or importlib.util.find_spec("numba") is None:
         return None
-    return _compiled()
+    try:
+        return _compiled()
+    except ImportError:  # it is there for another version of numpy
+        return None
 
 
 @cache

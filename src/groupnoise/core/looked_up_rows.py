@@ -33,20 +33,23 @@ class LookedUpRows(NamedTuple):
     others: Tensor
 
     @classmethod
-    def of(cls, batch: GroupBatch, sample: IntArray, *, shared: bool) -> LookedUpRows:
+    def of(
+        cls, batch: GroupBatch, sample: IntArray, place: IntArray, *, shared: bool
+    ) -> LookedUpRows:
         """Find the distinct rows of the ids of a batch and of the candidates `sample`.
 
-        `shared`: whether objects and targets are rows of one table.
+        `place`: memory for one number of each id. `shared`: whether objects and targets are rows
+        of one table.
         """
         objects, targets = _real_objects(batch), batch.targets.numpy()
         n_positions, n_groups = objects.size, len(targets)
         added = np.concatenate([targets, sample])
         if shared:
             everything = np.concatenate([objects.reshape(-1), added])
-            rows, slots, n_objects = _distinct(everything, n_positions)
+            rows, slots, n_objects = _distinct(everything, n_positions, place)
         else:
-            rows, slots, n_objects = _distinct(objects.reshape(-1), n_positions)
-            others, more, _ = _distinct(added, 0)
+            rows, slots, n_objects = _distinct(objects.reshape(-1), n_positions, place)
+            others, more, _ = _distinct(added, 0, place)
             rows = np.concatenate([rows, others])
             slots = np.concatenate([slots, n_objects + more])
         of_objects, of_others = slots[:n_positions], slots[n_positions:]
@@ -59,21 +62,18 @@ class LookedUpRows(NamedTuple):
         return cls(n_objects, collisions, *map(torch.from_numpy, arrays))
 
 
-def _distinct(ids: IntArray, n_leading: int) -> tuple[IntArray, IntArray, int]:
+def _distinct(ids: IntArray, n_leading: int, place: IntArray) -> tuple[IntArray, IntArray, int]:
     """Return each id once, the slot of every id among them, and how many are leading ones.
 
-    Those that occur among the first `n_leading` ids come before the others.
+    Ids come in the order in which they first occur, so those among the first `n_leading` before the
+    others. `place` (n_ids,): is written to; what it holds does not matter. Nothing is sorted.
     """
-    # torch sorts ids in a third of the time that numpy takes.
-    found = torch.unique(torch.from_numpy(ids), return_inverse=True)
-    distinct, slots = (each.numpy() for each in found)
-    leads = np.zeros(len(distinct), dtype=bool)
-    leads[slots[:n_leading]] = True
-    first, others = np.flatnonzero(leads), np.flatnonzero(~leads)
-    order = np.concatenate([first, others])
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return distinct[order], place[slots], len(first)
+    position = np.arange(len(ids))
+    place[ids[::-1]] = position[::-1]  # of several the last one counts: the first position
+    first = place[ids]
+    begins = first == position
+    number = np.cumsum(begins)
+    return ids[begins], number[first] - 1, int(number[n_leading - 1]) if n_leading else 0
 
 
 def _real_objects(batch: GroupBatch) -> IntArray:

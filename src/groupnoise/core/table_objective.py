@@ -103,6 +103,7 @@ class TableObjective:
         self._kernels = kernels
         encoders = dict.fromkeys((model.object_encoder, model.target_encoder))
         self._tables = [each.weight for each in encoders if isinstance(each, EmbeddingEncoder)]
+        self._place = np.zeros(max(len(table) for table in self._tables), dtype=np.int64)
         self._space: dict[str, Tensor] = {}
         self._forward: _Forward | None = None
 
@@ -156,7 +157,8 @@ class TableObjective:
         """
         drawn = self._source.draw(batch.all_targets, generator)
         n_groups, size = batch.mask.shape
-        slots = LookedUpRows.of(batch, drawn.ids.numpy(), shared=len(self._tables) == 1)
+        shared = len(self._tables) == 1
+        slots = LookedUpRows.of(batch, drawn.ids.numpy(), self._place, shared=shared)
         vectors = self._look_up(slots)
         products = self._products(vectors, slots.members.view(n_groups, size + 1))
         candidates = vectors.index_select(0, slots.candidates)

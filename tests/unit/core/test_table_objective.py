@@ -173,7 +173,14 @@ def test_compiled_loops_give_what_they_give_in_python():
         np.testing.assert_allclose(ours, expected, rtol=2e-5, atol=2e-6)
 
 
-def test_short_trainings_and_machines_without_numba_compile_nothing(monkeypatch):
+def test_short_trainings_and_machines_without_a_numba_that_fits_compile_nothing(monkeypatch):
+    def does_not_fit(name):
+        raise ImportError("Numba needs another NumPy")
+
     assert compiled.kernels_for(compiled.MIN_STEPS - 1) is None
+    compiled._compiled.cache_clear()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(importlib, "import_module", does_not_fit)
+    assert compiled.kernels_for(compiled.MIN_STEPS) is None
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert compiled.kernels_for(compiled.MIN_STEPS) is None
