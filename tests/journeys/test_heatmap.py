@@ -119,6 +119,12 @@ def test_a_file_per_bag_holds_probabilities_and_coordinates(command, tmp_path):
     assert told == pytest.approx(float(probabilities[1, 0]), abs=1e-5)
     header = (tmp_path / "csv/slide_00.csv").read_text().splitlines()[0]
     assert header.startswith("row,x,y,label,probability_benign")
+    with h5py.File(tmp_path / "bags/slide_00.h5", "a") as file:  # as CLAM says it
+        del file["coords"].attrs["patch_size_level0"]
+        file["coords"].attrs.update({"patch_size": 256, "downsample": [2.0, 2.0]})
+    command("predict", "model", data, "--to", "geojson", "-o", "overlapping")
+    found = json.loads((tmp_path / "overlapping/slide_00.geojson").read_text())["features"]
+    assert found[1]["geometry"]["coordinates"][0][2] == [x + 512, y + 512]
 
 
 def test_what_cannot_be_drawn_is_one_sentence(command, tmp_path):

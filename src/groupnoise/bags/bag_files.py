@@ -118,6 +118,23 @@ class BagFile:
                 "pickled objects can run code and are refused."
             ) from None
 
+    def patch_size(self) -> float | None:
+        """Return how wide objects are in the units of their coordinates, if the file says it.
+
+        CLAM and TRIDENT write it beside the coordinates.
+        """
+        if self.path.suffix.lower() not in HDF5:
+            return None
+        with require("h5py", extra="h5").File(self.path, "r") as file:
+            node = file if self.group is None else file[self.group]
+            found = _coordinates_of(node)[1] if hasattr(node, "keys") else None
+            said = {} if found is None else dict(found.attrs)
+        size: Any = said.get("patch_size_level0")
+        if size is None and "patch_size" in said:
+            size = said["patch_size"] * np.ravel(said.get("downsample", 1.0))[0]
+        is_size = isinstance(size, (int, float, np.number)) and np.isfinite(size) and size > 0
+        return float(size) if is_size else None
+
     def _of_node(self, node: Any, features: str | Sequence[str] | None) -> BagContent:
         """Return the content of an HDF5 file, of a group of it or of a data set alone."""
         if not hasattr(node, "keys"):

@@ -68,9 +68,14 @@ class BagCalibration(CalibratedSets, Calibration):
                 lambda rows: estimator._log_probabilities(estimator._prepared(rows), 1.0).numpy(),
             )
         )
-        likelihood = bag_likelihood(instances.offsets, labels)
+        likelihood = bag_likelihood(instances.offsets, labels, self._negative_column())
         self.calibration_temperature_ = fit_temperature([log_all], likelihood)
         return self
+
+    def _negative_column(self) -> int | None:
+        estimator: Any = self
+        found = np.flatnonzero(estimator.classes_ == getattr(estimator, "negative_label_", None))
+        return int(found[0]) if len(found) else None
 
     def calibrate_sets(
         self, bags: Any, y: Any, *, groups: ArrayLike | None = None, truth: Any = None
@@ -228,13 +233,15 @@ class BagCalibration(CalibratedSets, Calibration):
         return right.abstains(estimator.bag_proba(bags, groups=groups), risk)
 
 
-def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:
+def bag_likelihood(offsets: IntArray, labels: BoolArray, negative: int | None = None) -> Likelihood:
     """Return the likelihood of bag labels.
 
-    Bags with one label each are asked which class is matched most; bags with several, which
-    classes at least one instance has and which none has (noisy-or).
+    Bags with one label each are asked which class is matched most; bags with several, or where a
+    class is negative, which classes at least one instance has and which none has (noisy-or): most
+    instances of a positive bag may be negative.
 
     `offsets`: where the instances of each bag begin. `labels`: of shape (n_bags, n_classes).
+    `negative`: the column of the negative class, which no bag is asked for.
     """
     present = torch.from_numpy(labels)
     n_bags, n_classes = labels.shape
@@ -257,6 +264,12 @@ def bag_likelihood(offsets: IntArray, labels: BoolArray) -> Likelihood:
         proba = log_proba[:, :n_classes].exp().clamp(max=1.0 - tiny)
         log_absent = over_bags(torch.log1p(-proba))
         log_present = torch.log((-torch.expm1(log_absent)).clamp(min=tiny))
-        return torch.where(present, log_present, log_absent).sum(-1)
+        each = torch.where(present, log_present, log_absent)
+        if negative is None:
+            return each.sum(-1)
+        named = torch.arange(n_classes) != negative
+        return _with_guesses(each[:, named].sum(-1).exp(), 0.5 ** (n_classes - 1))
 
+    if negative is not None:
+        return present_or_absent
     return which if (labels.sum(axis=1) == 1).all() else present_or_absent

@@ -69,6 +69,30 @@ def test_bags_with_several_labels_are_asked_what_is_present_and_what_absent():
     assert likelihood(proba.log()).tolist() == pytest.approx(expected)
 
 
+def test_of_positive_and_negative_bags_only_the_positive_class_is_asked_for():
+    proba = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], dtype=torch.float64)
+    labels = np.array([[False, True], [True, False]])
+    likelihood = bag_likelihood(np.array([0, 2, 3]), labels, negative=0)
+    expected = [
+        math.log((1 - WRONG_SHARE) * share + WRONG_SHARE / 2) for share in (1 - 0.9 * 0.2, 0.7)
+    ]
+    assert likelihood(proba.log()).tolist() == pytest.approx(expected)
+
+
+def test_one_witness_among_many_negatives_does_not_flatten_probabilities():
+    generator = np.random.default_rng(0)
+    bags = [generator.normal(size=(10, 3)) for _ in range(60)]
+    for bag in bags[::2]:
+        bag[0, 0] += 6.0
+    y = np.arange(60) % 2 == 0
+    model = MaxMatchingMILClassifier(
+        likelihood="noisy_or", encoder="identity", scaling="standard", random_state=0
+    )
+    model.fit(bags[:40], y[:40].astype(int)).calibrate(bags[40:], y[40:].astype(int))
+    assert model.calibration_temperature_ < 3.0
+    assert (model.predict_proba(np.array(bags[40])[:1])[:, 1] > 0.8).all()
+
+
 def test_a_bag_of_background_alone_does_not_decide_the_temperature():
     log_proba, labels = honest_rows(400, 3, seed=0)
     outside = torch.full((400, 1), -700.0, dtype=torch.float64)

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.bags.bag_folder import find_bag_files, holds_bag_files
 from groupnoise.bags.embedding.folder import RECORD, find_raw_files, read_record
 from groupnoise.bags.embedding.pictures import open_picture
 from groupnoise.bags.embedding.texts import read_text
 from groupnoise.core.checks import check_positive, require
 from groupnoise.exceptions import DataError
+from groupnoise.io.sources import say_nothing
 from groupnoise.pages.render import data_address
 
 MAX_SIDE = 480
@@ -78,13 +80,22 @@ def find_sources(data: str, folder: Path | None, downsample: float = 1.0) -> Sou
     record = read_record(Path(data)) if (Path(data) / RECORD).is_file() else None
     if folder is None:
         if record is None:
-            return Sources()
+            return Sources(size=_patch_size(data))
         folder = Path(data) / record.source
         if not folder.is_dir():
             return Sources(size=record.cut.size if record.kind == "pictures" else None)
     kind, files = find_raw_files(folder, None if record is None else record.kind)
-    size = record.cut.size if record is not None and kind == "pictures" else None
+    size = None
+    if kind == "pictures":
+        size = _patch_size(data) if record is None else record.cut.size
     return Sources(kind, {file.stem: file for file in files}, size, downsample)
+
+
+def _patch_size(data: str) -> float | None:
+    """Return how wide the objects of files with coordinates are, if the first of them says it."""
+    if not holds_bag_files(data, labels=()):
+        return None
+    return find_bag_files(Path(data), None, say_nothing)[0].patch_size()
 
 
 def thumbnail(pixels: NDArray[np.uint8]) -> str:
