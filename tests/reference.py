@@ -579,3 +579,28 @@ def foretold_candidates_loop(probabilities, candidates):
     lower = counts[n_classes // 2 :]
     chance = sum(lower) / len(lower)
     return sum((count - chance) / (1.0 - chance) for count in counts)
+
+
+def moved_towards_like_items(said, new_features, known, share, n_like):
+    """What a regression says of new items, moved towards the trained rows of those most like them.
+
+    `known`: pairs of the features and the trained row of each clicked item.
+    """
+    moved = []
+    for row, features in zip(said, new_features, strict=True):
+        cosines = []
+        for own, trained in known:
+            lengths = math.sqrt(sum(x * x for x in features)) * math.sqrt(sum(x * x for x in own))
+            product = sum(x * y for x, y in zip(features, own, strict=True))
+            cosines.append((product / lengths if lengths else 0.0, trained))
+        nearest = sorted(cosines, key=lambda pair: -pair[0])[:n_like]
+        weight = sum(cosine**2 for cosine, _ in nearest)
+        if not weight:
+            moved.append([float(x) for x in row])
+            continue
+        mean = [
+            sum(cosine**2 * float(trained[place]) for cosine, trained in nearest) / weight
+            for place in range(len(row))
+        ]
+        moved.append([(1 - share) * float(x) + share * y for x, y in zip(row, mean, strict=True)])
+    return moved

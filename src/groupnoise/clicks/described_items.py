@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from groupnoise.clicks.catalogue import Catalogue
 from groupnoise.clicks.evidence import Evidence, HeldOut, evidence_gains
-from groupnoise.clicks.item_features import FeatureMap, borrowed, learn_feature_map
+from groupnoise.clicks.item_features import Ask, FeatureMap, borrowed, learn_feature_map
 from groupnoise.clicks.item_table import ItemRows, read_item_rows
 from groupnoise.clicks.linear_evidence import MIN_LEAD
 from groupnoise.clicks.mixture import ItemVectors
@@ -118,6 +118,7 @@ def placed_by_features(
     generator: np.random.Generator,
     *,
     strength: float = 0.0,
+    ask: Ask | None = None,
 ) -> tuple[FeatureMap, ItemVectors]:
     """Learn a map from features to vectors, and place by it what has few clicks or none.
 
@@ -128,6 +129,7 @@ def placed_by_features(
     `clicks`: how often each item of the catalogue was clicked.
     `generator`: decides which items choose the ridge.
     `strength`: clicks that features count for beside an item's own.
+    `ask`: maps positions of held-out items to what came before clicks on them.
     """
     positions = positions_of(catalogue, rows)
     n_new = len(catalogue) - len(vectors.bias)
@@ -143,8 +145,16 @@ def placed_by_features(
             stacklevel=3,
         )
     own = ItemVectors(*(part[positions] for part in everything))
-    features = learn_feature_map(rows.columns, own, clicks[positions], generator)
-    mixed = borrowed(own, features.vectors(rows.columns), clicks[positions], strength)
+    features = learn_feature_map(
+        rows.columns, own, clicks[positions], generator, positions=positions, ask=ask
+    )
+    described = features.vectors(rows.columns)
+    new = np.flatnonzero(clicks[positions] == 0)
+    if len(new):  # a clicked item would be most like itself
+        placed = features.vectors(rows.columns[new.tolist()], everything)
+        for part, moved in zip(described, placed, strict=True):
+            part[new] = moved
+    mixed = borrowed(own, described, clicks[positions], strength)
     for part, moved in zip(everything, mixed, strict=True):
         part[positions] = moved
     return features, everything

@@ -8,14 +8,16 @@ clicks, then says where any described item belongs:
     v(x) = mean + W x,   W = argmin sum_i n_i / (n_i + 1) |v_i - v(x_i)|^2 + ridge |W|^2,
 
 whatever trained the vectors. The ridge is chosen on held-out items. A regression draws vectors
-towards their mean, which is undone as far as held-out items then get their share of answers.
+towards their mean, which is undone as far as held-out items then get their share of answers. A new
+item is then moved towards the mean of the trained vectors of the items most like it, as far as that
+ranks held-out items better after the clicks that came before them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,8 +26,10 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from groupnoise.clicks.item_columns import Column, checked_column
+from groupnoise.clicks.like_items import LikeItems
 from groupnoise.clicks.mixture import Float32Array, ItemVectors
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.metrics import gain_rows
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.array_folder import check_numbers, stored_array
 
@@ -38,10 +42,15 @@ NEW_SHARE = 0.01
 """Of the places among the best, which items without a click may take; see `held_back`."""
 MAX_FAIR_SCORES = 1 << 24
 """Scores that are held to give new items their share."""
+SHARES = (0.0, 0.25, 0.5, 0.75)
+"""Of the way from what the regression says to the mean of the most similar items."""
 MIN_TAUGHT = 10
 """Clicked items that a regression needs."""
 COLUMNS, WEIGHTS = "feature_columns", "feature_weights"
-"""Names of the two arrays that hold a map in files."""
+"""Names of the two arrays that hold the regression in files."""
+Ask = Callable[[IntArray], tuple[Float32Array, IntArray]]
+"""Maps rows of held-out items to queries (n, dim) of what came before clicks on them, and to which
+of these rows was clicked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +60,19 @@ class FeatureMap:
     `columns`: how a table becomes features.
     `weights` (n_features + 1, 2 * dim + 1): of the regression, the mean last; vectors f, vectors g
         and the bias side by side.
+    `like`: the clicked items that new ones are compared with, None where that does not help.
     """
 
     columns: tuple[Column, ...]
     weights: Float32Array
+    like: LikeItems | None = None
 
-    def vectors(self, table: pl.DataFrame) -> ItemVectors:
+    def vectors(self, table: pl.DataFrame, trained: ItemVectors | None = None) -> ItemVectors:
         """Return what the features of items say.
 
-        `table`: has all columns that taught. Raises DataError if a column is missing.
+        `table`: has all columns that taught. `trained`: vectors of the catalogue, towards which
+        new items are moved; without them the regression speaks alone. Raises DataError if a column
+        is missing.
         """
         for column in self.columns:
             if column.name not in table.columns:
@@ -67,13 +80,28 @@ class FeatureMap:
                     f"the table of items has no column {column.name!r}, from which the model "
                     f"learned; its columns are {', '.join(map(repr, table.columns[:12]))}."
                 )
-        rows = feature_matrix(self.columns, table) @ self.weights[:-1] + self.weights[-1]
-        return split_columns(np.asarray(rows, dtype=np.float32))
+        features = feature_matrix(self.columns, table)
+        rows = np.asarray(features @ self.weights[:-1] + self.weights[-1], dtype=np.float32)
+        if self.like is not None and trained is not None:
+            rows = self.like.moved(rows, features, _side_by_side(trained))
+        return split_columns(rows)
+
+    def held_back_by(self, offset: float) -> FeatureMap:
+        """Return the map with something added to the bias of every item that it places."""
+        if self.like is not None:
+            return replace(self, like=replace(self.like, offset=self.like.offset + offset))
+        self.weights[-1, -1] += offset
+        return self
+
+    def among(self, kept: IntArray) -> FeatureMap:
+        """Return the map for a smaller catalogue; `kept`: rising positions of what stays."""
+        return self if self.like is None else replace(self, like=self.like.among(kept))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the map as arrays that a file can hold."""
         text = json.dumps([asdict(column) for column in self.columns], ensure_ascii=False)
-        return {COLUMNS: np.frombuffer(text.encode(), dtype=np.uint8), WEIGHTS: self.weights}
+        arrays = {COLUMNS: np.frombuffer(text.encode(), dtype=np.uint8), WEIGHTS: self.weights}
+        return arrays if self.like is None else {**arrays, **self.like.to_arrays()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], dim: int) -> FeatureMap | None:
@@ -92,18 +120,26 @@ class FeatureMap:
         shape = (sum(column.width for column in columns) + 1, 2 * dim + 1)
         weights = stored_array(arrays, WEIGHTS, types=("f4",), shape=shape)
         check_numbers(WEIGHTS, weights)
-        return cls(columns, weights)
+        return cls(columns, weights, LikeItems.from_arrays(arrays, len(weights) - 1))
 
 
 def learn_feature_map(
-    table: pl.DataFrame, vectors: ItemVectors, clicks: FloatArray, generator: np.random.Generator
+    table: pl.DataFrame,
+    vectors: ItemVectors,
+    clicks: FloatArray,
+    generator: np.random.Generator,
+    *,
+    positions: IntArray | None = None,
+    ask: Ask | None = None,
 ) -> FeatureMap:
     """Learn where items belong from the features of those that were clicked.
 
     `table`: one row per item. `vectors`: trained, in the same order. `clicks`: how often each was
     clicked; an item without a click teaches nothing. `generator`: decides which items are held out
-    to choose the ridge. Raises DataError if fewer than 10 items were clicked, or no column says
-    anything.
+    to choose the ridge. `positions`: where the rows stand in the catalogue; by default as they
+    come. `ask`: tells what came before clicks on items, by which it is chosen how far new items
+    are moved towards those like them; without it they are not. Raises DataError if fewer than 10
+    items were clicked, or no column says anything.
     """
     taught = np.flatnonzero(clicks > 0)
     if len(taught) < MIN_TAUGHT:
@@ -120,8 +156,7 @@ def learn_feature_map(
             "items share, text, or lists of numbers."
         )
     features = feature_matrix(columns, known)
-    outputs = np.concatenate([vectors.query, vectors.target, vectors.bias[:, None]], axis=1)
-    outputs = outputs[taught].astype(np.float64)
+    outputs = _side_by_side(vectors)[taught].astype(np.float64)
     trust = clicks[taught] / (clicks[taught] + 1.0)
     order = generator.permutation(len(taught))
     n_held = max(1, round(HELD_OUT_SHARE * len(order)))
@@ -138,7 +173,41 @@ def learn_feature_map(
         held,
     )
     weights[:-1, :-1] *= spread
-    return FeatureMap(columns, weights.astype(np.float32))
+    like = None
+    if ask is not None:
+        places = taught if positions is None else positions[taught]
+        told = paths[best].copy()
+        told[:-1, :-1] *= spread
+        said = np.asarray(features[held] @ told[:-1] + told[-1], dtype=np.float32)
+        found = LikeItems.of(features[rest], np.arange(len(rest)), 1.0)
+        moved = found.moved(said, features[held], outputs[rest].astype(np.float32))
+        share = _chosen_share(said, moved, *ask(places[held]))
+        like = LikeItems.of(features, places, share) if share else None
+    return FeatureMap(columns, weights.astype(np.float32), like)
+
+
+def _chosen_share(
+    said: Float32Array, moved: Float32Array, queries: Float32Array, clicked: IntArray
+) -> float:
+    """Return how far held-out items are to be moved to rank best among each other.
+
+    0 where no share is ahead of it by more than a standard error. `said`, `moved` (n_held, 2 * dim
+    + 1): from the regression, and the mean of the most similar items. `queries` (n, dim): what
+    came before clicks. `clicked`: which held-out item was clicked.
+    """
+    if len(clicked) < MIN_TAUGHT:
+        return 0.0
+    ends = [split_columns(each) for each in (said, moved)]
+    first, last = (queries @ each.target.T + each.bias for each in ends)
+    gains = []
+    for share in SHARES:
+        scores = (1 - share) * first + share * last
+        own = np.take_along_axis(scores, clicked[:, None], axis=1)
+        n_better = (scores > own).sum(axis=1)
+        gains.append(gain_rows(n_better, (scores == own).sum(axis=1) - 1, FAIR_TOP))
+    best = int(np.argmax([each.mean() for each in gains]))
+    lead = gains[best] - gains[0]
+    return SHARES[best] if lead.mean() > lead.std() / np.sqrt(len(lead)) else 0.0
 
 
 def borrowed(
@@ -157,6 +226,11 @@ def borrowed(
         return np.asarray(weight * mine + (1 - weight) * theirs, dtype=np.float32)
 
     return ItemVectors(*map(mixed, own, described))
+
+
+def _side_by_side(vectors: ItemVectors) -> Float32Array:
+    """Return vectors f, vectors g and the bias of each item in one row."""
+    return np.concatenate([vectors.query, vectors.target, vectors.bias[:, None]], axis=1)
 
 
 def split_columns(rows: Float32Array) -> ItemVectors:

@@ -29,7 +29,7 @@ from groupnoise.clicks.item_features import (
     held_back,
 )
 from groupnoise.clicks.item_table import ItemRows
-from groupnoise.clicks.mixture import ItemVectors
+from groupnoise.clicks.mixture import Float32Array, ItemVectors
 from groupnoise.clicks.resumed_evidence import CAREFUL_RATE, among_neighbours, updated
 from groupnoise.clicks.window_training import WindowTraining
 from groupnoise.clicks.windows import large_enough, sliding_windows
@@ -44,6 +44,9 @@ from groupnoise.training.parameters import History, TrainingPlan
 
 WHOLE_SHARE = 0.9
 """Of the clicks that were learned before: histories that hold so many of them are the whole log."""
+
+MAX_ASKED = 3000
+"""Clicks on held-out items by which it is chosen how new items are placed."""
 
 Self = TypeVar("Self", bound="UpdatableRecommender")
 
@@ -181,6 +184,8 @@ class UpdatableRecommender(WindowTraining):
         if hasattr(self, "rule_") and self.rule_.negatives:
             raise ParameterError("a model that holds clicks against some items forgets none.")
         vectors = ItemVectors(*(part[kept] for part in self.item_vectors()))
+        if hasattr(self, "feature_map_"):
+            self.feature_map_ = self.feature_map_.among(np.flatnonzero(kept))
         self.catalogue_ = Catalogue(self.items_[kept])
         self.popularity_ = self.popularity_[kept]
         if hasattr(self, "optimizer_state_"):
@@ -211,13 +216,49 @@ class UpdatableRecommender(WindowTraining):
         grown = catalogue_with(self.catalogue_, rows)
         clicks = np.pad(self.popularity_, (0, len(grown) - len(self.catalogue_)))
         self.feature_map_, placed = placed_by_features(
-            grown, rows, vectors, clicks, generator, strength=strength
+            grown,
+            rows,
+            vectors,
+            clicks,
+            generator,
+            strength=strength,
+            ask=lambda held: self._before_clicks_on(held, histories, generator),
         )
         self.catalogue_, self.popularity_ = grown, clicks
         offset = self._held_back(rows, placed, histories)
-        self.feature_map_.weights[-1, -1] += offset
+        self.feature_map_ = self.feature_map_.held_back_by(offset)
         placed.bias[clicks == 0] += offset
         self._hold_vectors(placed)
+
+    def _before_clicks_on(
+        self, held: IntArray, histories: Groups, generator: np.random.Generator
+    ) -> tuple[Float32Array, IntArray]:
+        """Return the queries of what came before clicks on items, and which of them was clicked.
+
+        `held`: positions of the items, which count in no history. `generator`: decides which
+        clicks are taken of more than `MAX_ASKED`.
+        """
+        number = np.full(len(self.catalogue_), -1)
+        number[held] = np.arange(len(held))
+        clicks = histories.objects if histories.targets is None else histories.targets
+        found = np.flatnonzero(number[clicks] >= 0)
+        found = np.sort(generator.permutation(found)[:MAX_ASKED])
+        before, clicked = [], []
+        for click in found.tolist():
+            row = click
+            end = histories.offsets[click + 1] if histories.targets is not None else click
+            if histories.targets is None:
+                row = int(np.searchsorted(histories.offsets, click, side="right")) - 1
+            earlier = np.asarray(histories.objects[histories.offsets[row] : end])
+            earlier = earlier[number[earlier] < 0]
+            if len(earlier):
+                before.append(earlier)
+                clicked.append(int(number[clicks[click]]))
+        if not before:
+            return np.zeros((0, self._width()), dtype=np.float32), np.zeros(0, dtype=np.int64)
+        mixture = self._queries(Groups.from_lists(before))
+        # Of several queries the last click's speaks, where each click is normalised by itself.
+        return mixture.queries[mixture.query_of[mixture.offsets[1:] - 1]], np.array(clicked)
 
     def _held_back(self, rows: ItemRows, placed: ItemVectors, histories: Groups) -> float:
         """Return how far back items that features place must stand; see :func:`held_back`.

@@ -15,6 +15,8 @@ from scipy import sparse
 
 from groupnoise.clicks.item_features import FeatureMap
 from groupnoise.clicks.item_table import NO_CATEGORY, ItemRows, read_item_rows, read_items
+from groupnoise.clicks.like_items import PREFIX
+from groupnoise.clicks.mixture import ItemVectors
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import DataError
@@ -69,6 +71,10 @@ def remove_items(folder: Path | str, ids: Sequence[Any]) -> str:
             None if "query_vectors" not in arrays else vectors.queries[kept],
             rule,
         )
+        features = FeatureMap.from_arrays(arrays, vectors.dimension)
+        if features is not None:
+            arrays = {name: arrays[name] for name in arrays if not name.startswith(PREFIX)}
+            changed |= features.among(kept).to_arrays()
     return _written(folder, manifest, {**arrays, **changed}, len(kept))
 
 
@@ -93,9 +99,14 @@ def add_items(folder: Path | str, source: Any, *, report: Report | None = None, 
     every = np.arange(len(items))
     rows = read_item_rows(source, np.array(items.ids_of(every)), report=report, **form)
     ids = _new_ids(items, rows, folder)
-    described = features.vectors(rows.columns)
     changed = _described(manifest, arrays, items, every, ids, rows)
     vectors = stored_vectors(manifest, arrays)
+    described = features.vectors(
+        rows.columns,
+        ItemVectors(
+            vectors.features(every), vectors.targets[:, : vectors.dimension], vectors.targets[:, -1]
+        ),
+    )
     targets = np.concatenate([described.target, described.bias[:, None]], axis=1)
     changed |= _vector_arrays(
         manifest,
