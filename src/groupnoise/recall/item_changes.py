@@ -25,7 +25,7 @@ from groupnoise.io.sources import Report
 from groupnoise.recall.artifact import sound_artifact, stored_vectors
 from groupnoise.recall.artifact_checks import check_artifact
 from groupnoise.recall.index import IndexSpec, build_index
-from groupnoise.recall.items import ItemTable, pack_items
+from groupnoise.recall.items import ATTRIBUTE_SIGN, ItemTable, pack_items
 from groupnoise.recall.log_normalizers import log_normalizers
 from groupnoise.recall.vectors import MatchingVectors
 
@@ -157,7 +157,13 @@ def _described(
     new_titles, new_categories = [], []
     if rows is not None:
         table = rows.columns.with_columns(pl.Series("item", rows.ids))
-        found = read_items(table, np.array(rows.ids), item="item")
+        attributes = {
+            name.partition(ATTRIBUTE_SIGN)[0]
+            for name in items.category_names
+            if ATTRIBUTE_SIGN in name
+        }
+        known = [name for name in rows.columns.columns if name in attributes]
+        found = read_items(table, np.array(rows.ids), item="item", attributes=known)
         new_titles = found.titles
         new_categories = found.categories or [[NO_CATEGORY] for _ in ids]
     titles = categories = None

@@ -94,8 +94,12 @@ def test_an_artifact_places_new_items_as_fit_does_and_goes_on_after_a_removal(tm
     np.testing.assert_array_equal(
         again.feature_map_.vectors(table[120:], again.item_vectors()).target, expected.target
     )
-    model.export(tmp_path / "shop")
-    add_items(tmp_path / "shop", table[120:])
+    brands = [f"brand={'Acme' if each % 2 else 'Bolt'}" for each in range(120)]
+    model.export(tmp_path / "shop", categories=brands)
+    branded = table[120:].with_columns(pl.lit("Acme").alias("brand"))
+    add_items(tmp_path / "shop", branded)
+    items = open_artifact(tmp_path / "shop", memory_map=False).items
+    assert "brand=Acme" in [items.category_names[code] for code in items.codes_of(120)]
     vectors = open_artifact(tmp_path / "shop", memory_map=False).ranker.vectors
     np.testing.assert_allclose(vectors.targets[120:, :-1], expected.target, rtol=1e-5)
     remove_items(tmp_path / "shop", [5, 121])
