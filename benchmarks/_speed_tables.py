@@ -171,6 +171,63 @@ def growth_table(result: dict[str, Any]) -> str:
     return _table(["what grows", "range", "exponent of time", "of memory"], rows, result)
 
 
+def scale_table(result: dict[str, Any]) -> str:
+    """One column per size of the log, one line per stage."""
+    done = [row for row in result["rows"] if "serve" in row["stages"]]
+
+    def told(stage: dict[str, Any]) -> str:
+        taken = f"{stage['seconds']:.0f} s"
+        if "processor_seconds" in stage:
+            taken += f" ({stage['processor_seconds']:.0f} s of processors)"
+        memory = f", {stage['own_gb']:.2f} GB" if "own_gb" in stage else ""
+        return f"{taken}, {_grouped(stage['clicks_per_second'])} clicks/s{memory}"
+
+    lines = [["users, items", *(f"{_grouped(r['users'])}, {_grouped(r['items'])}" for r in done)]]
+    for name in ("generate", "convert", "fit", "evaluate", "export"):
+        lines.append([name, *(told(row["stages"][name]) for row in done)])
+    fits = [(row["stages"]["fit"], row["stages"]["fit"]["estimated"]) for row in done]
+    workers = result["settings"]["workers"]
+    lines += [
+        [
+            "the fit, processor seconds of a worker: measured, by `estimate_cost`",
+            *(
+                f"{fit['processor_seconds'] / workers:.0f}, "
+                f"{told_of['processor_seconds_per_worker']:.0f}"
+                for fit, told_of in fits
+            ),
+        ],
+        [
+            "the fit, memory of a worker: its own, by `estimate_cost`",
+            *(f"{fit['own_gb']:.2f}, {told_of['gb_per_worker']:.2f} GB" for fit, told_of in fits),
+        ],
+        [
+            "serve: ready, requests a second, memory",
+            *(
+                f"{one['ready_seconds']:.1f} s, {one['requests_per_second']:.0f}, "
+                f"{one['own_gb']:.2f} GB"
+                for one in (row["stages"]["serve"] for row in done)
+            ),
+        ],
+        [
+            "most on disk at once",
+            *(f"{max(s['folder_gb'] for s in row['stages'].values()):.2f} GB" for row in done),
+        ],
+        [
+            "full HIT@10 of the held-out sample, popularity",
+            *(
+                f"{one['full HIT@10']:.3f}, {one['popularity']['full HIT@10']:.4f}"
+                for one in (row["stages"]["evaluate"] for row in done)
+            ),
+        ],
+    ]
+    header = ["", *(f"{row['clicks'] / 1e6:g} million clicks" for row in done)]
+    return _table(header, lines, result)
+
+
+def _grouped(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
 def _table(header: list[str], rows: Iterable[list[str]], result: dict[str, Any]) -> str:
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(row) + " |" for row in rows]

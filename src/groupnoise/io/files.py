@@ -27,6 +27,8 @@ except ImportError:  # Windows: two who write at once are not kept apart there
 else:
     HAS_LOCKS = True
 
+SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
+"""How numpy tells that the disk took less of an array than it was given."""
 OS_ERROR = re.compile(r"os error (\d+)")
 """Errors of libraries written in Rust carry the number in their text alone."""
 LARGEST_JSON = 64 << 20
@@ -196,6 +198,8 @@ def why_not_written(path: Path, error: Exception) -> str:
     """Return one sentence on a failed write, which names a full disk as such."""
     in_text = OS_ERROR.search(str(error))
     number = getattr(error, "errno", None) or (int(in_text[1]) if in_text else None)
+    if number is None and SHORT_WRITE.search(str(error)):
+        number = errno.ENOSPC
     if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return (
             f"there is no space left to write {path} ({os.strerror(number)}), and nothing of it "

@@ -16,6 +16,7 @@ from groupnoise.io.files import (
     check_writable_file,
     check_writable_folder,
     sha256_of,
+    why_not_written,
     write_json,
     write_text,
 )
@@ -150,3 +151,8 @@ def test_a_name_that_is_no_file_is_never_its_own_output(tmp_path, monkeypatch):
     Path("shop/old.csv").touch()
     with pytest.raises(ParameterError, match="is what is read"):
         check_not_own_input(Path("shop/old.csv"), "shop")
+
+
+def test_an_array_that_a_disk_takes_a_part_of_is_told_as_a_full_disk(tmp_path):
+    short = OSError("178240 requested and 11232 written")
+    assert "no space left" in why_not_written(tmp_path / "a.npy", short)
