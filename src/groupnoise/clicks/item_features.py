@@ -100,8 +100,9 @@ class FeatureMap:
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the map as arrays that a file can hold."""
         text = json.dumps([asdict(column) for column in self.columns], ensure_ascii=False)
-        arrays = {COLUMNS: np.frombuffer(text.encode(), dtype=np.uint8), WEIGHTS: self.weights}
-        return arrays if self.like is None else {**arrays, **self.like.to_arrays()}
+        columns: NDArray[Any] = np.frombuffer(text.encode(), dtype=np.uint8)
+        like = {} if self.like is None else self.like.to_arrays()
+        return {COLUMNS: columns, WEIGHTS: self.weights, **like}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], dim: int) -> FeatureMap | None:
@@ -179,8 +180,8 @@ def learn_feature_map(
         told = paths[best].copy()
         told[:-1, :-1] *= spread
         said = np.asarray(features[held] @ told[:-1] + told[-1], dtype=np.float32)
-        found = LikeItems.of(features[rest], np.arange(len(rest)), 1.0)
-        moved = found.moved(said, features[held], outputs[rest].astype(np.float32))
+        nearest = LikeItems.of(features[rest], np.arange(len(rest)), 1.0)
+        moved = nearest.moved(said, features[held], outputs[rest].astype(np.float32))
         share = _chosen_share(said, moved, *ask(places[held]))
         like = LikeItems.of(features, places, share) if share else None
     return FeatureMap(columns, weights.astype(np.float32), like)

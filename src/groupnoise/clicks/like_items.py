@@ -51,7 +51,7 @@ class LikeItems:
         Rows like no item stay where they are. `rows` (n, width): what the regression says.
         `features` (n, n_features): of the new items. `trained` (n_catalogue, width): of all items.
         """
-        result = rows.copy()
+        result: Float32Array = rows.copy()
         unit, n_like = _unit_rows(features), min(N_LIKE, len(self.positions))
         for first in range(0, len(rows), ROWS_AT_ONCE):
             cosines = np.asarray((unit[first : first + ROWS_AT_ONCE] @ self.features.T).todense())
