@@ -41,7 +41,9 @@ class LookedUpRows(NamedTuple):
         `place`: memory for one number of each id. `shared`: whether objects and targets are rows
         of one table.
         """
-        objects, targets = _real_objects(batch), batch.targets.numpy()
+        # Logs on disk may hold narrower numbers.
+        objects = _real_objects(batch).astype(np.int64, copy=False)
+        targets = batch.targets.numpy().astype(np.int64, copy=False)
         n_positions, n_groups = objects.size, len(targets)
         added = np.concatenate([targets, sample])
         if shared:

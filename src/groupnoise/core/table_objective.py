@@ -140,8 +140,8 @@ class TableObjective:
         n_groups, size = batch.mask.shape
         return (
             batch.objects.device.type == "cpu"
-            and batch.objects.dtype == batch.targets.dtype == torch.int64
-            and batch.objects.dim() == 2
+            and {batch.objects.dtype, batch.targets.dtype} <= {torch.int32, torch.int64}
+            and (batch.objects.dim(), batch.targets.dim()) == (2, 1)
             and fits_products(n_groups, size + 1)
             and n_groups * size * self._source.n_negatives <= KEPT_ELEMENTS
         )

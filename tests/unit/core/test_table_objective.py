@@ -1,6 +1,7 @@
 """The objective on tables against plain loops and against its parts: losses, gradients, rows."""
 
 import importlib.util
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -128,6 +129,15 @@ def test_an_excluded_candidate_that_outweighs_all_others_leaves_them_their_digit
     objective = GroupObjective(Max())
     ours = TableObjective.of(model, pair, objective).losses(batch, generator())
     torch.testing.assert_close(ours, objective(pair(model, batch, generator())).per_group.detach())
+
+
+def test_narrow_ids_are_taken_as_they_are():
+    model = table_model(n_objects=N_IDS, n_targets=N_TARGETS, has_bias=True, sparse=True)
+    ours = TableObjective.of(model, PairMatching(SOURCES["sampled"]), GroupObjective())
+    batch = id_batch([3, 1, 2], n_ids=N_IDS, n_targets=N_TARGETS)
+    narrow = replace(batch, objects=batch.objects.int(), targets=batch.targets.int())
+    assert ours.takes(narrow)
+    assert torch.equal(ours.losses(narrow, generator()), ours.losses(batch, generator()))
 
 
 def test_other_models_sources_and_weightings_are_left_to_autograd():
