@@ -68,6 +68,9 @@ class SASRecRecommender(VectorScoring):
         Share of `learning_rate` by which matrices shrink at each step, apart from the gradient.
     batch_size : int, default=128
         Histories per step.
+    patience : int, default=20
+        Epochs without gain before training stops. On few held-out clicks the gain goes up and
+        down: after 5 it stops too early.
     early_stopping : bool, default=True
         Whether, without `validation`, the last clicks of up to 2000 histories say when to stop;
         the network is then trained anew on all clicks for as many epochs. Logs of fewer than 200
@@ -94,6 +97,7 @@ class SASRecRecommender(VectorScoring):
     n_negatives: int | None = 256
     batch_size: int = 128
     max_epochs: int = 200
+    patience: int = 20
     early_stopping: bool = True
 
     def _check_parameters(self) -> None:
