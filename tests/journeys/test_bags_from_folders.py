@@ -235,9 +235,14 @@ def _two_encoders(place):
     (place / "job").rename(place / "bags")
 
 
+def _no_folder(place):
+    shutil.rmtree(place / "bags")
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
+        (_no_folder, "there is no file or folder bags; check the path"),
         (_no_file, "labels.csv, line 5: bag 'slide_03' has no file in bags"),
         (_no_label, "bag 'extra' of bags has no row in labels.csv"),
         (_other_width, "bag 'slide_05' (bags/slide_05.npy) has 7 features, but bag 'slide_00'"),

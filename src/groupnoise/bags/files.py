@@ -16,7 +16,7 @@ from groupnoise.bags.sival import load_amil
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
-from groupnoise.exceptions import DataError, MissingColumnError
+from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError
 from groupnoise.io.cells import (
     number_ids,
     read_id_cells,
@@ -123,6 +123,8 @@ def _check_no_label_table(source: Any, labels: Any, patient: Any, split: Any) ->
     given = {"labels": labels, "patient": patient, "split": split}
     for part, value in given.items():
         if value is not None:
+            if isinstance(source, (str, Path)) and not Path(source).exists():
+                raise MissingDataError(f"there is no file or folder {source}; check the path.")
             raise MissingColumnError(
                 f"{source} is not a folder with a file per bag, so it takes no `{part}` "
                 f"(--{part}).",
