@@ -91,6 +91,7 @@ SOURCE = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").r
 MODULES = {
     "faiss-cpu": "faiss",
     "mlflow-skinny": "mlflow",
+    "open-clip-torch": "open_clip",
     "pillow": "PIL",
     "pooch": "requests",
 }
