@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from scipy.stats import t as student
+
 STRATEGIES = ("change", "margin", "random")
 
 
 def question_table(result: dict[str, Any]) -> str:
-    """One line per set: accuracy after all answers, and how often "change" leads over the curve."""
+    """One line per set: accuracy after all answers, and how far "change" leads over the curve."""
     lines = [
         "| set | seeds | answers | of | none | " + " | ".join(STRATEGIES) + " | ahead of margin "
         "| ahead of random |",
@@ -33,14 +36,11 @@ def question_table(result: dict[str, Any]) -> str:
 
 
 def _ahead(found: dict[str, Any], unit: str, other: str) -> str:
-    """Say by how many points "change" leads on the mean over all rounds, and on how many seeds."""
+    """Say by how many points "change" leads on the mean over all rounds, with a 95 % interval."""
     column = f"{unit}, mean over answers"
-    gains = [
-        100 * (ours - theirs)
-        for ours, theirs in zip(found["change"][column], found[other][column], strict=True)
-    ]
-    won = sum(gain > 0 for gain in gains)
-    return f"{sum(gains) / len(gains):+.1f} ({won} of {len(gains)})"
+    gains = 100 * (np.array(found["change"][column]) - np.array(found[other][column]))
+    error = gains.std(ddof=1) / np.sqrt(len(gains)) * student.ppf(0.975, len(gains) - 1)
+    return f"{gains.mean():+.2f} ± {error:.2f}"
 
 
 def set_table(result: dict[str, Any]) -> str:
@@ -74,6 +74,34 @@ def set_table(result: dict[str, Any]) -> str:
         ]
         lines.append("| " + " | ".join(cells) + " |")
     seeds = ", ".join(map(str, result["seeds"]))
+    lines += ["", f"Seeds {seeds}; `{result['command']}`."]
+    return "\n".join(lines)
+
+
+def bag_set_table(result: dict[str, Any]) -> str:
+    """One line per set of bags: how often sets of bags and of instances hold the truth."""
+    lines = [
+        "| set | bags | size | by class | instances | size | by class | classes too low |",
+        "|---" * 8 + "|",
+    ]
+    for name, found in result["bags"].items():
+        cells = [name]
+        for kind in ("bags", "instances"):
+            if kind not in found:
+                cells += ["", "", ""]
+                continue
+            plain, by_class = found[kind], found[f"{kind}, by class"]
+            cells += [
+                _percent(plain["coverage"]),
+                f"{plain['mean size']:.1f}",
+                _percent(by_class["coverage"]),
+            ]
+        low = [found[each] for each in found if each.endswith("by class")]
+        counts = [each for each in low if "classes" in each]
+        n_low = sum(each["classes too low beyond chance"] for each in counts)
+        n_classes = sum(each["classes"] for each in counts)
+        lines.append("| " + " | ".join([*cells, f"{n_low} of {n_classes}"]) + " |")
+    seeds = ", ".join(map(str, result["bag seeds"]))
     lines += ["", f"Seeds {seeds}; `{result['command']}`."]
     return "\n".join(lines)
 

@@ -24,11 +24,19 @@ from groupnoise.exceptions import MissingDataError
 from groupnoise.reproduce.unseen_sets import read_unseen_sets
 from groupnoise.training.calibration import STRATEGIES
 
-SETS = {"lost": "l2", "msrcv2": "power", "birdsong": "standard", "digits uniform": "standard"}
+SETS = {
+    "lost": "l2",
+    "msrcv2": "power",
+    "birdsong": "standard",
+    "digits uniform": "standard",
+    "digits 200 uniform": "standard",
+}
 """Sets of the list of `groupnoise reproduce unseen`, and the scaling of the kernel."""
 BAGS = ("letter words", "letter frost", "hja birdsong")
 """Sets of the same list whose bags have several labels and whose instances have known ones."""
 MAX_ROWS = 1500
+FEW = {"digits 200 uniform": 4}
+"""Answers per round of sets that have too few rows for more."""
 UNITS = {"rows": ("training rows", "new rows"), "bags": ("training instances", "new instances")}
 
 
@@ -123,13 +131,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, default=20, help="answers per round")
     parser.add_argument("--sets", nargs="*", help="some of the sets; the others are kept")
+    parser.add_argument("--strategies", nargs="*", default=STRATEGIES, help="the others are kept")
     parser.add_argument("--data", type=Path, help="where the files of the sets are")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     unseen = {each.name: each for each in read_unseen_sets()}
     path = RESULTS / "queries.json"
-    sets, missing = {}, []
+    sets, missing, batch = {}, [], options.batch
     if options.sets and path.is_file():
         sets = json.loads(path.read_text(encoding="utf-8"))["sets"]
     for name in options.sets or [*SETS, *BAGS]:
@@ -139,9 +148,11 @@ def main() -> None:
         except MissingDataError:
             missing.append(name)
             continue
-        sets[name] = {"answers": [options.batch * n for n in range(options.rounds + 1)]}
+        options.batch = FEW.get(name, batch)
+        kept = sets.get(name, {}) if len(options.strategies) < len(STRATEGIES) else {}
+        sets[name] = kept | {"answers": [options.batch * n for n in range(options.rounds + 1)]}
         sets[name]["seeds"] = options.seeds
-        for strategy in STRATEGIES:
+        for strategy in options.strategies:
             sets[name][strategy] = curves_of(loaded, kind, name, strategy, options)
             print(name, strategy, sets[name][strategy], flush=True)
         write_result("queries", {"missing": missing, "sets": sets})

@@ -36,7 +36,7 @@ from _reproduction_tables import (
     reproduction_table,
     smoothing_table,
 )
-from _selective_tables import question_table, set_table
+from _selective_tables import bag_set_table, question_table, set_table
 from _serving_tables import cold_items_table, framework_table, service_table
 from _speed_tables import (
     busy_cores_table,
@@ -104,6 +104,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "annotators:look": partial(annotator_table, "first tenth wrong"),
     "resolve_real": real_table,
     "prediction_sets": set_table,
+    "prediction_sets:bags": bag_set_table,
     "queries": question_table,
     "demo": demo_table,
     "background_cost_hja-birdsong": background_cost_table,
