@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -16,12 +16,34 @@ from groupnoise.exceptions import ServiceError
 from groupnoise.recall.items import ItemId
 
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})
-"""Answers after which the same request may succeed: every route asked here changes nothing."""
+"""Answers after which the same request may succeed: what is asked here changes nothing, and
+feedback that is sent twice counts once."""
 MAX_WAIT = 30.0
 """Seconds between two attempts, whatever the service asks for."""
 
 _Flow = Generator[tuple[str, str, Any] | float, Any, Any]
 """Yields requests (method, path, body) and gets answers or errors; yields seconds to wait."""
+
+
+class ClientAnswer(list[dict[str, Any]]):
+    """The answer to each history, and what feedback on it must name.
+
+    Parameters
+    ----------
+    results : iterable of dict
+        The answer to each history.
+    version : str, default=""
+        The version of the model that gave it.
+    request_id : str, default=""
+        What the service calls the request.
+    """
+
+    def __init__(
+        self, results: Iterable[dict[str, Any]] = (), *, version: str = "", request_id: str = ""
+    ) -> None:
+        super().__init__(results)
+        self.version = version
+        self.request_id = request_id
 
 
 class _Requests:
@@ -72,7 +94,7 @@ class _Requests:
             if isinstance(answer, Exception):
                 said = f"did not answer ({type(answer).__name__}: {answer})"
             elif answer.status_code < 400:
-                return answer.json()
+                return answer
             else:
                 said = f"answered {answer.status_code}: {_message(answer)}"
                 is_last = is_last or answer.status_code not in RETRIED
@@ -92,11 +114,39 @@ class _Requests:
 
     def _recall(self, histories: Sequence[Sequence[ItemId]], options: dict[str, Any]) -> _Flow:
         body = {"histories": [list(history) for history in histories], **options}
-        return (yield from self._flow("POST", "/v1/recall", body))
+        answer = yield from self._flow("POST", "/v1/recall", body)
+        told = answer.json()
+        return ClientAnswer(
+            told["results"],
+            version=told.get("version", ""),
+            request_id=answer.headers.get("X-Request-ID", ""),
+        )
+
+    def _feedback(
+        self,
+        answer: ClientAnswer,
+        user: ItemId,
+        shown: Sequence[ItemId],
+        clicked: Sequence[ItemId],
+        propensity: Sequence[float] | None,
+    ) -> _Flow:
+        body: dict[str, Any] = {
+            "request_id": answer.request_id,
+            "version": answer.version,
+            "user": user,
+            "shown": list(shown),
+            "clicked": list(clicked),
+        }
+        if propensity is not None:
+            body["propensity"] = list(propensity)
+        return (yield from self._flow("POST", "/v1/feedback", body)).json()["rows"]
 
     def _similar(self, item: ItemId, top: int) -> _Flow:
         path = f"/v1/similar/{quote(str(item), safe='')}?top={top}"
-        return (yield from self._flow("GET", path))
+        return (yield from self._flow("GET", path)).json()["items"]
+
+    def _model(self) -> _Flow:
+        return (yield from self._flow("GET", "/v1/model")).json()
 
 
 def _message(answer: Any) -> str:
@@ -118,7 +168,7 @@ class Client(_Requests):
 
     _kind = "Client"
 
-    def recall(self, histories: Sequence[Sequence[ItemId]], **options: Any) -> list[dict[str, Any]]:
+    def recall(self, histories: Sequence[Sequence[ItemId]], **options: Any) -> ClientAnswer:
         """Return the answer to each history.
 
         Parameters
@@ -131,16 +181,48 @@ class Client(_Requests):
 
         Returns
         -------
-        list of dict
-            `items` (each with `item`, `score`, `title`), `source` and `unknown`.
+        ClientAnswer
+            A list of dict: `items` (each with `item`, `score`, `title`), `source` and `unknown`.
 
         Raises
         ------
         ServiceError
             If the service refuses the request or cannot be reached.
         """
-        results: list[dict[str, Any]] = self._run(self._recall(histories, options))["results"]
-        return results
+        answer: ClientAnswer = self._run(self._recall(histories, options))
+        return answer
+
+    def feedback(
+        self,
+        answer: ClientAnswer,
+        *,
+        user: ItemId,
+        shown: Sequence[ItemId] = (),
+        clicked: Sequence[ItemId] = (),
+        propensity: Sequence[float] | None = None,
+    ) -> int:
+        """Tell the service what was shown of an answer, and what was clicked.
+
+        Parameters
+        ----------
+        answer : ClientAnswer
+            What :meth:`recall` returned.
+        user : int or str
+            To whom.
+        shown : sequence of item ids, default=()
+            The items shown.
+        clicked : sequence of item ids, default=()
+            The items clicked, of those shown now or told of before.
+        propensity : sequence of float, optional
+            The chance of each item to be shown; equal by default.
+
+        Returns
+        -------
+        int
+            How many rows the service keeps of it.
+        """
+        n_rows: int = self._run(self._feedback(answer, user, shown, clicked, propensity))
+        return n_rows
 
     def similar(self, item: ItemId, *, top: int = 10) -> list[dict[str, Any]]:
         """Return the items that best follow one item.
@@ -157,7 +239,7 @@ class Client(_Requests):
         list of dict
             Each with `item`, `score`, `title`.
         """
-        items: list[dict[str, Any]] = self._run(self._similar(item, top))["items"]
+        items: list[dict[str, Any]] = self._run(self._similar(item, top))
         return items
 
     def model(self) -> dict[str, Any]:
@@ -167,7 +249,7 @@ class Client(_Requests):
         -------
         dict
         """
-        answer: dict[str, Any] = self._run(self._flow("GET", "/v1/model"))
+        answer: dict[str, Any] = self._run(self._model())
         return answer
 
     def close(self) -> None:
@@ -209,9 +291,7 @@ class AsyncClient(_Requests):
 
     _kind = "AsyncClient"
 
-    async def recall(
-        self, histories: Sequence[Sequence[ItemId]], **options: Any
-    ) -> list[dict[str, Any]]:
+    async def recall(self, histories: Sequence[Sequence[ItemId]], **options: Any) -> ClientAnswer:
         """Return the answer to each history; see :meth:`Client.recall`.
 
         Parameters
@@ -223,11 +303,39 @@ class AsyncClient(_Requests):
 
         Returns
         -------
-        list of dict
+        ClientAnswer
         """
-        answer = await self._run(self._recall(histories, options))
-        results: list[dict[str, Any]] = answer["results"]
-        return results
+        answer: ClientAnswer = await self._run(self._recall(histories, options))
+        return answer
+
+    async def feedback(
+        self,
+        answer: ClientAnswer,
+        *,
+        user: ItemId,
+        shown: Sequence[ItemId] = (),
+        clicked: Sequence[ItemId] = (),
+        propensity: Sequence[float] | None = None,
+    ) -> int:
+        """Tell the service what was shown and clicked; see :meth:`Client.feedback`.
+
+        Parameters
+        ----------
+        answer : ClientAnswer
+            What :meth:`recall` returned.
+        user : int or str
+            To whom.
+        shown, clicked : sequence of item ids, default=()
+            The items shown, and those clicked.
+        propensity : sequence of float, optional
+            The chance of each item to be shown; equal by default.
+
+        Returns
+        -------
+        int
+        """
+        n_rows: int = await self._run(self._feedback(answer, user, shown, clicked, propensity))
+        return n_rows
 
     async def similar(self, item: ItemId, *, top: int = 10) -> list[dict[str, Any]]:
         """Return the items that best follow one item.
@@ -243,7 +351,7 @@ class AsyncClient(_Requests):
         -------
         list of dict
         """
-        items: list[dict[str, Any]] = (await self._run(self._similar(item, top)))["items"]
+        items: list[dict[str, Any]] = await self._run(self._similar(item, top))
         return items
 
     async def model(self) -> dict[str, Any]:
@@ -253,7 +361,7 @@ class AsyncClient(_Requests):
         -------
         dict
         """
-        answer: dict[str, Any] = await self._run(self._flow("GET", "/v1/model"))
+        answer: dict[str, Any] = await self._run(self._model())
         return answer
 
     async def close(self) -> None:

@@ -18,9 +18,14 @@ TOKEN = "a token of some length"
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("service")
-    with running_service(folder, write_shop(folder / "shop"), token=TOKEN) as running:
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("service")
+
+
+@pytest.fixture(scope="module")
+def service(folder):
+    settings = {"token": TOKEN, "feedback": folder / "feedback"}
+    with running_service(folder, write_shop(folder / "shop"), **settings) as running:
         yield running
 
 
@@ -174,3 +179,23 @@ def test_the_examples_in_other_languages_ask_the_service(service, program, scrip
     )
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.index("cup") < answer.stdout.index("spoon")
+
+
+def test_both_clients_tell_what_was_shown_and_clicked_of_an_answer(service, folder):
+    with Client(service.address, token=TOKEN) as client:
+        answer = client.recall([["tea"]], top=2)
+        assert answer.version == client.model()["main"]["version"]
+        shown = [item["item"] for item in answer[0]["items"]]
+        assert client.feedback(answer, user="u1", shown=shown, clicked=shown[:1]) == 2
+        with pytest.raises(ServiceError, match="not shown"):
+            client.feedback(answer, user="u1", shown=shown[:1], clicked=["saw"])
+
+    async def told():
+        async with AsyncClient(service.address, token=TOKEN) as client:
+            answer = await client.recall([["cup"]], top=1)
+            return answer, await client.feedback(answer, user=7, shown=["tea"], propensity=[0.5])
+
+    answer, n_rows = asyncio.run(told())
+    assert n_rows == 1
+    kept = "".join(path.read_text() for path in (folder / "feedback").iterdir())
+    assert f'"request_id":"{answer.request_id}","version":"{answer.version}"' in kept
