@@ -130,6 +130,11 @@ def decide_members(
     given_weights = given is not None
     made = assembled(search, taken, negative, is_calibrated=not scarce, is_given=given_weights)
     sets = None if scarce else held_out_sets(made, bags, labels, truth)
+    if trials and search.is_sample:
+        why = (
+            f"Settings were compared on {len(search.bags)} of {len(bags)} bags; those ahead were "
+            f"trained on all, and {len(made.rows)} bags held out of all of them weighed them."
+        )
     baseline = _frequency_scores(made.bags)
     held_out = None
     if trials:

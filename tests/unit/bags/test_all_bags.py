@@ -31,6 +31,8 @@ def test_a_plain_fit_weighs_by_bags_held_out_of_all_what_it_compared_on_few(monk
     model = MaxMatchingMILClassifier(random_state=0, **explicit).fit(bags, label)
     new, new_label = coloured(60, seed=1)
     assert np.mean(model.predict_bags(new) == new_label) > 0.9
+    assert "15 of 120 bags" in model.decisions_.reasons[-1]
+    assert "24 bags held out" in model.decisions_.reasons[-1]
     weights = [weight for weight, _ in model.decisions_.members]
     assert sum(weights) == pytest.approx(1.0)
     # Fifteen bags were compared: beside the mean over all of them decay counts an eighth.
