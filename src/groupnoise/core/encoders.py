@@ -202,7 +202,10 @@ class EmbeddingEncoder(nn.Module):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(n_ids, dim).normal_(0.0, std, generator=generator))
+        weight = torch.empty(n_ids, dim)
+        if not weight.is_meta:  # drawing nothing for a file to fill would load torch's compiler
+            weight.normal_(0.0, std, generator=generator)
+        self.weight = nn.Parameter(weight)
         self.sparse = sparse
 
     def forward(self, ids: Tensor) -> Tensor:

@@ -59,15 +59,20 @@ def test_a_restored_state_takes_the_same_steps():
     assert torch.equal(whole, parted)
 
 
-def test_a_fit_does_not_load_the_compiler_of_torch():
+def test_neither_a_fit_nor_a_model_that_is_read_loads_the_compiler_of_torch(tmp_path):
     code = (
         "import sys, numpy as np\n"
+        "from groupnoise import MaxMatchingRecommender as Recommender\n"
+        "Recommender.paper(max_epochs=1).fit([[0, 1, 2, 3, 4, 5, 6]] * 9).save('model')\n"
+        "Recommender.load('model')\n"
         "from groupnoise import MaxMatchingPartialLabelClassifier as Classifier\n"
         "rows = np.random.default_rng(0).normal(size=(20, 2))\n"
         "Classifier.paper(max_epochs=1).fit(rows, np.eye(2, dtype=bool)[np.arange(20) % 2])\n"
         "assert 'torch._dynamo' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120, cwd=tmp_path
+    )
 
 
 def test_equals_adamw_when_every_row_is_touched():
