@@ -18,6 +18,7 @@ from _annotator_tables import annotator_table, real_table
 from _evidence_tables import ablation_table, difference_table, folds_table
 from _label_noise_tables import accuracy_table, auroc_table, bag_table
 from _recall_tables import (
+    among_100_table,
     leave_one_out_table,
     metrics_table,
     published_table,
@@ -121,6 +122,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "out_of_core_accuracy_amazon-video-games": out_of_core_table,
     "profile_step": profile_table,
     "recall_protocols": leave_one_out_table,
+    "unseen_clicks:among_100": among_100_table,
     "recall_protocols:time": time_split_table,
     "recall_protocols:metrics": metrics_table,
     "rank_logs": speed_table,

@@ -103,6 +103,17 @@ def figures(model: Any, histories: list[np.ndarray], back: int, n_items: int) ->
     }
 
 
+def among_100(model: Any, histories: list[np.ndarray], n_items: int) -> dict[str, float]:
+    """Return the metrics of the last clicks among 100 items that their users never touched."""
+    kept = [history for history in histories if len(history) >= 3]
+    before = as_groups([h[:-1] for h in kept], [h[-1] for h in kept])
+    ranks = rank_targets(model, before, n_items, seen=as_groups(kept))
+    return {
+        "HIT@10": round(float(hit_at_k(*ranks)), 4),
+        "NDCG@10": round(float(ndcg_at_k(*ranks)), 4),
+    }
+
+
 def measure(log: str, method: str, seed: int, data: Path) -> dict[str, Any]:
     """Fit one method on one log and return its row."""
     histories = read_log(log, data)
@@ -129,6 +140,7 @@ def measure(log: str, method: str, seed: int, data: Path) -> dict[str, Any]:
     started = time.perf_counter()
     row["test"] = figures(model, histories, 1, n_items)
     row["rank_seconds"] = round(time.perf_counter() - started, 1)
+    row["among 100"] = among_100(model, histories, n_items)
     if method == "max-matching":
         row["decided"] = model.decisions_.members[0][1]
         row["trials"] = [trial.as_record() for trial in model.decisions_.trials]
