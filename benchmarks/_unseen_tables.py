@@ -101,6 +101,32 @@ def _line(title: str, figures: Figures) -> str:
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
+def clicks_table(result: dict[str, Any]) -> str:
+    """One line per log: what is simple, two networks, ours with what it took, and its price."""
+    titles = ["popularity", "item-CF", "ALS", "EASE", "SASRec", "LRURec"]
+    head = ["log", "part", *titles, "ours, no parameter", "taken", "processor time of the fit"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for log in dict.fromkeys(row["log"] for row in result["rows"]):
+        rows = {row["method"]: row for row in result["rows"] if row["log"] == log}
+        if OURS not in rows:
+            continue
+        ours = rows[OURS]
+        best = max(row["test"]["NDCG@10"] for row in rows.values())
+        cells = []
+        for method in (*map(str.lower, titles), OURS):
+            figures = rows[method]["test"] if method in rows else None
+            pair = figures and [f"{figures[each]:.4f}"[1:] for each in ("HIT@10", "NDCG@10")]
+            bold = "**" * bool(figures and figures["NDCG@10"] == best)
+            cells.append(f"{bold}{' / '.join(pair)}{bold}" if pair else "")
+        said = {line.split(":")[0]: line.partition(": ")[2].rstrip(".") for line in ours["said"]}
+        linear = said.get("Linear evidence added", "none")
+        taken = said["Taken"] + (f", and {linear}" if linear != "none" else "")
+        seconds = ours.get("fit_cpu_seconds")
+        price = "" if seconds is None else f"{seconds:.0f} s"
+        lines.append(f"| {log} | {ours['split']} | {' | '.join(cells)} | {taken} | {price} |")
+    return "\n".join(lines)
+
+
 BAG_FIGURES = {
     "instance AUROC": "instance AUROC",
     "instance average precision": "average precision",

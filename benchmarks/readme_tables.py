@@ -60,6 +60,7 @@ from _unseen_tables import (
     bag_ranks,
     bag_tables,
     candidates_table,
+    clicks_table,
     unseen_table,
 )
 
@@ -175,6 +176,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "unseen_bags:ranks": bag_ranks,
     "unseen_bags:summary": unseen_table,
     "unseen_candidates": candidates_table,
+    "unseen_clicks": clicks_table,
 }
 
 

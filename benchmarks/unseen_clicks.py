@@ -38,14 +38,14 @@ DESIGN = {
     "movietweetings": "movietweetings_100k_5core",
     "movietweetings shuffled": "movietweetings_100k_5core",
     "toys": "amazon_toys_and_games_5core",
+    "beauty": "amazon_beauty_5core",
+    "sports": "amazon_sports_5core",
     "ml-1m quarter": "movielens_1m_sasrec",
     "ml-1m quarter shuffled": "movielens_1m_sasrec",
     "movietweetings half shuffled": "movietweetings_100k_5core",
 }
 CHECK = {
     "office": "amazon_office_products_2018_partial",
-    "beauty": "amazon_beauty_5core",
-    "sports": "amazon_sports_5core",
     "video": "amazon_video_games_sasrec",
     "ml-1m": "movielens_1m_sasrec",
     "beauty bert4rec": "amazon_beauty_bert4rec",
