@@ -179,7 +179,7 @@ def scaled_groups(kind: str, groups: Groups) -> tuple[Scaler, Groups]:
         return scaler, groups.scaled_by(scaler)
     rows = groups.objects
     scaler = Scaler(kind).fit(rows)
-    if not is_long(rows):
+    if kind == "none" or not is_long(rows):  # as they are, mapped rows stay in their file
         return scaler, Groups(scaler(rows), groups.offsets)
     scaled = np.empty((len(rows), scaler.width), dtype=np.float32)
     scaler.scale_into(rows, scaled)
