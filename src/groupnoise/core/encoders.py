@@ -202,10 +202,7 @@ class EmbeddingEncoder(nn.Module):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        weight = torch.empty(n_ids, dim)
-        if not weight.is_meta:  # drawing nothing for a file to fill would load torch's compiler
-            weight.normal_(0.0, std, generator=generator)
-        self.weight = nn.Parameter(weight)
+        self.weight = nn.Parameter(_normal(n_ids, dim, std, generator))
         self.sparse = sparse
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -267,4 +264,12 @@ class FrozenEncoder(nn.Module):
 
 def _scaled_normal(fan_out: int, fan_in: int, generator: torch.Generator) -> Tensor:
     # Variance 2 / fan_in keeps the scale of activations through ReLU layers.
-    return torch.empty(fan_out, fan_in).normal_(0.0, (2.0 / fan_in) ** 0.5, generator=generator)
+    return _normal(fan_out, fan_in, (2.0 / fan_in) ** 0.5, generator)
+
+
+def _normal(n_rows: int, n_columns: int, std: float, generator: torch.Generator) -> Tensor:
+    """Return a matrix drawn from a normal distribution, or an empty one for a file to fill."""
+    drawn = torch.empty(n_rows, n_columns)
+    if not drawn.is_meta:  # there is nothing to draw, and trying would load torch's compiler
+        drawn.normal_(0.0, std, generator=generator)
+    return drawn

@@ -67,7 +67,9 @@ def test_neither_a_fit_nor_a_model_that_is_read_loads_the_compiler_of_torch(tmp_
         "Recommender.load('model')\n"
         "from groupnoise import MaxMatchingPartialLabelClassifier as Classifier\n"
         "rows = np.random.default_rng(0).normal(size=(20, 2))\n"
-        "Classifier.paper(max_epochs=1).fit(rows, np.eye(2, dtype=bool)[np.arange(20) % 2])\n"
+        "candidates = np.eye(2, dtype=bool)[np.arange(20) % 2]\n"
+        "Classifier.paper(max_epochs=1).fit(rows, candidates).save('other')\n"
+        "Classifier.load('other')\n"
         "assert 'torch._dynamo' not in sys.modules"
     )
     subprocess.run(
