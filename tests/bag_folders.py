@@ -53,7 +53,8 @@ def write_bag(path: Path, form: str, features, coordinates):
 
         tensor = torch.from_numpy(features)
         whole = {"features": tensor.bfloat16(), "coords": torch.from_numpy(coordinates)}
-        torch.save(tensor if form == "pt" else whole, path.with_suffix(".pt"))
+        alone = [row.clone() for row in tensor] if len(tensor) % 2 else tensor  # both are met
+        torch.save(alone if form == "pt" else whole, path.with_suffix(".pt"))
     elif form == "npy":
         np.save(path.with_suffix(".npy"), features)
     elif form == "npz":

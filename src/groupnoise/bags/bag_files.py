@@ -223,6 +223,11 @@ class BagFile:
             raise OSError(str(error)) from None
         if isinstance(content, torch.Tensor):
             content = {"features": content}
+        if isinstance(content, (list, tuple)) and all(map(torch.is_tensor, content)):
+            is_rows = len({tensor.shape for tensor in content}) == 1 and content[0].ndim == 1
+            content = (
+                {"features": torch.stack(list(content))} if is_rows else dict(enumerate(content))
+            )
         tensors = content.items() if isinstance(content, dict) else ()
         return {
             str(name): _plain(tensor).numpy()
