@@ -45,7 +45,9 @@ def class_metrics(
             n_right = int((is_right & (predicted == column)).sum())
             n_missed = int((own & ~is_right).sum())
             n_false = int(((predicted == column) & known & ~own).sum())
-            by_class["F1"][column] = 2 * n_right / max(2 * n_right + n_missed + n_false, 1)
+            # Of several labels another may have been answered each time, and rightly.
+            if n_right or n_missed or n_false:
+                by_class["F1"][column] = 2 * n_right / (2 * n_right + n_missed + n_false)
         here = rated[:, column]
         if own[here].any() and not own[here].all():
             truth, score = own[here], scores[here, column]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 USUAL_NAMES = {
     "user": (
         "user", "user_id", "userid", "uid", "reviewerid", "reviewer_id", "customer_id",
-        "customerid", "visitorid", "visitor_id", "session", "session_id", "sessionid",
+        "customerid", "customer", "visitorid", "visitor_id", "session", "session_id", "sessionid",
     ),
     "item": (
         "item", "item_id", "itemid", "iid", "asin", "parent_asin", "product", "product_id",
@@ -28,7 +28,7 @@ USUAL_NAMES = {
     ),
     "time": (
         "time", "timestamp", "unixreviewtime", "ts", "datetime", "date", "event_time",
-        "created_at", "t_dat",
+        "created_at", "clicked_at", "viewed_at", "t_dat",
     ),
     "rating": ("rating", "overall", "score", "stars"),
     "title": ("title", "name", "item_name", "product_name", "movie_title", "item_title"),
@@ -62,6 +62,9 @@ ANNOTATOR_NAME = re.compile(
     r"(annotator|ann|rater|vote|voter|coder|labell?er|worker|llm|judge)(?=[ _.-]|\d)"
 )
 """How columns of annotators begin: ann_1, annotator 2, rater3."""
+DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}([ T]|\s*$)")
+N_LOOKED_AT = 100
+"""Cells that tell whether a column holds dates."""
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)
 ANSWERS = ("label", "probability", "second", "margin", "agreement", "why", "look")
 """The columns that `resolve` adds."""
@@ -172,7 +175,16 @@ def find_click_columns(
     )
     taken = {user_column, item_column}
     time_column = pick_column("time", time, columns, origin=origin, report=report, taken=taken)
-    if time_column is None:
+    dated = [name for name in columns if name not in taken and _holds_dates(head[name])]
+    if time_column is None and len(dated) == 1:
+        time_column = dated[0]
+        report(f"took column {time_column!r} as the time: it holds dates")
+    if time_column is None and dated:
+        report(
+            f"several columns hold dates ({', '.join(dated)}) and none was named as the time "
+            "(--time); took the order of the rows as the order of the clicks"
+        )
+    elif time_column is None:
         report("there is no time column; took the order of the rows as the order of the clicks")
     else:
         taken.add(time_column)
@@ -195,6 +207,14 @@ def _unnamed_click_columns(head: pl.DataFrame) -> dict[str, str] | None:
     if head.width == 3 and _looks_like_a_timestamp(str(head[0, 2])):
         named["time"] = named.pop("rating")
     return named
+
+
+def _holds_dates(cells: pl.Series) -> bool:
+    """Tell whether the first cells that are not empty are dates, as text or by their type."""
+    if cells.dtype.is_temporal():
+        return True
+    first = cells.drop_nulls().head(N_LOOKED_AT)
+    return first.dtype == pl.String and len(first) > 0 and all(map(DATE.match, first))
 
 
 def _looks_like_a_timestamp(cell: str) -> bool:

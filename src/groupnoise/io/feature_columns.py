@@ -158,9 +158,11 @@ def feature_columns(
     chosen = [column for column in numeric if column not in left_out]
     if not chosen:
         others = f" ({_listing(left_out)})" if left_out else ""
+        words = [column for column, why in left_out.items() if why.startswith("not numeric")]
+        such_as = f" {words[0]!r}, for example" if words else ""
         raise NoFeaturesError(
-            f"{table.origin} has no numeric column left to be a feature{others}, and no "
-            "column of text; name them with `features` (--features)."
+            f"{table.origin} has no numeric column left to be a feature{others}; name columns of "
+            f"numbers or of text with `features` (--features{such_as})."
         )
     shown = f"{chosen[0]!r} to {chosen[-1]!r}" if len(chosen) > 1 else repr(chosen[0])
     many = "columns" if len(chosen) != 1 else "column"

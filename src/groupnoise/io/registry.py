@@ -97,7 +97,8 @@ def find_dataset(name: str) -> DatasetEntry:
         return by_name[requested]
     near = get_close_matches(requested, by_name, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`groupnoise data list` shows all names."
-    raise ParameterError(f"no data set is called {name!r}; {hint}")
+    no_file = f"there is no file {name}, and " if Path(name).suffix or "/" in name else ""
+    raise ParameterError(f"{no_file}no data set is called {name!r}; {hint}")
 
 
 @lru_cache(maxsize=1)

@@ -227,6 +227,11 @@ def _one_format(place: str, paths: list[str]) -> tuple[list[str], str]:
             f"{place} is a spreadsheet of a kind that is not read; save it as .xlsx or CSV and "
             "give that file."
         )
+    if not known and Path(place).is_dir():
+        raise DataError(
+            f"{place} is a folder without a table; if it holds one file of features per bag, give "
+            "the table of their labels too (--labels)."
+        )
     if not known:
         raise DataError(
             f"{place} has no suffix that says its format ({', '.join(FORMAT_OF_SUFFIX)}, "

@@ -50,13 +50,13 @@ def assert_refused(path, read, *parts):
 
 @both_ways
 def test_a_missing_column(tmp_path, read):
-    path = file_of(tmp_path, "log.csv", "customer,item\n1,2\n")
+    path = file_of(tmp_path, "log.csv", "shopper,item\n1,2\n")
     assert_refused(
         path,
         read,
         "no column that looks like the user",
         "name it with `user` (--user)",
-        "'customer', 'item'",
+        "'shopper', 'item'",
     )
 
 

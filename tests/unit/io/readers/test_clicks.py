@@ -101,6 +101,18 @@ def test_column_names_by_option_and_guesses_in_the_notes(tmp_path):
     assert clicks.notes["rows_read"] == 2
 
 
+def test_the_one_column_of_dates_is_the_time_whatever_it_is_called(tmp_path):
+    rows = "customer,sku,seen{}\n1,b,2026-03-02T10:00:00Z{}\n1,a,2026-03-01T10:00:00Z{}\n"
+    told = []
+    one = read_clicks(write(tmp_path / "one.csv", rows.format("", "", "")), report=told.append)
+    assert histories(one) == {1: ["a", "b"]}
+    assert "took column 'seen' as the time: it holds dates" in told
+    more = rows.format(",paid", ",2026-03-02", ",2026-03-01")
+    two = read_clicks(write(tmp_path / "two.csv", more), report=told.append)
+    assert histories(two) == {1: ["b", "a"]}
+    assert "several columns hold dates (seen, paid)" in told[-1]
+
+
 def test_clicks_at_the_same_time_keep_the_order_of_the_rows(tmp_path):
     path = write(tmp_path / "a.csv", "user,item,time\n1,3,5\n1,1,5\n1,2,5\n")
     assert histories(read_clicks(path)) == {1: [3, 1, 2]}
