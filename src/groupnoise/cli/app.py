@@ -6,7 +6,8 @@ Command modules import their libraries inside the function that runs, so that `-
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, TextIO
 
 import typer
 
@@ -90,6 +91,7 @@ app.add_typer(versions_app, name="versions")
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
     configure_threads()  # before any command imports torch
+    as_python_shows, warnings.showwarning = warnings.showwarning, _say_warning
     try:
         app()
     except GroupNoiseError as error:
@@ -104,3 +106,20 @@ def main() -> None:
     except KeyboardInterrupt:
         typer.secho("interrupted", err=True, fg="red")
         sys.exit(130)
+    finally:
+        warnings.showwarning = as_python_shows
+
+
+def _say_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Say what a command warns of in a sentence, without the line of code that did."""
+    if issubclass(category, UserWarning):
+        typer.echo(f"warning: {message}", err=True)
+    else:
+        typer.echo(warnings.formatwarning(message, category, filename, lineno), err=True, nl=False)
