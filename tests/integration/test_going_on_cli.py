@@ -71,6 +71,11 @@ def test_a_night_is_learned(
     assert first is not None
     assert record.earlier == [first.fingerprint]
     assert record.fingerprint != first.fingerprint
+    with pytest.raises(GroupNoiseError, match=r"trained on all of today.csv, nothing was held out"):
+        run("evaluate", tmp_path / "model", "today.csv")
+    assert "2 histories, 2 of them trained on" in run(
+        "evaluate", tmp_path / "model", "today.csv", "--on", "all"
+    )
 
 
 def test_a_model_may_be_replaced_and_items_forgotten(shop: Path, tmp_path: Path) -> None:

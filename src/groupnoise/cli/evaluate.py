@@ -84,7 +84,9 @@ def evaluate(
     if page is not None:
         check_writable_file(page)
     fitted, found, record = find_model_and_data(model, data, options)
-    is_same = record is not None and record.fingerprint == found.setting.fingerprint(found.dataset)
+    fingerprint = found.setting.fingerprint(found.dataset)
+    # A log that was added to an earlier one was learned whole, whatever it was joined with.
+    is_same = record is not None and fingerprint in (record.fingerprint, *record.added)
     part = on or ("held-out" if is_same else "all")
     if protocol is None and record is not None and part == "held-out":
         protocol = record.protocol or None
