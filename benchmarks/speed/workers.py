@@ -9,7 +9,7 @@ Throughput is measured inside one pair of processes, alternating: the first work
 while the second waits, then both share the same batches. Of each the best round counts, since the
 machine may have other work. The rates of the machine are measured in the same run, and what
 `estimate_cost` makes of them stands beside each figure: the rates of rows and of entries are
-fitted to the first and the last case in one process, so all other figures are predictions.
+fitted to the three cases in one process, so those of two workers are predictions.
 
 Processor time says which batch pays where the machine is busy: a step alone, without and with the
 loops that numba compiles for a long training, and the part of each of two workers in it.
@@ -204,18 +204,23 @@ def best_seconds(action: Callable[[], object], rounds: int = 30) -> float:
 def compare_times(throughput: dict[str, Any]) -> None:
     """Fit the rates that are not measured, and set estimates beside the times."""
     import numpy as np
+    from scipy.optimize import nnls
 
     rates, cases = throughput["rates"], throughput["cases"]
     rates |= {"row_bytes": math.inf, "entries": math.inf}
     work, rest = [], []
-    for number in (0, -1):
-        rest.append(
-            min(cases[number]["seconds_per_step_alone"]) - predict(THROUGHPUT[number], rates, 1)
-        )
+    for case, measured in zip(THROUGHPUT, cases, strict=True):
+        seconds = min(measured["seconds_per_step_alone"])
         units = [{**rates, name: 1.0} for name in ("row_bytes", "entries")]
-        work.append([predict(THROUGHPUT[number], unit, 1) for unit in units])
-    row_seconds, entry_seconds = np.linalg.solve(work, rest)
-    rates |= {"row_bytes": 1 / float(row_seconds), "entries": 1 / float(entry_seconds)}
+        # By shares of each time, or the longest would decide alone.
+        work.append([predict(case, unit, 1) / seconds for unit in units])
+        rest.append((seconds - predict(case, rates, 1)) / seconds)
+    # No work takes less than no time: its rate is then without limit.
+    fitted = nnls(np.array(work), np.array(rest))[0]
+    rates |= {
+        name: float(1 / each) if each > 0 else 1e15
+        for name, each in zip(("row_bytes", "entries"), fitted, strict=True)
+    }
     for case, measured in zip(THROUGHPUT, cases, strict=True):
         measured |= compare(rates, case, measured)
 

@@ -29,6 +29,9 @@ MIN_CHUNK_WIDTH = 64
 CHUNK_ELEMENTS = 1 << 19
 """Beyond that, logits held at a time (2 MB): large enough for BLAS, small enough for the cache."""
 
+QUERIES_AT_ONCE = 4096
+"""Queries of which a chunk still is of a good width; many more are taken in parts."""
+
 
 def log_normalizer(
     queries: Tensor,
@@ -48,8 +51,17 @@ def log_normalizer(
     if excluded is None:
         nothing = torch.empty(0, dtype=torch.int64, device=queries.device)
         excluded = (nothing, nothing)
-    result: Tensor = _LogNormaliser.apply(queries, candidates, offset, *excluded)  # type: ignore[no-untyped-call]
-    return result
+    keeps = _are_kept(len(queries), len(candidates))
+    at_once = QUERIES_AT_ONCE if _is_narrow(len(queries)) and not keeps else len(queries)
+    found = []
+    for start in range(0, max(1, len(queries)), max(1, at_once)):
+        part = queries[start : start + at_once]
+        own = excluded
+        if len(part) < len(queries):
+            active = torch.arange(start, start + len(part), device=queries.device)
+            own = _excluded_among(active, len(queries), *excluded)
+        found.append(_LogNormaliser.apply(part, candidates, offset, *own, keeps))  # type: ignore[no-untyped-call]
+    return found[0] if len(found) == 1 else torch.cat(found)
 
 
 def cross_entropy(queries: Tensor, candidates: Tensor, offset: Tensor, positive: Tensor) -> Tensor:
@@ -101,10 +113,11 @@ class _LogNormaliser(torch.autograd.Function):
         offset: Tensor,
         excluded_query: Tensor,
         excluded_candidate: Tensor,
+        keeps: bool,
     ) -> Tensor:
         excluded = (excluded_query, excluded_candidate)
         ctx.kept = None
-        if _are_kept(len(queries), len(candidates)):
+        if keeps:
             logits = torch.addmm(offset, queries, candidates.t())
             shift, exponentials, total = shifted_exponentials(
                 _exclude(logits, excluded, slice(0, len(candidates)))
@@ -156,19 +169,22 @@ class _LogNormaliser(torch.autograd.Function):
             if grad_offset is not None:
                 torch.mv(numerator.t(), weight, out=grad_offset[chunk])
         if grad_queries is None:
-            return None, grad_candidates, grad_offset, None, None
+            return None, grad_candidates, grad_offset, None, None, None
         grad_queries *= weight.unsqueeze(-1)
         if not all_active:
             everything = torch.zeros_like(ctx.saved_tensors[0])
             grad_queries = everything.index_copy_(0, active, grad_queries)
-        return grad_queries, grad_candidates, grad_offset, None, None
+        return grad_queries, grad_candidates, grad_offset, None, None, None
 
 
 def _are_kept(n_queries: int, n_candidates: int) -> bool:
     """Tell whether the probabilities of a batch are kept for the backward pass."""
-    n_elements = n_queries * n_candidates
-    is_narrow = n_queries * MIN_CHUNK_WIDTH > CHUNK_ELEMENTS
-    return n_elements <= (4 if is_narrow else 1) * KEPT_ELEMENTS
+    return n_queries * n_candidates <= (4 if _is_narrow(n_queries) else 1) * KEPT_ELEMENTS
+
+
+def _is_narrow(n_queries: int) -> bool:
+    """Tell whether a chunk with so many queries has too few candidates for a fast product."""
+    return n_queries * MIN_CHUNK_WIDTH > CHUNK_ELEMENTS
 
 
 def _chunks(n_queries: int, n_candidates: int) -> list[slice]:

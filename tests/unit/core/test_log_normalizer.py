@@ -12,9 +12,13 @@ EXCLUDED = (torch.tensor([0, 0, 2, 4]), torch.tensor([1, 10, 5, 0]))
 
 @pytest.fixture(params=[1 << 23, 1, 7, 15, 40], ids=lambda n: f"chunk{n}")
 def chunk(request, monkeypatch):
-    """Logits held at a time: all of them, one column, and sizes that do not divide evenly."""
+    """Logits held at a time: all of them, one column, and sizes that do not divide evenly.
+
+    Of the smallest the queries come in parts.
+    """
     monkeypatch.setattr(module, "KEPT_ELEMENTS", request.param)
     monkeypatch.setattr(module, "CHUNK_ELEMENTS", request.param)
+    monkeypatch.setattr(module, "QUERIES_AT_ONCE", 2)
 
 
 def inputs(seed=0):
