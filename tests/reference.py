@@ -382,6 +382,37 @@ def candidate_information(probabilities, candidates, *, doubt):
     return result
 
 
+def smoothed_confusions(counts, smoothing):
+    """Confusions of annotators, smoothed towards the shared one made as accurate as each is."""
+    n_people, n_classes = len(counts), len(counts[0])
+    n_votes = [sum(sum(said) for said in counts[who]) for who in range(n_people)]
+    agreed = [sum(counts[who][k][k] for k in range(n_classes)) for who in range(n_people)]
+    together = (sum(agreed) + 0.7) / (sum(n_votes) + 1.0)
+    confusions = []
+    for who in range(n_people):
+        own = (agreed[who] + 20.0 * together) / (n_votes[who] + 20.0)
+        better = (own / (1.0 - own)) / (together / (1.0 - together))
+        matrix = []
+        for true in range(n_classes):
+            shared = [
+                sum(counts[other][true][label] for other in range(n_people))
+                + smoothing * (0.7 if label == true else 0.3 / (n_classes - 1))
+                for label in range(n_classes)
+            ]
+            shared = [value / sum(shared) for value in shared]
+            odds = better * shared[true] / (1.0 - shared[true])
+            right = odds / (1.0 + odds)
+            wrong = (1.0 - right) / (1.0 - shared[true])
+            smoothed = [
+                counts[who][true][label]
+                + smoothing * (right if label == true else wrong * shared[label])
+                for label in range(n_classes)
+            ]
+            matrix.append([value / sum(smoothed) for value in smoothed])
+        confusions.append(matrix)
+    return confusions
+
+
 def dawid_skene_by_loops(votes, n_steps, smoothing):
     """Expectation maximisation of annotators' confusions, one vote and one label at a time."""
     n_rows, n_classes, n_people = votes.n_rows, votes.n_classes, len(votes.annotator_names)
@@ -407,22 +438,7 @@ def dawid_skene_by_loops(votes, n_steps, smoothing):
                 said = [weights[label] * confusion[who][true][label] for label in range(n_classes)]
                 for label in range(n_classes):
                     counts[who][true][label] += belief[row][true] * said[label] / sum(said)
-        updated = []
-        for who in range(n_people):
-            matrix = []
-            for true in range(n_classes):
-                shared = [
-                    sum(counts[other][true][label] for other in range(n_people))
-                    + smoothing * start[true][label]
-                    for label in range(n_classes)
-                ]
-                smoothed = [
-                    counts[who][true][label] + smoothing * shared[label] / sum(shared)
-                    for label in range(n_classes)
-                ]
-                matrix.append([value / sum(smoothed) for value in smoothed])
-            updated.append(matrix)
-        confusion = updated
+        confusion = smoothed_confusions(counts, smoothing)
         voted = sorted(set(votes.rows.tolist()))
         prior = [
             (sum(belief[row][label] for row in voted) + 1.0) / (len(voted) + n_classes)

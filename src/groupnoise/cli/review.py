@@ -229,10 +229,14 @@ def _print_summary(found: Resolution) -> None:
         known = found.reliability
         for who, name in enumerate(known.annotator_names):
             typer.echo(
-                f"{name}: right in {known.accuracy[who]:.0%} "
+                f"{name}: right in an estimated {known.accuracy[who]:.0%} "
                 f"({known.accuracy_low[who]:.0%} to {known.accuracy_high[who]:.0%}) of "
                 f"{known.n_votes[who]} {'vote' if known.n_votes[who] == 1 else 'votes'}"
             )
+        typer.echo(
+            "(a vote is right if the label it puts first is the true one, which is estimated too; "
+            f"{known.level:.0%} intervals)"
+        )
     if np.isfinite(found.alpha):
         typer.echo(f"agreement: Krippendorff's alpha {found.alpha:.3f}")
     sure = np.array([cell for cell in found.columns["probability"] if cell is not None])

@@ -6,7 +6,7 @@ Every probability of the classifier about a row comes from a model that did not 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -32,6 +32,8 @@ from groupnoise.votes.features import (
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 16)
 SHARES = np.linspace(0.0, 1.0, 11)
+HEEDED = (1.0, 0.5, 0.25, 0.0)
+"""How much of the doubt that annotators profess may be taken over."""
 MIN_ROWS = 20
 """Rows with votes below which no classifier is trained: a fold would hold next to nothing."""
 
@@ -87,6 +89,8 @@ def believe(
     `kept`: where finished trainings are kept, and found after an interruption.
     `on_progress`: told after each training how many of them are `done`, of `total`.
     """
+    if not is_candidates:
+        votes = heed_confidences(votes, truth)
     model = None if is_candidates else DawidSkene().fit(votes, truth=truth)
     belief = with_truth(votes.shares(), truth) if model is None else model.probabilities_
     predicted, neighbours, share = None, None, 0.0
@@ -155,6 +159,26 @@ def believe(
     cooled[votes.counts == 0] = belief[votes.counts == 0]
     cooled = with_truth(cooled, truth)
     return Belief(cooled, predicted, model, share, temperature, neighbours)
+
+
+def heed_confidences(votes: Votes, truth: IntArray | None) -> Votes:
+    """Return votes with as much of the doubt that annotators profess as other votes bear out.
+
+    Who is right in nine votes of ten and calls himself half sure would be heard too little. Given
+    its confidence a vote is a draw from a distribution over labels, so likelihoods compare.
+    """
+    if votes.named is None:
+        return votes
+    plain = votes.first_choices().weights
+    offered = [
+        replace(votes, weights=share * votes.weights + (1.0 - share) * plain) for share in HEEDED
+    ]
+    scores = []
+    for each in offered:
+        model = DawidSkene(max_iterations=30).fit(each, truth=truth)
+        logits = np.log(model.class_prior_) + log_vote_likelihood(each, model)
+        scores.append(float(np.logaddexp.reduce(logits, axis=1).sum()))
+    return offered[int(np.argmax(scores))]
 
 
 def doubted(belief: FloatArray, predicted: FloatArray, named: BoolArray) -> FloatArray:

@@ -20,7 +20,9 @@ MIN_PROBABILITY = 1e-12
 SHARED_ACCURACY = 0.7
 """Accuracy of an annotator before any vote was seen."""
 ACCURACY_VOTES = 20.0
-"""Votes that this first accuracy is worth where only features can check an annotator."""
+"""Votes that the accuracy of all annotators is worth in that of one."""
+MIN_KNOWN = 0.1
+"""Least part of the votes that an interval is made from, however doubtful the labels are."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ class Reliability:
     """What is known of each annotator.
 
     `annotator_names`, `class_names`: who, and the labels.
-    `confusion` (n_annotators, n_classes, n_classes): p(said | true); rows of each matrix sum to
-        one.
+    `confusion` (n_annotators, n_classes, n_classes): p(said | true), of what was said first
+        however surely; rows of each matrix sum to one.
     `confusion_low`, `confusion_high`: ends of the interval of each entry: Beta, the marginal of the
         Dirichlet posterior.
     `accuracy`, `accuracy_low`, `accuracy_high`: p(said = true) over the classes as frequent as they
@@ -74,7 +76,8 @@ class DawidSkene:
     """Estimate true labels and the confusion of each annotator from votes alone.
 
     Expectation maximisation in the log domain. Confusions are smoothed towards the confusion that
-    all annotators share, so that one with few votes is judged as the others are.
+    all annotators share, made as accurate as each one is; the accuracy of one with few votes is
+    that of the others.
 
     Parameters
     ----------
@@ -174,9 +177,9 @@ class DawidSkene:
         counts = expected_counts(votes.take(is_taught & self._is_checked), belief, before)
         shared = counts.sum(axis=0) + self.smoothing * coins(SHARED_ACCURACY, votes.n_classes)
         shared /= shared.sum(axis=1, keepdims=True)
-        towards = np.broadcast_to(shared, counts.shape)
+        towards = as_accurate(shared, counts)
         if self._has_prior and not self._is_checked.all():
-            towards = self._by_features(votes.take(is_taught), belief, before, shared)
+            towards = self._by_features(votes.take(is_taught), belief, before, towards)
         self._prior_counts = self.smoothing * towards
         self._counts = counts
         smoothed = counts + self._prior_counts
@@ -230,15 +233,23 @@ class DawidSkene:
         self._counts, self._prior_counts = kept
         return likelihoods
 
-    def reliability(self, votes: Votes, *, level: float = 0.95) -> Reliability:
-        """Return the confusion and the accuracy of each annotator with intervals.
+    def reliability(
+        self, votes: Votes, *, belief: FloatArray | None = None, level: float = 0.95
+    ) -> Reliability:
+        """Return how often each annotator's first choice is the true label, with intervals.
+
+        Of weights and confidences the label that has most is what was said: a confidence tells how
+        far a vote is trusted, and does not excuse one that is wrong. A vote for several labels
+        alike is right where the true one is among them.
 
         Parameters
         ----------
         votes : Votes
             The votes that `fit` learned from.
+        belief : ndarray of shape (n_rows, n_classes), optional
+            P(true label | all evidence), by which votes are judged; by default what `fit` found.
         level : float, default=0.95
-            Probability that an interval holds the value, given the true labels believed.
+            Probability that an interval holds the value; the doubt about the true labels is in it.
 
         Returns
         -------
@@ -247,19 +258,34 @@ class DawidSkene:
         """
         from scipy.stats import beta
 
-        tails = (0.5 - level / 2, 0.5 + level / 2)
+        judged = self.probabilities_ if belief is None else belief
+        said = votes.first_choices()
+        kept = self._counts, self._prior_counts
+        everything = np.ones(votes.n_rows, dtype=bool)
+        # What was said at most decides how a vote for several labels is shared out.
+        confusion = self._confusion(said, judged, self.confusion_, everything)
+        confusion = self._confusion(said, judged, confusion, everything)
         hits = self._counts + self._prior_counts
+        self._counts, self._prior_counts = kept
+        tails = (0.5 - level / 2, 0.5 + level / 2)
         misses = hits.sum(axis=2, keepdims=True) - hits
         low, high = (beta.ppf(tail, hits, np.maximum(misses, MIN_PROBABILITY)) for tail in tails)
-        right = np.einsum("k,akk->a", self.class_prior_, self.confusion_)
-        n_effective = hits.sum(axis=(1, 2))
+        right = np.einsum("k,akk->a", self.class_prior_, confusion)
+        n_votes = np.bincount(said.annotators, minlength=len(hits)).astype(np.int64)
+        chance = (judged[said.rows] * (said.weights > 0)).sum(axis=1)
+        doubt = np.bincount(said.annotators, chance * (1.0 - chance), minlength=len(hits))
+        spread = np.maximum(right * (1.0 - right), MIN_PROBABILITY)
+        # Votes of which nobody knows whether they are right tell nothing: missing information.
+        n_sure = hits.sum(axis=(1, 2))
+        known = 1.0 - doubt / (spread * np.maximum(n_votes, 1))
+        n_effective = n_sure * np.maximum(known, MIN_KNOWN)
         wrong = np.maximum((1 - right) * n_effective, MIN_PROBABILITY)
         ends = [beta.ppf(tail, right * n_effective, wrong) for tail in tails]
         return Reliability(
             votes.annotator_names,
             votes.class_names,
-            np.bincount(votes.annotators, minlength=len(votes.annotator_names)).astype(np.int64),
-            self.confusion_,
+            n_votes,
+            confusion,
             low,
             high,
             right,
@@ -323,6 +349,24 @@ def coins(accuracy: float | FloatArray, n_classes: int) -> FloatArray:
         return np.ones_like(right)
     wrong = (1.0 - right) / (n_classes - 1)
     return np.asarray(np.where(np.eye(n_classes, dtype=bool), right, wrong))
+
+
+def as_accurate(shared: FloatArray, counts: FloatArray) -> FloatArray:
+    """Return the confusion that all share, for each annotator as right as his votes say he is.
+
+    Classes keep how much harder they are than others, and what they are taken for. `counts`
+    (n_annotators, n_classes, n_classes): how often each is expected to have said l of k.
+    """
+    right = np.diagonal(shared)
+    if len(right) == 1:
+        return np.ones_like(counts)
+    agreed, n_votes = np.trace(counts, axis1=1, axis2=2), counts.sum(axis=(1, 2))
+    together = (agreed.sum() + SHARED_ACCURACY) / (n_votes.sum() + 1.0)
+    own = (agreed + ACCURACY_VOTES * together) / (n_votes + ACCURACY_VOTES)
+    odds = (right / (1.0 - right)) * (own / (1.0 - own) * (1.0 - together) / together)[:, None]
+    own_right = odds / (1.0 + odds)
+    others = shared * ((1.0 - own_right) / (1.0 - right))[:, :, None]
+    return np.asarray(np.where(np.eye(len(right), dtype=bool), own_right[:, :, None], others))
 
 
 def _checked_prior(prior: ArrayLike, votes: Votes) -> FloatArray:

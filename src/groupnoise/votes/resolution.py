@@ -41,7 +41,8 @@ class Resolution:
     belief : Belief
         The parts: annotators, classifier out of fold, temperature.
     reliability : Reliability, optional
-        Each annotator's confusion with intervals; None for candidate labels.
+        Each annotator's confusion with intervals, of what was said first, however surely; None
+        for candidate labels.
     alpha : float
         Krippendorff's alpha; NaN where no row has two votes.
     notes : list of str
@@ -276,7 +277,9 @@ def resolution_of(
     probabilities = belief.probabilities.copy()
     is_known = (votes.counts > 0) | (belief.predicted is not None)
     is_known[list(known)] = True
-    reliability = None if belief.model is None else belief.model.reliability(votes)
+    reliability = None
+    if belief.model is not None:
+        reliability = belief.model.reliability(votes, belief=belief.probabilities)
     columns = _answers(voted, belief, probabilities, is_known)
     probabilities[~is_known] = np.nan
     return Resolution(

@@ -9,9 +9,15 @@ import pytest
 
 from groupnoise.exceptions import MissingColumnError, MissingExtraError, ParameterError
 from groupnoise.votes import DawidSkene, Votes, resolve
-from groupnoise.votes.crowd import doubted, single_vote_temperature
+from groupnoise.votes.crowd import (
+    believe,
+    doubted,
+    heed_confidences,
+    single_vote_temperature,
+)
 from groupnoise.votes.dawid_skene import softmax, vote_posterior
 from groupnoise.votes.features import embedded, heed_neighbours, nearest_voted
+from reference import smoothed_confusions
 
 LABELS = ["x", "y", "z"]
 
@@ -55,6 +61,49 @@ def test_features_find_out_who_guesses_where_each_row_has_one_vote():
     accuracy = found.reliability.accuracy[np.argsort(found.votes.annotator_names)]
     assert accuracy[2] < min(accuracy[:2]) - 0.2
     assert right(found, truth) > np.mean(said == truth) + 0.1
+
+
+def votes_with_confidences(kind, seed, skills=(0.9, 0.75, 0.6), n_rows=400):
+    """Rows of three classes with features, and votes that say how sure they are."""
+    generator = np.random.default_rng(seed)
+    truth = generator.integers(3, size=n_rows)
+    points = 3.0 * np.eye(3)[truth] + 1.5 * generator.normal(size=(n_rows, 3))
+    entries, is_right = [], {f"a{who}": [] for who in range(len(skills))}
+    for row in range(n_rows):
+        for who, skill in enumerate(skills):
+            if generator.random() > 0.8:
+                continue
+            chance = np.clip(generator.beta(6 * skill, 6 * (1 - skill)), 0.02, 0.98)
+            sure = {"calibrated": chance, "too sure": 0.9 + 0.1 * chance, "unsure": 0.5}[kind]
+            is_right[f"a{who}"].append(generator.random() < chance)
+            other = (truth[row] + generator.integers(1, 3)) % 3
+            said = truth[row] if is_right[f"a{who}"][-1] else other
+            entries.append((row, f"a{who}", LABELS[said], float(sure)))
+    votes = Votes.from_entries(entries, n_rows, class_names=LABELS, annotator_names=list(is_right))
+    return votes, points, truth, np.array([np.mean(each) for each in is_right.values()])
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_features"), [("calibrated", True), ("too sure", False), ("unsure", False)]
+)
+def test_accuracies_of_votes_with_confidences_lie_in_their_intervals(kind, has_features):
+    held, missed_by = [], []
+    for seed in range(3):
+        votes, points, _, accuracy = votes_with_confidences(kind, seed)
+        belief = believe(votes, points if has_features else None, fit=mean_classifier)
+        told = belief.model.reliability(votes, belief=belief.probabilities)
+        held.append((told.accuracy_low <= accuracy) & (accuracy <= told.accuracy_high))
+        missed_by.append(told.accuracy - accuracy)
+    assert np.mean(held) >= 0.9
+    assert np.abs(np.mean(missed_by, axis=0)).max() < 0.04
+
+
+def test_confidences_are_heeded_as_far_as_other_votes_bear_them_out():
+    for kind, is_heeded in (("calibrated", True), ("unsure", False)):
+        votes = votes_with_confidences(kind, 0)[0]
+        heard = heed_confidences(votes, None)
+        assert np.array_equal(heard.weights, votes.weights) == is_heeded
+        np.testing.assert_array_equal(heard.candidates(), votes.candidates())
 
 
 def test_useless_features_leave_single_votes_as_they_are():
@@ -103,11 +152,7 @@ def test_held_out_likelihoods_come_from_confusions_of_other_rows():
         for number in np.flatnonzero(others):
             who, said = votes.annotators[number], votes.weights[number].argmax()
             counts[who, :, said] += model.probabilities_[votes.rows[number]]
-        start = np.where(np.eye(3, dtype=bool), 0.7, 0.15)
-        shared = counts.sum(axis=0) + 4.0 * start
-        shared /= shared.sum(axis=1, keepdims=True)
-        confusion = counts + 4.0 * shared
-        confusion /= confusion.sum(axis=2, keepdims=True)
+        confusion = np.array(smoothed_confusions(counts.tolist(), 4.0))
         for number in np.flatnonzero(~others):
             said = votes.weights[number].argmax()
             np.testing.assert_allclose(held[number], confusion[votes.annotators[number], :, said])
