@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class GroupNoiseError(Exception):
     """Base of every deliberate error; the command line turns it into exit code 2."""
@@ -20,11 +22,13 @@ class MissingColumnError(DataError):
 
     `message`: the sentence.
     `part`: the part that the column was to play.
+    `columns`: the columns that there are.
     """
 
-    def __init__(self, message: str, part: str = "") -> None:
+    def __init__(self, message: str, part: str = "", columns: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.part = part
+        self.columns = columns
 
 
 class EmptyGroupError(DataError):

@@ -156,7 +156,7 @@ def test_recall_takes_the_names_of_columns(text, words, tmp_path, groupnoise):
     assert code == 0, said + out
 
 
-def test_recall_prints_what_it_guessed(tmp_path, groupnoise):
+def test_recall_says_which_columns_it_took(tmp_path, groupnoise):
     log = write_variant("user_id headers", tmp_path)
     made = tmp_path / "model"
     groupnoise("fit", log, "--setting", "rs", "-o", made, "--quiet", *FITTING)
@@ -166,14 +166,12 @@ def test_recall_prints_what_it_guessed(tmp_path, groupnoise):
         "recall", "artifact", "--histories", log, "--output", "recalled.jsonl", "--quiet"
     )
     assert code == 0, recalled
-    said = (sentence for line in fitted.splitlines() for sentence in line.split("; "))
-    guessed = [sentence for sentence in said if "user_id" in sentence]
-    assert guessed
-    assert all(line in recalled for line in guessed)
+    assert "took column 'user_id' as the user" in fitted
+    assert "columns as when the model was fitted: user 'user_id'" in recalled
 
 
-def test_recall_knows_the_columns_of_the_log_that_was_learned(tmp_path, groupnoise):
-    rows = rows_of([[str((user + step) % 9) for step in range(6)] for user in range(40)])
+def test_every_command_knows_the_columns_of_the_log_that_was_learned(tmp_path, groupnoise):
+    rows = rows_of([[str((user + step) % 9) for step in range(6)] for user in range(120)])
     text = as_text(rows)
     header, _, body = text.partition("\n")
     names = dict(zip(("user", "item", "time"), ("Kunde", "Artikel", "Zeit"), strict=True))
@@ -196,6 +194,27 @@ def test_recall_knows_the_columns_of_the_log_that_was_learned(tmp_path, groupnoi
     code, _, said = groupnoise(*asked, log, "--user", "Wer", "--output", "wrong.jsonl")
     assert code == 2
     assert "Wer" in said
+    header, _, body = log.read_text().partition("\n")
+    (tmp_path / "new.csv").write_text(f"Wer,{header.partition(',')[2]}\n{body}")
+    shown = "Wer,Artikel,propensity,clicked\n0,1,0.5,1\n1,2,0.5,0\n"
+    (tmp_path / "shown.csv").write_text(shown)
+    about = ("shown.csv", "--user", "Wer", "--item", "Artikel", "--model", made)
+    for words in (
+        ("fit", log, "--from", made, "-o", "night"),
+        ("export", made, "-o", "usual", "--histories"),
+        ("replay", *about, "--histories"),
+    ):
+        given = () if words[0] == "fit" else (log,)
+        code, _, said = groupnoise(*words, *given)
+        assert code == 0, said
+        assert "as when the model was fitted: user 'Kunde', item 'Artikel', time 'Zeit'" in said
+        if not given:
+            continue
+        code, _, said = groupnoise(*words, "new.csv")
+        assert code == 2
+        assert "name it with --histories-user" in said
+        code, _, said = groupnoise(*words, "new.csv", "--histories-user", "Wer")
+        assert code == 0, said
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     code, _, said = groupnoise(*asked, tmp_path / "other.csv", "--output", "wrong.jsonl")
     assert code == 2

@@ -12,9 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
+from groupnoise.cli.options import DataOptions, reads_histories
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
 
 
+@reads_histories
 def export(
     model: Annotated[
         Path,
@@ -28,6 +30,7 @@ def export(
             "--output", "-o", help="Artifact folder to write, or a registry to add a version to."
         ),
     ],
+    options: DataOptions,
     registry: Annotated[
         bool,
         typer.Option(
@@ -164,7 +167,7 @@ def export(
             typer.echo(f"{found['kind']} index: recall {found['recall']} at {found['at']}")
         describe_training(folder, training)
         if histories is not None:
-            n_read = add_reference(folder, _read_histories(histories, fitted))
+            n_read = add_reference(folder, _read_histories(histories, options, model, fitted))
             typer.echo(f"usual scores from {n_read} histories")
         written = open_artifact(folder)
     typer.echo(
@@ -234,10 +237,10 @@ def _load(folder: Path) -> Any:
     return fitted
 
 
-def _read_histories(source: str, fitted: Any) -> list[list[Any]]:
-    from groupnoise.clicks.log import read_histories
+def _read_histories(source: str, options: DataOptions, model: Path, fitted: Any) -> list[list[Any]]:
+    from groupnoise.cli.sources import read_histories_for
 
-    read = read_histories(source, report=partial(typer.echo, err=True))
+    read = read_histories_for(model, source, options)
     items = fitted.catalogue_.as_read(read.item_ids)[read.items]
     return [
         items[begin:end].tolist()

@@ -28,6 +28,7 @@ Flag = bool | None
 Folder = Path | None
 SETTING_HELP = "Read a file as mil (bags), pll (candidate labels) or rs (clicks)."
 VOTES_PANEL = "Where the votes are"
+HISTORIES_PANEL = "How --histories is read"
 EVIDENCE_PANEL = "What rows are compared by"
 
 
@@ -80,6 +81,16 @@ VOTES = {
     ),
 }
 """The parts of a table of votes, and what its rows are compared by."""
+HISTORY_PARTS = {part: f"histories_{part}" for part in ("user", "item", "time")}
+HISTORIES = {
+    name: _option(
+        Word,
+        f"Its column of the {part}; by default as the model's log has it.",
+        panel=HISTORIES_PANEL,
+    )
+    for part, name in HISTORY_PARTS.items()
+}
+"""Columns of a log beside the one that a command reads first."""
 WHERE = {
     "setting": _option(Word, SETTING_HELP),
     "data_dir": _option(Folder, "Searched first for named data sets."),
@@ -92,7 +103,8 @@ class DataOptions:
 
     `setting`: "mil", "pll" or "rs".
     `data_dir`: where named data sets are looked for first.
-    `columns`, `form`: the options of `COLUMNS` or `VOTES`, and of `FORM`, that were given.
+    `columns`, `form`: the options of `COLUMNS`, `VOTES` or `HISTORIES`, and of `FORM`, that were
+        given.
     """
 
     setting: str | None = None
@@ -126,6 +138,14 @@ def reads_clicks(command: Callable[..., Any]) -> Callable[..., Any]:
 def reads_votes(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options about a table of votes, as one `options: DataOptions`."""
     return _with_options(command, {**VOTES, **FORM})
+
+
+def reads_histories(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command that has `--histories` the options about that log, and about a table's form.
+
+    It gets them as one `options: DataOptions`.
+    """
+    return _with_options(command, {**HISTORIES, **FORM})
 
 
 def reads_table(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,7 +187,7 @@ def _with_options(command: Callable[..., Any], offered: dict[str, Any]) -> Calla
 
 def option_of(name: str) -> str:
     """Return the words of an option as a user types them."""
-    declared = get_args((COLUMNS | VOTES | FORM)[name])[1].param_decls
+    declared = get_args((COLUMNS | VOTES | HISTORIES | FORM)[name])[1].param_decls
     return declared[0] if declared else f"--{name.replace('_', '-')}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, progress_bars, reads_clicks
-from groupnoise.exceptions import MissingColumnError, ParameterError
+from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.recall.batch import BatchProgress
@@ -84,6 +84,7 @@ def recall(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Recall items for every history of a file; a stopped run resumes with --resume."""
+    from groupnoise.cli.sources import clicks_remembered
     from groupnoise.recall.artifact import open_artifact
     from groupnoise.recall.batch import recall_file
     from groupnoise.recall.lists import read_item_list
@@ -110,20 +111,17 @@ def recall(
         def show(progress: BatchProgress) -> None:
             bar.update(task, completed=progress.n_histories, total=progress.n_total)
 
-        done = _with_remembered_columns(
-            partial(
-                recall_file,
-                model,
-                histories,
-                output,
-                requested,
-                resume=resume,
-                n_threads=threads,
-                on_block=show,
-                report=partial(typer.echo, err=True),
-            ),
-            options.given,
-            remembered_columns(model.manifest),
+        done = recall_file(
+            model,
+            histories,
+            output,
+            requested,
+            resume=resume,
+            n_threads=threads,
+            on_block=show,
+            report=partial(typer.echo, err=True),
+            remembered=clicks_remembered(columns_learned(model.manifest)),
+            **options.given,
         )
     rate = done.n_histories / max(done.seconds, 1e-9)
     typer.echo(
@@ -134,44 +132,11 @@ def recall(
     )
 
 
-def remembered_columns(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return the columns that were named when the model was fitted; an artifact may lack them."""
-    found: Any = manifest
+def columns_learned(manifest: Any) -> Any:
+    """Return what an artifact says of the columns that its model was fitted by; it may lack it."""
     for part in ("training", "data", "columns"):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    if not isinstance(found, Mapping):
-        return {}
-    return {
-        part: found[part] for part in ("user", "item", "time") if isinstance(found.get(part), str)
-    }
-
-
-def _with_remembered_columns(
-    run: Callable[..., BatchProgress], given: dict[str, Any], remembered: dict[str, str]
-) -> BatchProgress:
-    """Run with the columns of the log that the model learned, where the file has the same ones.
-
-    What was said now is never overruled. A time that nobody names is easily not seen as one, so
-    that it is named at once; users and items only where none was found.
-    """
-    left = {part: name for part, name in remembered.items() if part not in given}
-    tried = dict(given)
-    if "time" in left:
-        tried["time"] = left.pop("time")
-    first: dict[str, MissingColumnError] = {}
-    while True:
-        try:
-            return run(**tried)
-        except MissingColumnError as error:
-            if error.part in left:
-                first[error.part] = error
-                tried[error.part] = left.pop(error.part)
-            elif error.part in first:  # nobody asked for the remembered column
-                raise first[error.part] from None
-            elif error.part == "time" and "time" not in given and "time" in tried:
-                del tried["time"]
-            else:
-                raise
+        manifest = manifest.get(part) if isinstance(manifest, dict) else None
+    return manifest
 
 
 def _parsed(filter: str | None) -> Any:

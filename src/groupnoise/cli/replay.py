@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, reads_table
+from groupnoise.cli.options import DataOptions, reads_histories
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Column = str | None
 
 
-@reads_table
+@reads_histories
 def replay(
     log: Annotated[
         str,
@@ -95,7 +95,7 @@ def replay(
     chances = dict(shown.targets)
     notes = []
     if model:
-        answered, n_new = _chances_of_models(model, str(histories), shown, top)
+        answered, n_new = _chances_of_models(model, str(histories), options, shown, top)
         chances |= answered
         if n_new:
             notes.append(f"{n_new} users have no history and are answered by popularity")
@@ -125,17 +125,17 @@ def replay(
 
 
 def _chances_of_models(
-    folders: list[Path], histories: str, shown: Any, top: int
+    folders: list[Path], histories: str, options: DataOptions, shown: Any, top: int
 ) -> tuple[dict[str, Any], int]:
     """Return the chance of every row under each model, and how many users are new."""
     import numpy as np
 
-    from groupnoise.clicks.log import read_histories
+    from groupnoise.cli.sources import read_histories_for
     from groupnoise.clicks.replay import chances_of_model
     from groupnoise.io.model_files import load_model
     from groupnoise.io.setting import setting_of_model
 
-    read = read_histories(histories, report=partial(typer.echo, err=True))
+    read = read_histories_for(folders[0], histories, options)
     items = read.item_ids[read.items]
     # Ids are numbers in one file and text in another; as text they are the same.
     by_user = {

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, option_of
+from groupnoise.cli.options import HISTORY_PARTS, DataOptions, option_of
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 
 if TYPE_CHECKING:
+    from groupnoise.clicks.log import Histories
     from groupnoise.io.registry import DatasetEntry
     from groupnoise.io.setting import Setting
     from groupnoise.io.tables import Table
@@ -195,19 +196,48 @@ def read_file(
     `remembered`: as in `find_data`. `report`: told what was guessed, instead of the error stream.
     `reader_options`: further options of the reader.
     """
+    from groupnoise.io.columns import read_as_remembered
+
     check_columns(setting, options)
-    old = {key: value for key, value in (remembered or {}).items() if key not in options.given}
-    while True:
-        guesses: list[str] = []
-        used = {**old, **options.given}
-        try:
-            dataset = setting.read(path, report=guesses.append, **used, **reader_options)
-            break
-        except MissingColumnError as error:
-            if error.part not in old:
-                raise
-            del old[error.part]  # a file to be predicted need not have all columns
+    guesses: list[str] = []
+    read = partial(setting.read, path, **reader_options)
+    dataset, used = read_as_remembered(read, options.given, remembered or {}, guesses.append)
     if guesses:
         (report or partial(typer.echo, err=True))("; ".join(guesses))
     columns = {key: value for key, value in (dataset.columns or {}).items() if value}
     return Found(dataset, setting, path, options={**columns, **used}, is_file=True)
+
+
+def clicks_remembered(columns: Any) -> dict[str, str]:
+    """Return the columns of the click log that a model learned, of what it says of its data."""
+    known = columns if isinstance(columns, dict) else {}
+    return {part: known[part] for part in HISTORY_PARTS if isinstance(known.get(part), str)}
+
+
+def read_histories_for(model: Path, source: str, options: DataOptions) -> Histories:
+    """Read `--histories` as the user says, otherwise as the log that a model learned was read.
+
+    `model`: a model folder. `source`: what the user gave. `options`: of `reads_histories`.
+    """
+    from groupnoise.clicks.log import read_histories
+    from groupnoise.io.columns import read_as_remembered
+    from groupnoise.io.training_record import read_training_record
+
+    record = read_training_record(model)
+    try:
+        found, _ = read_as_remembered(
+            partial(read_histories, source),
+            {
+                part: options.columns[name]
+                for part, name in HISTORY_PARTS.items()
+                if name in options.columns
+            },
+            clicks_remembered(None if record is None else record.options),
+            partial(typer.echo, err=True),
+        )
+    except MissingColumnError as error:
+        part = error.part
+        option = option_of(HISTORY_PARTS[part]) if part in HISTORY_PARTS else f"--{part}"
+        said = str(error).replace(f"`{part}` (--{part})", option)
+        raise MissingColumnError(said, part) from None
+    return found

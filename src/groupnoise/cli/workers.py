@@ -277,6 +277,7 @@ def go_on(
     from groupnoise.cli.sources import find_data
     from groupnoise.clicks.item_table import read_ids
     from groupnoise.io.model_files import load_model
+    from groupnoise.io.setting import find_setting
     from groupnoise.io.training_record import (
         TrainingRecord,
         read_training_record,
@@ -289,9 +290,13 @@ def go_on(
             f"--from goes with max-matching on clicks; {model} holds a {type(fitted).__name__}."
         )
     before = read_training_record(model)
-    if options.setting is None:
-        options = replace(options, setting="rs") if Path(data).exists() else options
-    found = find_data(data, options)
+    read = partial(
+        find_data,
+        options=options,
+        expected=find_setting("rs"),
+        remembered=None if before is None else before.options,
+    )
+    found = read(data)
     fingerprint = found.setting.fingerprint(found.dataset)
     if before is not None and before.has_learned(fingerprint):
         typer.echo(
@@ -299,7 +304,7 @@ def go_on(
             "new clicks alone, and the log of before as --old.",
             err=True,
         )
-    earlier = None if old is None else find_data(old, options)
+    earlier = None if old is None else read(old)
     dataset, n_known = _joined(found.dataset, None if earlier is None else earlier.dataset)
     ids = dataset.item_ids
     if fitted.items_.dtype.kind == "U" and ids.dtype.kind != "U":

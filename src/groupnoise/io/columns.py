@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
 from groupnoise.exceptions import DataError, MissingColumnError
-from groupnoise.io.sources import Report
+from groupnoise.io.sources import Guesses, Report
 
 if TYPE_CHECKING:
     from groupnoise.io.tables import Table
 
+Read = TypeVar("Read")
 # For each part the names people use, the likeliest first.
 USUAL_NAMES = {
     "user": (
@@ -65,6 +66,9 @@ ANNOTATOR_NAME = re.compile(
 DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}([ T]|\s*$)")
 N_LOOKED_AT = 100
 """Cells that tell whether a column holds dates."""
+CLICK_PARTS = ("user", "item", "time", "rating")
+NAMED_PARTS = [part for part in USUAL_NAMES if part != "features"]
+"""Parts that one column plays."""
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)
 ANSWERS = ("label", "probability", "second", "margin", "agreement", "why", "look")
 """The columns that `resolve` adds."""
@@ -127,6 +131,7 @@ def need_column(
             f"(--{part}). "
             f"Its columns are {_listing(columns)}.",
             part,
+            columns,
         )
     return column
 
@@ -225,6 +230,39 @@ def _looks_like_a_timestamp(cell: str) -> bool:
         return True
 
 
+def read_as_remembered(
+    read: Callable[..., Read],
+    given: Mapping[str, Any],
+    remembered: Mapping[str, Any],
+    report: Report | None,
+) -> tuple[Read, dict[str, Any]]:
+    """Read a file as the user says, otherwise as an earlier one was read; return how it was, too.
+
+    `read`: the reader, called with a report, and with columns and form by name. `given`: what the
+    user said. `remembered`: how the earlier file was read; a column that this one lacks is
+    forgotten, and guessed by the reader. `report`: told what was guessed in the end.
+    """
+    left = {part: value for part, value in remembered.items() if part not in given}
+    while True:
+        used, guesses = {**left, **given}, Guesses(None)
+        try:
+            found = read(report=guesses, **used)
+        except MissingColumnError as error:
+            if error.part not in left:
+                raise
+            # A file without a header is known by its positions only if no column is named.
+            gone = [part for part in CLICK_PARTS if left.get(part) not in error.columns]
+            left = {part: left[part] for part in left if part not in (error.part, *gone)}
+            continue
+        if report is not None:
+            same = [f"{part} {left[part]!r}" for part in left if part in NAMED_PARTS]
+            if same:
+                report(f"columns as when the model was fitted: {', '.join(same)}")
+            for sentence in guesses.sentences:
+                report(sentence)
+        return found, used
+
+
 def annotator_columns(columns: Sequence[str]) -> tuple[str, list[str]] | None:
     """Return the columns of votes by several annotators, and what their names begin with.
 
@@ -274,6 +312,7 @@ def _existing(part: str, name: str, columns: Sequence[str], origin: str) -> str:
             f"{origin} has no column {name!r} to be the {part}; its columns are "
             f"{_listing(columns)}.",
             part,
+            columns,
         )
     return name
 

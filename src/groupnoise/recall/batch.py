@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, require
 from groupnoise.core.threads import available_cores
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import find_click_columns
+from groupnoise.io.columns import find_click_columns, read_as_remembered
 from groupnoise.io.data_folder import is_data_folder
 from groupnoise.io.files import (
     check_not_own_input,
@@ -69,6 +70,7 @@ def recall_file(
     n_threads: int | None = None,
     on_block: OnBlock | None = None,
     report: Report | None = None,
+    remembered: Mapping[str, str] | None = None,
     **columns: Any,
 ) -> BatchProgress:
     """Recall for every history of a file; memory stays bounded whatever its length.
@@ -96,6 +98,9 @@ def recall_file(
         Called with a :class:`BatchProgress` after each block.
     report : callable, optional
         Told of each guess about the file, one sentence at a time.
+    remembered : dict, optional
+        Columns of the log that the model learned, taken where the file has them too and `columns`
+        does not say otherwise.
     **columns
         `user`, `item`, `time`, `rating`, `min_rating`, `format`, `separator` and `header`, as in
         :func:`groupnoise.clicks.read_clicks`.
@@ -113,9 +118,12 @@ def recall_file(
     n_threads = n_threads or available_cores()
     check_count("n_threads", n_threads)
     given = {name: value for name, value in columns.items() if value is not None}
-    parts = _Parts(output, _plan(model, histories, options, given), resume=resume)
+    parts = _Parts(
+        output, _plan(model, histories, options, {**(remembered or {}), **given}), resume=resume
+    )
     with parts.kept_if_useful():
-        asked = _open_histories(histories, parts.folder, report, given)
+        open_histories = partial(_open_histories, histories, parts.folder)
+        asked, _ = read_as_remembered(open_histories, given, remembered or {}, report)
         if len(asked) == 0:
             raise DataError(f"{histories} holds no history.")
         # Every distinct item is looked up once, however often it was clicked.
@@ -126,7 +134,7 @@ def recall_file(
 
 
 def _open_histories(
-    source: Path | str, folder: Path, report: Report | None, columns: dict[str, Any]
+    source: Path | str, folder: Path, *, report: Report, **columns: Any
 ) -> Histories:
     """Return the histories of a file, in memory or, of a large log, in order on disk."""
     if is_data_folder(source):
