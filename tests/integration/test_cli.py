@@ -104,7 +104,8 @@ def test_a_file_of_ones_own_is_fitted_and_its_labels_come_back(tmp_path):
     ("words", "helpful"),
     [
         (["fit", "digit-bag", "-o", "x"], "digit-bags"),
-        (["fit", "digit-bags", "-o", "x", "-p", "max_epoch=3"], "did you mean 'max_epochs'"),
+        (["fit", "missing.csv", "-o", "x", "-p", "max_epoch=3"], "did you mean 'max_epochs'"),
+        (["fit", "missing.csv", "-o", "x", "--method", "sasrek"], "did you mean 'sasrec'"),
         (["fit", "digit-bags", "-o", "x", "-p", "max_epochs"], "name=value"),
         (["fit", "digit-bags", "-o", "x", "-p", "random_state=5"], "--seed decides all randomness"),
         (["fit", "digit-bags", "-o", "x", "-p", "on_epoch=print"], "'on_epoch' cannot be given"),

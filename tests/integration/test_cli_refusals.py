@@ -74,6 +74,42 @@ def test_a_command_never_writes_over_what_it_reads(refused, trained, files):
     assert (rs / "manifest.json").is_file()
 
 
+def test_a_folder_of_another_kind_is_named_with_the_remedy(refused, trained, files):
+    rs, artifact = trained / "rs", trained / "artifact"
+    for words in (
+        ["recall", rs, "--histories", "clicks.csv", "--output", "out.csv"],
+        ["serve", rs, "--port", 0],
+        ["items", "list", rs],
+    ):
+        said = refused(*words)
+        assert f"{rs} is a model of `groupnoise fit`, not a groupnoise artifact" in said
+        assert f"`groupnoise export {rs} -o ARTIFACT`" in said
+    for words in (
+        ["evaluate", artifact, "clicks.csv"],
+        ["predict", artifact, "clicks.csv", "-o", "out.csv"],
+        ["fit", "clicks.csv", "--from", artifact, "-o", "new"],
+        ["export", artifact, "-o", "new"],
+    ):
+        said = refused(*words)
+        assert f"{artifact} is an artifact of `groupnoise export`, not a groupnoise model" in said
+        assert "give the folder that save() or `groupnoise fit` wrote" in said
+
+
+def test_only_what_is_of_the_same_kind_is_replaced_and_it_is_said(
+    groupnoise, refused, trained, files
+):
+    counted = ["fit", "clicks.csv", "--method", "popularity", "-q", "-o"]
+    assert "which would be lost" in refused(*counted, trained / "artifact")
+    assert "which would be lost" in refused("export", trained / "rs", "-o", trained / "pll")
+    (files / "folder.csv" / "manifest.json").write_text('{"name": "my web page"}')
+    assert "a manifest.json of something else" in refused(*counted, "folder.csv")
+    assert (files / "folder.csv" / "manifest.json").read_text() == '{"name": "my web page"}'
+    for is_replaced in (False, True):
+        assert ("in place of the model there" in groupnoise(*counted, "model")[1]) is is_replaced
+        said = groupnoise("export", "model", "-o", "served")[1]
+        assert ("in place of the artifact there" in said) is is_replaced
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import match_columns
+from groupnoise.io.columns import check_column, match_columns
 from groupnoise.io.tables import Table, read_table
 
 LARGEST_BYTES = 200_000
@@ -159,8 +159,7 @@ def read_item_attachments(
 
 def _need_columns(path: Path | str, frame: Any, images: Sequence[str], text: str | None) -> None:
     for column in [*images, *([text] if text else [])]:
-        if column not in frame.columns:
-            raise DataError(f"{path} has no column {column!r}; it has {', '.join(frame.columns)}.")
+        check_column(column, frame.columns, str(path), "to show")
 
 
 def _attach(folder: Path, frame: Any, images: Sequence[str], text: str | None) -> Attachments:

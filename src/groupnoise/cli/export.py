@@ -106,7 +106,12 @@ def export(
 
     Into a registry it adds a version and deletes none; `groupnoise versions promote` serves it.
     """
-    from groupnoise.io.files import check_not_own_input, check_writable_folder
+    from groupnoise.io.files import (
+        ARTIFACT,
+        check_not_own_input,
+        check_replaceable,
+        check_writable_folder,
+    )
     from groupnoise.io.training_record import training_summary
     from groupnoise.recall.artifact import add_index, describe_training, open_artifact
     from groupnoise.recall.index import IndexSpec
@@ -114,6 +119,7 @@ def export(
 
     check_not_own_input(output, model)
     check_writable_folder(output)
+    is_replaced = to is None and check_replaceable(output, ARTIFACT)
     if to is None and scope is not None:
         raise ParameterError("--scope goes with --to; a recall or a request says its own.")
     if to is not None and (index is not None or registry):
@@ -173,6 +179,7 @@ def export(
     typer.echo(
         f"{len(written.items)} items, scored by {written.clicks_used()}, "
         f"version {written.version}, in {output}"
+        + (", in place of the artifact there" if is_replaced else "")
     )
 
 

@@ -134,15 +134,21 @@ def fit(
 
     Example: groupnoise fit digit-candidates -o runs/digits -p max_epochs=20
     """
-    from groupnoise.cli.methods import AUTO_METHOD, chosen_method, make_estimator
+    from groupnoise.cli.methods import AUTO_METHOD, check_names, chosen_method, make_estimator
     from groupnoise.cli.sources import find_data
     from groupnoise.core.checks import check_fraction
-    from groupnoise.io.files import check_not_own_input, check_writable_folder
+    from groupnoise.io.files import (
+        MODEL,
+        check_not_own_input,
+        check_replaceable,
+        check_writable_folder,
+    )
     from groupnoise.io.training_record import TrainingRecord, write_training_record
 
     check_fraction("--validation", validation)
     check_fraction("--decay", decay)
     check_not_own_input(output, data)
+    is_replaced = check_replaceable(output, MODEL)
     if from_model is not None:
         if param or paper or protocol or budget or checkpoint or out_of_core or workers > 1:
             raise ParameterError(
@@ -181,6 +187,8 @@ def fit(
                 "to give --param, --paper or --workers."
             )
         pairs = []
+    else:
+        check_names(method, pairs, options.setting)
     made = partial(make_estimator, method, pairs, paper, seed)
     with explaining_lack_of_memory(data, out_of_core):
         if out_of_core is None or holds_bags(data, options):
@@ -195,8 +203,6 @@ def fit(
             else:
                 estimator = made(found)
         else:
-            # A misspelt parameter is refused before long work.
-            made(None)
             found = open_log(data, options, out_of_core, quiet)
             estimator = made(found)
             held_out = found.setting.hold_out(found.dataset, validation, seed)
@@ -228,7 +234,8 @@ def fit(
             if checkpoints is not None:
                 checkpoints.clear()
     _show_decisions(estimator, quiet)
-    typer.echo(f"{method} on {found.dataset.name}: saved to {output}{_about(record, found)}")
+    place = f"{output}, in place of the model there" if is_replaced else f"{output}"
+    typer.echo(f"{method} on {found.dataset.name}: saved to {place}{_about(record, found)}")
 
 
 def _with_truth(options: DataOptions, column: str, out_of_core: Path | None) -> DataOptions:

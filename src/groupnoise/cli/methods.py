@@ -104,6 +104,26 @@ def make_estimator(
     return (estimator_class.paper if paper else estimator_class)(**entry.fixed, **settings)
 
 
+def check_names(method: str, pairs: list[str], setting: str | None) -> None:
+    """Refuse a method or a parameter that no setting has, before data is read.
+
+    `pairs`: as `name=value`. `setting`: the only one to look at, if the user said it.
+    """
+    from groupnoise.core.checks import did_you_mean
+    from groupnoise.reproduce.methods import METHODS, parameters_of
+
+    entries = [each for each in METHODS if each.name == method]
+    if not entries:
+        near = did_you_mean(method, {each.name for each in METHODS})
+        raise ParameterError(
+            f"no method is called {method!r}{near}; `groupnoise methods` lists them."
+        )
+    asked = [each for each in entries if setting in (None, each.setting)]
+    if pairs and asked:
+        known = {name: value for each in asked for name, value in parameters_of(each).items()}
+        read_parameters(pairs, known, method=method)
+
+
 def read_parameters(
     pairs: list[str],
     known: Mapping[str, Any],
@@ -117,7 +137,7 @@ def read_parameters(
     `method`: its name, for errors. `fixed`: parameters that make the method what it is. `labels`:
     the classes of the data, one of which a parameter may name.
     """
-    from difflib import get_close_matches
+    from groupnoise.core.checks import near_name
 
     settings = {}
     for pair in pairs:
@@ -132,9 +152,9 @@ def read_parameters(
                 "--method max-matching."
             )
         if name not in known:
-            near = get_close_matches(name, known, n=1)
+            near = near_name(name, known)
             there = f"known: {', '.join(known)}" if known else "it has none"
-            hint = f"did you mean {near[0]!r}?" if near else f"{there}."
+            hint = f"did you mean {near!r}?" if near else f"{there}."
             raise ParameterError(f"--param {name!r} is no parameter of {method}; {hint}")
         settings[name] = _read_value(name, text, labels)
     return settings
@@ -142,6 +162,8 @@ def read_parameters(
 
 def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
     """Return the value of a parameter: a label as the data spells it, JSON, or a plain word."""
+    from groupnoise.core.checks import did_you_mean
+
     try:
         value = json.loads(text)
     except json.JSONDecodeError:
@@ -152,4 +174,7 @@ def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
         if spelling in labels:
             return spelling
     shown = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
-    raise ParameterError(f"--param {name}={text} names no label of the data; there are {shown}.")
+    raise ParameterError(
+        f"--param {name}={text} names no label of the data{did_you_mean(text, labels)}; there are "
+        f"{shown}."
+    )

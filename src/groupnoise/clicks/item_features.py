@@ -32,6 +32,7 @@ from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.metrics import gain_rows
 from groupnoise.exceptions import DataError, ModelFileError
 from groupnoise.io.array_folder import check_numbers, stored_array
+from groupnoise.io.columns import check_column
 
 RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 SPREADS = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
@@ -75,11 +76,8 @@ class FeatureMap:
         is missing.
         """
         for column in self.columns:
-            if column.name not in table.columns:
-                raise DataError(
-                    f"the table of items has no column {column.name!r}, from which the model "
-                    f"learned; its columns are {', '.join(map(repr, table.columns[:12]))}."
-                )
+            of_model = "that the model learned from"
+            check_column(column.name, table.columns, "the table of items", of_model)
         features = feature_matrix(self.columns, table)
         rows = np.asarray(features @ self.weights[:-1] + self.weights[-1], dtype=np.float32)
         if self.like is not None and trained is not None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from groupnoise.clicks.blocks import read_history_text
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_no_empty_cells
-from groupnoise.io.columns import pick_column
+from groupnoise.io.columns import check_column, pick_column
 from groupnoise.io.named_arrays import NamedArrays, read_input
 from groupnoise.io.sources import Guesses, Report, find_source
 from groupnoise.io.tables import Table
@@ -94,11 +94,7 @@ def read_items(
 
 
 def _check_attribute(name: str, columns: Sequence[str], origin: str) -> None:
-    if name not in columns:
-        raise DataError(
-            f"{origin} has no column {name!r} to take as an attribute; its columns are "
-            f"{', '.join(map(repr, columns[:12]))}."
-        )
+    check_column(name, columns, origin, "to take as an attribute")
     if ATTRIBUTE_SIGN in name:
         raise DataError(f"an attribute is a column without {ATTRIBUTE_SIGN} in its name: {name!r}.")
 

@@ -16,7 +16,7 @@ from groupnoise.core.arrays import FloatArray, RandomState, generator_from
 from groupnoise.core.checks import check_count, check_fraction, check_positive
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import read_id_cells, read_numbers
-from groupnoise.io.columns import need_column
+from groupnoise.io.columns import check_column, need_column
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.io.tables import Table, read_table
@@ -247,8 +247,7 @@ def _read_versions(table: Table) -> NDArray[Any] | None:
 
 
 def _read_chances(table: Table, column: str, *, least_is_allowed: bool) -> FloatArray:
-    if column not in table.frame.columns:
-        raise DataError(f"{table.origin} has no column {column!r} with chances of a policy.")
+    check_column(column, table.frame.columns, table.origin, "with chances of a policy")
     values = read_numbers(table, column)
     is_wrong = (values > 1) | (values < 0 if least_is_allowed else values <= 0)
     if is_wrong.any():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
@@ -59,6 +60,23 @@ def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         listing = ", ".join(repr(choice) for choice in choices)
         raise ParameterError(f"{name} must be one of {listing}; got {value!r}.")
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that somebody who misspelt one probably meant.
+
+    >>> near_name("User_ID", ["item_id", "user_id"])
+    'user_id'
+    """
+    by_lower_name = {each.lower(): each for each in known}
+    found = get_close_matches(name.lower(), by_lower_name, n=1)
+    return by_lower_name[found[0]] if found else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return what to add to an error about a misspelt name; empty where none is near."""
+    near = near_name(name, known)
+    return "" if near is None else f" (did you mean {near!r}?)"
 
 
 def check_finite(name: str, values: NDArray[Any]) -> None:

@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from groupnoise.core.arrays import blocks
 from groupnoise.exceptions import ModelFileError
 from groupnoise.io.files import (
+    ARTIFACT,
+    MANIFEST,
     atomic_path,
     checked_manifest,
     file_in,
@@ -33,9 +35,7 @@ from groupnoise.io.files import (
     write_json,
 )
 
-FORMAT = "groupnoise-artifact"
 FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER = re.compile(
     rb"\{'descr': '([<>|][fiuS]\d{1,4})', 'fortran_order': False, "
@@ -67,7 +67,7 @@ def write_folder(
             "files": {name: entry["sha256"] for name, entry in files.items()},
         }
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-        header = {"format": FORMAT, "format_version": FORMAT_VERSION, "version": digest[:12]}
+        header = {"format": ARTIFACT, "format_version": FORMAT_VERSION, "version": digest[:12]}
         write_json(folder / MANIFEST, {**manifest, **header, "files": files})
     _remove_stale(folder, keep={entry["file"] for entry in files.values()})
     return digest[:12]
@@ -89,7 +89,7 @@ def _nothing_left_on_failure(folder: Path) -> Iterator[None]:
 def read_manifest(folder: Path | str) -> dict[str, Any]:
     """Return the manifest of an artifact folder after checking that it is one of ours."""
     return checked_manifest(
-        Path(folder) / MANIFEST, (FORMAT, FORMAT_VERSION), what="a groupnoise artifact",
+        Path(folder) / MANIFEST, (ARTIFACT, FORMAT_VERSION), what="a groupnoise artifact",
         writer="`groupnoise export`", remedy="export the artifact again",
         error=ModelFileError, missing=ModelFileError,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
+from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.sources import Guesses, Report
 
@@ -104,7 +105,7 @@ def pick_column(
     `taken`: columns that already play another part.
     """
     if given is not None:
-        return _existing(part, given, columns, origin)
+        return check_column(given, columns, origin, f"to be the {part}", part)
     by_lower_name = {name.strip().lower(): name for name in reversed(columns) if name not in taken}
     for name in USUAL_NAMES[part]:
         if name in by_lower_name:
@@ -302,15 +303,24 @@ def match_columns(
             matched[name] = None
             continue
         found = fnmatch.filter(columns, name.strip())
-        matched.update(dict.fromkeys(found or [_existing(part, name.strip(), columns, origin)]))
+        if not found:
+            check_column(name.strip(), columns, origin, f"to be the {part}", part)
+        matched.update(dict.fromkeys(found or [name.strip()]))
     return list(matched)
 
 
-def _existing(part: str, name: str, columns: Sequence[str], origin: str) -> str:
+def check_column(
+    name: str, columns: Sequence[str], origin: str, purpose: str, part: str = ""
+) -> str:
+    """Return a column that a user named, or say that there is none, and which may be meant.
+
+    `origin`: what the table is called. `purpose`: such as "to be the user". `part`: as in
+    `MissingColumnError`.
+    """
     if name not in columns:
         raise MissingColumnError(
-            f"{origin} has no column {name!r} to be the {part}; its columns are "
-            f"{_listing(columns)}.",
+            f"{origin} has no column {name!r} {purpose}{did_you_mean(name, columns)}; its columns "
+            f"are {_listing(columns)}.",
             part,
             columns,
         )

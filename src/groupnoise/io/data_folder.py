@@ -19,12 +19,10 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import groups_of_rows
 from groupnoise.exceptions import DataError, MissingDataError
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset, Windows
-from groupnoise.io.files import checked_manifest, why_not_written, write_json
+from groupnoise.io.files import DATA, MANIFEST, checked_manifest, why_not_written, write_json
 from groupnoise.io.growing_arrays import ArrayEntry, map_array, write_array
 
-FORMAT = "groupnoise-data"
 FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
 NOTE = "note_"
 """Begins the names of arrays that belong to the notes, which are otherwise in the manifest."""
 
@@ -106,7 +104,7 @@ def write_manifest(
     write_json(
         folder / MANIFEST,
         {
-            "format": FORMAT,
+            "format": DATA,
             "format_version": FORMAT_VERSION,
             "kind": kind,
             "arrays": dict(entries),
@@ -181,7 +179,7 @@ def _put_in_place(building: Path, folder: Path) -> None:
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     return checked_manifest(
-        folder / MANIFEST, (FORMAT, FORMAT_VERSION), what="a groupnoise data folder",
+        folder / MANIFEST, (DATA, FORMAT_VERSION), what="a groupnoise data folder",
         writer="`groupnoise data convert`", remedy="convert the data again",
         error=DataError, missing=MissingDataError,
     )  # fmt: skip

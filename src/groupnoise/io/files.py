@@ -35,6 +35,14 @@ LARGEST_JSON = 64 << 20
 """Bytes; the manifests of millions of items take a few."""
 BLOCK = 1 << 20
 """Bytes read at a time."""
+MODEL, ARTIFACT, DATA = "groupnoise-model", "groupnoise-artifact", "groupnoise-data"
+KINDS = {
+    MODEL: "a model of `groupnoise fit`",
+    ARTIFACT: "an artifact of `groupnoise export`",
+    DATA: "data of `groupnoise data convert`",
+}
+"""What folders say in their manifests that they are."""
+MANIFEST = "manifest.json"
 
 
 @contextmanager
@@ -152,6 +160,24 @@ def check_writable_file(path: Path) -> None:
         check_writable_folder(path.parent)
     except OutputError as error:
         raise OutputError(f"{path} cannot be written: {error}") from error
+
+
+def check_replaceable(folder: Path, form: str) -> bool:
+    """Refuse a folder whose manifest is of something else, which would be lost.
+
+    Result: whether the folder holds what will be replaced. `form`: of `KINDS`, what is written.
+    """
+    try:
+        manifest = read_json(folder / MANIFEST)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):
+        manifest = None
+    found = manifest.get("format") if isinstance(manifest, dict) else None
+    if found != form:
+        other = KINDS.get(str(found), f"a {MANIFEST} of something else")
+        raise OutputError(f"{folder} holds {other}, which would be lost; give another folder.")
+    return True
 
 
 def check_not_own_input(output: Path, source: Path | str) -> None:
@@ -273,15 +299,21 @@ def checked_manifest(
 ) -> dict[str, Any]:
     """Return a manifest of this format and version, or raise one sentence on why it is none."""
     try:
-        manifest = read_json(path)
+        manifest: dict[str, Any] = read_json(path)
     except (FileNotFoundError, NotADirectoryError):
         raise missing(
             f"{path.parent} holds no {path.name}; give the folder that {writer} wrote."
         ) from None
     except (OSError, ValueError) as reason:
         raise error(f"{path} cannot be read as JSON ({reason}); {remedy}.") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != form[0]:
-        raise error(f"{path} is not the manifest of {what}.")
+    found = manifest.get("format") if isinstance(manifest, dict) else None
+    if found != form[0]:
+        if found not in KINDS:
+            raise error(f"{path} is not the manifest of {what}.")
+        folder, wanted = path.parent, f"give the folder that {writer} wrote"
+        if (found, form[0]) == (MODEL, ARTIFACT):
+            wanted = f"make one of it with `groupnoise export {folder} -o ARTIFACT`, and give that"
+        raise error(f"{folder} is {KINDS[found]}, not {what}; {wanted}.")
     if manifest.get("format_version") != form[1]:
         raise error(
             f"{path} has format version {manifest.get('format_version')!r}; this release reads "

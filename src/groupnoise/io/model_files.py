@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from groupnoise.exceptions import ModelFileError, OutputError, ParameterError
 from groupnoise.io.files import (
+    MANIFEST,
+    MODEL,
     atomic_path,
     checked_manifest,
     new_folder,
@@ -27,9 +29,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-FORMAT = "groupnoise-model"
 FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
 STAGED = "weights.partial"
 WEIGHTS_PATTERN = "weights-*.safetensors"
 _HOMES = (
@@ -63,7 +63,7 @@ def write_model(
         try:
             weights, checksum = _write_weights(folder, arrays)
             header = {
-                "format": FORMAT,
+                "format": MODEL,
                 "format_version": FORMAT_VERSION,
                 "kind": kind,
                 "weights": {"file": weights.name, "sha256": checksum},
@@ -103,7 +103,7 @@ def _remove(paths: Iterable[Path]) -> None:
 def read_model_manifest(folder: Path | str) -> dict[str, Any]:
     """Return the manifest of a model folder after checking that it is one of ours."""
     return checked_manifest(
-        Path(folder) / MANIFEST, (FORMAT, FORMAT_VERSION), what="a groupnoise model",
+        Path(folder) / MANIFEST, (MODEL, FORMAT_VERSION), what="a groupnoise model",
         writer="save() or `groupnoise fit`", remedy="restore or refit it",
         error=ModelFileError, missing=ModelFileError,
     )  # fmt: skip

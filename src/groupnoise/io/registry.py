@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module, resources
 from pathlib import Path
 from typing import Any, Literal
 
+from groupnoise.core.checks import near_name
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 from groupnoise.io.files import sha256_of
 
@@ -95,8 +95,8 @@ def find_dataset(name: str) -> DatasetEntry:
     requested = name.lower().replace("_", "-")
     if requested in by_name:
         return by_name[requested]
-    near = get_close_matches(requested, by_name, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "`groupnoise data list` shows all names."
+    near = near_name(requested, by_name)
+    hint = f"did you mean {near!r}?" if near else "`groupnoise data list` shows all names."
     no_file = f"there is no file {name}, and " if Path(name).suffix or "/" in name else ""
     raise ParameterError(f"{no_file}no data set is called {name!r}; {hint}")
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.exceptions import ModelFileError
-from groupnoise.io.files import write_json
-from groupnoise.io.model_files import MANIFEST, read_model_manifest
+from groupnoise.io.files import MANIFEST, write_json
+from groupnoise.io.model_files import read_model_manifest
 
 if TYPE_CHECKING:
     from groupnoise.io.setting import Setting

@@ -20,8 +20,8 @@ from groupnoise.exceptions import (
     MissingExtraError,
     ModelFileError,
 )
-from groupnoise.io.array_folder import MANIFEST, read_folder, read_manifest, write_folder
-from groupnoise.io.files import write_json
+from groupnoise.io.array_folder import read_folder, read_manifest, write_folder
+from groupnoise.io.files import MANIFEST, write_json
 from groupnoise.recall.artifact_checks import check_artifact
 from groupnoise.recall.index import ApproximateRanker, IndexSpec, build_index, load_index
 from groupnoise.recall.items import ItemTable, pack_items

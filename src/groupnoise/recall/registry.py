@@ -16,8 +16,9 @@ from typing import Any
 from groupnoise.core.checks import check_count
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.exceptions import GroupNoiseError, ModelFileError, ParameterError
-from groupnoise.io.array_folder import MANIFEST, read_manifest
+from groupnoise.io.array_folder import read_manifest
 from groupnoise.io.files import (
+    MANIFEST,
     explaining_writes,
     locked_folder,
     new_folder,

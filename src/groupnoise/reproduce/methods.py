@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.setting import Setting
 
@@ -149,7 +150,8 @@ def find_method(name: str, setting: str) -> MethodEntry:
     fitting = {method.name: method for method in METHODS if method.setting == setting}
     if name not in fitting:
         raise ParameterError(
-            f"a method for {setting} data is one of {', '.join(fitting)}; got {name!r}."
+            f"a method for {setting} data is one of {', '.join(fitting)}; got {name!r}"
+            f"{did_you_mean(name, fitting)}."
         )
     return fitting[name]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from groupnoise.core.checks import near_name
 from groupnoise.exceptions import ConfigError
 from groupnoise.io.setting import find_setting
 from groupnoise.reproduce.methods import find_method, parameters_of
@@ -191,6 +191,6 @@ def _check_known(where: str, given: Iterable[str], known: Iterable[str]) -> None
     for key in given:
         if key in names:
             continue
-        near = get_close_matches(key, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}."
+        near = near_name(key, names)
+        hint = f"did you mean {near!r}?" if near else f"known: {', '.join(names)}."
         raise ConfigError(f"{where}: unknown key {key!r}; {hint}")

@@ -223,7 +223,7 @@ def test_bad_tables_get_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_new_item_needs_the_columns_that_taught(fitted: MaxMatchingRecommender) -> None:
-    with pytest.raises(DataError, match="has no column 'price', from which the model learned"):
+    with pytest.raises(DataError, match="has no column 'price' that the model learned from"):
         fitted.feature_map_.vectors(pl.DataFrame({"category": ["tea"], "title": ["a"]}))
 
 

@@ -64,6 +64,8 @@ def test_a_column_named_by_option_that_is_not_there(tmp_path):
     path = file_of(tmp_path, "log.csv", "user,item\n1,2\n")
     with pytest.raises(DataError, match=r"no column 'when' to be the time; its columns are 'user'"):
         read_clicks(path, time="when")
+    with pytest.raises(DataError, match=r"no column 'User' to be the user \(did you mean 'user'"):
+        read_clicks(path, user="User")
     with pytest.raises(DataError, match=r"no column 'g\*' to be the features"):
         read_bags(file_of(tmp_path, "b.csv", "bag,label,f\n1,1,1\n"), features="g*")
 
