@@ -42,6 +42,7 @@ def test_bags_are_audited_by_folds_and_the_cleaned_copy_can_be_fitted(groupnoise
     assert not any(outside in page for outside in ("<link", "http:", "https:", 'src="/'))
     cleaned = open_groups(tmp_path / "clean")
     assert len(cleaned.bags) == 80 - summary["wrong_target"]
+    assert "the cleaned copy is in clean; it lacks" in finished.stdout
     assert groupnoise("fit", "clean", "-o", "model", "-q", "-p", "max_epochs=1")[0] == 0
 
 
@@ -121,7 +122,9 @@ def test_a_column_that_is_not_there_is_named(groupnoise, tmp_path):
     words = ("audit", "bags.csv", "--setting", "mil", "--images", "photo")
     code, _, complaint = groupnoise(*words)
     assert code == 2
-    assert "bags.csv has no column 'photo'; it has bag, label, x." in complaint
+    assert (
+        "bags.csv has no column 'photo' to show; its columns are 'bag', 'label', 'x'." in complaint
+    )
 
 
 def test_arrays_are_drawn_as_pictures_that_any_reader_opens(tmp_path):

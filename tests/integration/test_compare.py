@@ -49,6 +49,14 @@ def test_json_has_every_split_and_the_winner(groupnoise, bags):
     assert {len(each["splits"]) for each in found["methods"]} == {2}
 
 
+def test_one_method_alone_is_not_called_the_best(groupnoise, bags):
+    _, said, _ = groupnoise("compare", str(bags), *WORDS, "--budget", "0.001s")
+    assert "milr" in said
+    assert "nothing to compare it with" in said
+    assert "best" not in said
+    assert "gicf would begin after that, so give more, such as --budget" in said
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

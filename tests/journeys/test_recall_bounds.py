@@ -106,6 +106,12 @@ def test_a_filter_sees_every_category_of_an_item(shop, tmp_path, groupnoise):
         found[category] = set(read_answers(tmp_path / f"{category}.jsonl")["u0000"][0])
     assert len(found["Drama"]) == 19
     assert len(found["Comedy"]) == 38  # all but the two of the history
+    write_log(tmp_path / "all.csv", [[f"item {n:02}" for n in range(40)]])
+    asked = ("recall", "artifact", "--histories", "all.csv", "--output", "a.csv", "--quiet")
+    _, said, _ = groupnoise(*asked)
+    assert "1 histories got no item: they have seen every item; --no-exclude-seen" in said
+    _, said, _ = groupnoise(*asked, "--category", "Drama")
+    assert "1 histories got no item: what was asked for leaves them no item" in said
 
 
 def test_a_recommender_is_exported_from_python(shop, tmp_path):

@@ -30,6 +30,8 @@ from groupnoise.io.tables import Table
 
 FORMS = (".csv", ".tsv", ".txt", ".jsonl", ".parquet", ".arrow", ".xlsx")
 """Suffixes that make a cleaned copy a file."""
+MUCH = 0.2
+"""Share of the data beyond which an audit that drops it is to be doubted."""
 
 
 def cleaned_copy(dataset: Any, issues: GroupIssues) -> Any:
@@ -96,6 +98,30 @@ def clean_clicks(dataset: ClickDataset, issues: GroupIssues) -> ClickDataset:
         # Places and counts in the notes are those of the log as it was.
         notes={"stray_clicks_dropped": int((~kept).sum())},
     )
+
+
+def about_cleaned(dataset: Any, cleaned: Any) -> tuple[str, bool]:
+    """Return what a cleaned copy lacks, in half a sentence, and whether that is suspiciously much.
+
+    `dataset`, `cleaned`: what was audited, and what `cleaned_copy` made of it. Candidate labels are
+    there to be dropped; of rows, bags, their labels and clicks more than a fifth is much.
+    """
+    setting = setting_of(dataset)
+    (parts, before), (_, after) = _parts(dataset), _parts(cleaned)
+    n_groups, n_left = setting.n_groups(dataset), setting.n_groups(cleaned)
+    lost = [(before - after, before, parts), (n_groups - n_left, n_groups, setting.units)]
+    told = [f"{n} of {of} {units} ({n / of:.0%})" for n, of, units in lost if n]
+    watched = lost[1:] if isinstance(dataset, PartialLabelDataset) else lost
+    return " and ".join(told) or "nothing", any(n > MUCH * of for n, of, _ in watched)
+
+
+def _parts(dataset: Any) -> tuple[str, int]:
+    """Return what cleaning drops of groups, and how many of them there are."""
+    if isinstance(dataset, BagDataset):
+        return "labels", int(dataset.labels.sum())
+    if isinstance(dataset, PartialLabelDataset):
+        return "candidates", int(dataset.candidates.sum())
+    return "clicks", dataset.histories.n_objects
 
 
 def _some_left(kept: BoolArray) -> BoolArray:

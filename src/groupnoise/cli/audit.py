@@ -121,8 +121,16 @@ def audit(
             command=spell_command(sys.argv[1:]),
         )
     if clean is not None:
-        _write_clean(clean, found, issues, overwrite)
-    _show(issues, how, output, clean)
+        told, is_much = _write_clean(clean, found, issues, overwrite)
+    _show(issues, how, output)
+    if clean is not None:
+        typer.echo(f"the cleaned copy is in {clean}; it lacks {told}")
+        if is_much:
+            typer.echo(
+                "warning: that is a lot; look at report.html before you train on the copy, or "
+                "compare both with `groupnoise evaluate` on data that was not cleaned.",
+                err=True,
+            )
 
 
 def _check_one_source_of_parameters(model: Path | None, param: list[str] | None) -> None:
@@ -163,16 +171,28 @@ def _attachments(
     return read_row_attachments(found.table(), rows.rows, images=images, text=text)
 
 
-def _write_clean(path: Path, found: Found, issues: GroupIssues, overwrite: bool) -> None:
-    """Write the cleaned copy: a folder, or a file in the form of the input."""
-    from groupnoise.audit.clean import FORMS, cleaned_copy, cleaned_table, write_cleaned_table
+def _write_clean(
+    path: Path, found: Found, issues: GroupIssues, overwrite: bool
+) -> tuple[str, bool]:
+    """Write the cleaned copy: a folder, or a file in the form of the input.
+
+    Returns what it lacks, and whether that is much.
+    """
+    from groupnoise.audit.clean import (
+        FORMS,
+        about_cleaned,
+        cleaned_copy,
+        cleaned_table,
+        write_cleaned_table,
+    )
     from groupnoise.io.data_folder import write_groups
     from groupnoise.io.delimited import BLANKS, read_separator
 
     cleaned = cleaned_copy(found.dataset, issues)
+    about = about_cleaned(found.dataset, cleaned)
     if path.suffix not in FORMS:
         write_groups(path, cleaned, overwrite=overwrite)
-        return
+        return about
     marks = {".tsv": "\t", ".txt": "\t"}
     separator = read_separator(found.options.get("separator", marks.get(path.suffix, ",")))
     write_cleaned_table(
@@ -186,6 +206,7 @@ def _write_clean(path: Path, found: Found, issues: GroupIssues, overwrite: bool)
         separator="\t" if separator == BLANKS else separator,
         header=found.options.get("header", True),
     )
+    return about
 
 
 def _how(n_folds: int | None, model: Path | None) -> str:
@@ -205,11 +226,9 @@ def _write_tables(output: Path, issues: GroupIssues, table_format: str) -> None:
     write_json(output / "summary.json", issues.summary())
 
 
-def _show(issues: GroupIssues, how: str, output: Path, clean: Path | None) -> None:
+def _show(issues: GroupIssues, how: str, output: Path) -> None:
     counts = issues.summary()
     typer.echo(f"{counts['groups']} groups, {counts['objects']} objects. {how}")
     for kind in issues.kinds:
         typer.echo(f"{counts[kind.name]:>9}  {kind.title}")
     typer.echo(f"tables and report.html are in {output}")
-    if clean is not None:
-        typer.echo(f"the cleaned copy is in {clean}")

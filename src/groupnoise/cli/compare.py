@@ -125,7 +125,9 @@ def _show(result: ComparisonOfMethods, found: Found) -> None:
             continue
         mean, behind = result.interval(method), result.behind(method)
         spread = "" if math.isnan(mean.low) else f" [{mean.low:.3f}, {mean.high:.3f}]"
-        if method is result.winner:
+        if result.is_alone:
+            words = "nothing to compare it with"
+        elif method is result.winner:
             words = "best"
         elif result.is_level(method):
             words = f"behind by {behind.mean:.3f}, level"

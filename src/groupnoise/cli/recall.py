@@ -31,7 +31,9 @@ def recall(
         Path, typer.Option("--output", "-o", help="Where to write: .parquet, .csv or .jsonl.")
     ],
     options: DataOptions,
-    top: Annotated[int, typer.Option(help="Items per history.")] = 100,
+    top: Annotated[
+        int, typer.Option(help="Items per history; with --interests, per interest.")
+    ] = 100,
     scope: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +77,10 @@ def recall(
     ] = None,
     interests: Annotated[
         int | None,
-        typer.Option(help="Answer for so many interests of each history, and say whose each is."),
+        typer.Option(
+            help="Answer for up to so many interests of each history, --top items for each, and "
+            "name the click that stands for it."
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
     threads: Annotated[
@@ -130,6 +135,11 @@ def recall(
         f"{done.n_unknown} of {done.n_clicks} clicks unknown, "
         f"{done.n_by_popularity} histories answered by popularity; written to {output}"
     )
+    if done.n_unanswered:
+        reason = "what was asked for leaves them no item"
+        if requested == RecallOptions(top=top, scope=scope, interests=interests):
+            reason = "they have seen every item; --no-exclude-seen recalls those again"
+        typer.echo(f"{done.n_unanswered} histories got no item: {reason}")
 
 
 def columns_learned(manifest: Any) -> Any:

@@ -133,6 +133,18 @@ def parse_budget(budget: Any, *, default: float | None = None) -> float | None:
     return seconds
 
 
+def spell_budget(seconds: float) -> str:
+    """Return seconds as `parse_budget` reads them, rounded up.
+
+    >>> spell_budget(0.2), spell_budget(89), spell_budget(130), spell_budget(9000)
+    ('1s', '89s', '3m', '3h')
+    """
+    unit, size = next(
+        ((unit, size) for unit, size in (("s", 1), ("m", 60)) if seconds <= 90 * size), ("h", 3600)
+    )
+    return f"{max(1, math.ceil(seconds / size))}{unit}"
+
+
 class Stopwatch:
     """Time spent on work since it was made.
 

@@ -48,6 +48,7 @@ class BatchProgress:
     `n_histories`: histories answered so far, those of an interrupted run included.
     `n_clicks`, `n_unknown`: items in those histories, and how many the model does not know.
     `n_by_popularity`: histories without a known item.
+    `n_unanswered`: histories for which no item was left.
     `n_total`: histories in the file.
     `seconds`: time spent in this run.
     """
@@ -56,6 +57,7 @@ class BatchProgress:
     n_clicks: int = 0
     n_unknown: int = 0
     n_by_popularity: int = 0
+    n_unanswered: int = 0
     n_total: int = 0
     seconds: float = 0.0
 
@@ -272,6 +274,7 @@ class _Parts:
             "n_clicks": len(positions),
             "n_unknown": int((positions < 0).sum()),
             "n_by_popularity": int(recalled.from_popularity.sum()),
+            "n_unanswered": int((recalled.positions < 0).all(axis=1).sum()),
         }
         write_json(self.folder / f"part-{number:06d}.json", counts)
         return counts

@@ -47,7 +47,7 @@ class RecallOptions:
     Attributes
     ----------
     top : int, default=10
-        How many items per history.
+        How many items per history; where `interests` are asked for, per interest.
     scope : {"group", "last"}, optional
         Score by the latest clicks that make a group, or by the last click alone; by default as
         the model was trained.

@@ -13,10 +13,12 @@ import numpy as np
 
 from groupnoise.clicks.recall_metrics import Interval
 from groupnoise.core.checks import check_count, check_fraction
+from groupnoise.decisions.portfolio import spell_budget
 from groupnoise.exceptions import DataError, GroupNoiseError, ParameterError
 from groupnoise.io.setting import Evaluation, Setting
 from groupnoise.reproduce.methods import (
     METHODS,
+    OURS,
     MethodEntry,
     compared_parameters,
     find_method,
@@ -37,6 +39,9 @@ LEFT_OUT = {
     *("lrurec", "comirec", "ease-blocks"),
 }
 """Methods for other questions, ablations and variants: compared only when they are named."""
+
+
+NOT_RUN = "not run: the budget was spent"
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,11 @@ class ComparisonOfMethods:
     share: float
     methods: tuple[ComparedMethod, ...]
     notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether a single method has figures, so that it is ahead of nobody."""
+        return sum(each.failed is None for each in self.methods) == 1
 
     @property
     def winner(self) -> ComparedMethod:
@@ -161,10 +171,19 @@ def corrected_interval(values: Any, share: float) -> Interval:
 
 
 def methods_to_compare(setting: str, names: Sequence[str] = ()) -> list[MethodEntry]:
-    """Return the methods of a setting by name; all that answer the same question by default."""
+    """Return the methods of a setting by name; all that answer the same question by default.
+
+    In the order in which a budget is spent on them: what is counted or solved, then ours, then
+    what is trained by gradients.
+    """
     if names:
-        return [find_method(name, setting) for name in dict.fromkeys(names)]
-    return [each for each in METHODS if each.setting == setting and each.name not in LEFT_OUT]
+        found = [find_method(name, setting) for name in dict.fromkeys(names)]
+    else:
+        found = [each for each in METHODS if each.setting == setting and each.name not in LEFT_OUT]
+    return sorted(
+        found,
+        key=lambda each: 1 if each.name == OURS else 2 * ("learning_rate" in parameters_of(each)),
+    )
 
 
 def compare_methods(
@@ -180,14 +199,13 @@ def compare_methods(
 ) -> ComparisonOfMethods:
     """Fit all methods on the same splits and measure them on what each split holds out.
 
-    All methods are run on a split before the next one begins, ours first, so that a budget that
-    runs out leaves complete splits behind.
+    All methods are run on a split before the next one begins, in the order given, so that a budget
+    that runs out leaves complete splits behind.
 
     `setting`: what the data is.
     `n_splits`: how many splits at most.
     `share`: share of the groups that each split holds out.
-    `budget`: seconds after which no further fit begins, except ours on the first split. None sets
-        none.
+    `budget`: seconds after which no further fit begins, except the first. None sets none.
     `seed`: decides splits and fits.
     `on_fit`: called with the method, the number of the split, and the main figure, None after a
         failure.
@@ -234,12 +252,14 @@ class FitsInTurns:
     `found`, `seconds`: what each method was worth on each split, and how long it took.
     `failed`: why a method has no figures.
     `is_over`: whether the budget was spent before all splits were.
+    `spent`: seconds when no further fit began.
     """
 
     found: dict[str, list[Evaluation]]
     seconds: dict[str, list[float]]
     failed: dict[str, str] = field(default_factory=dict)
     is_over: bool = False
+    spent: float = 0.0
 
     @property
     def n_complete(self) -> int:
@@ -262,12 +282,21 @@ class FitsInTurns:
         return *ranked, *(ComparedMethod(name, failed=why) for name, why in self.failed.items())
 
     def notes(self, units: str, n_splits: int) -> list[str]:
-        """Return a sentence where the budget was spent."""
+        """Return a sentence where the budget was spent: what it left out, and what that takes."""
         if not self.is_over:
             return []
+        not_run = [name for name, why in self.failed.items() if why == NOT_RUN]
+        if not_run:
+            took = "is the only one that was run" if len(self._names()) == 1 else "were run"
+            return [
+                f"the budget was spent: in {spell_budget(self.spent)} {', '.join(self._names())} "
+                f"{took}; {', '.join(not_run)} would begin after that, so give more, such as "
+                f"--budget {spell_budget(3 * self.spent)}."
+            ]
+        every = n_splits * sum(float(np.mean(self.seconds[name])) for name in self._names())
         return [
-            f"the budget was spent after {self.n_complete} of {n_splits} {units}; --budget takes "
-            "more, such as 30m."
+            f"the budget was spent after {self.n_complete} of {n_splits} {units}; all of them take "
+            f"about --budget {spell_budget(every)}."
         ]
 
     def _names(self) -> list[str]:
@@ -293,12 +322,12 @@ def fit_in_turns(
     for split in range(n_splits):
         fit = fit_on(split)
         for entry in (each for each in methods if each.name not in turns.failed):
-            late = budget is not None and time.perf_counter() - started > budget
-            if late and any(turns.found.values()):
-                turns.is_over = True
+            spent = time.perf_counter() - started
+            if budget is not None and spent > budget and any(turns.found.values()):
+                turns.is_over, turns.spent = True, spent
                 if split:
                     break
-                turns.failed[entry.name] = "not run: the budget was spent"
+                turns.failed[entry.name] = NOT_RUN
                 continue
             fit_started, value = time.perf_counter(), None
             try:

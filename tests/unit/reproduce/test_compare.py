@@ -67,7 +67,17 @@ def test_a_spent_budget_leaves_whole_splits_and_says_so(digits):
     result = compare(digits, "pl-knn", "clpl", n_splits=3, budget=0.0)
     assert [each.failed is None for each in result.methods] == [True, False]
     assert "budget" in result.methods[1].failed
-    assert any("budget was spent" in note for note in result.notes)
+    assert result.is_alone
+    (note,) = [note for note in result.notes if "budget was spent" in note]
+    assert "pl-knn is the only one that was run; clpl would begin after that" in note
+    assert "--budget" in note
+
+
+def test_what_is_cheap_is_run_first_and_ours_before_networks():
+    names = [each.name for each in methods_to_compare("mil")]
+    assert names.index("milr") < names.index("max-matching") < names.index("attention-mil")
+    named = methods_to_compare("rs", ["sasrec", "max-matching", "popularity"])
+    assert [each.name for each in named] == ["popularity", "max-matching", "sasrec"]
 
 
 def test_a_method_that_fails_is_told_and_the_others_go_on(digits, monkeypatch):

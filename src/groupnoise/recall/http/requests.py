@@ -35,7 +35,14 @@ class RecallRequest(BaseModel):
         FailFast(),
         Field(min_length=1, description="Each a list of item ids, oldest click first."),
     ]
-    top: Annotated[int, Field(ge=1, strict=True, description="Items per history.")] = 10
+    top: Annotated[
+        int,
+        Field(
+            ge=1,
+            strict=True,
+            description="Items per history; per interest, where interests are asked for.",
+        ),
+    ] = 10
     scope: Annotated[
         Literal["group", "last"] | None,
         Field(

@@ -143,7 +143,7 @@ def comparison_page(result: ComparisonOfMethods, command: str) -> str:
                 "interval": interval,
                 "behind": behind,
                 "has_interval": not math.isnan(interval.low),
-                "is_best": method is result.winner,
+                "is_best": method is result.winner and not result.is_alone,
                 "is_level": result.is_level(method),
                 "seconds": method.seconds,
                 "trials": [scale(value) for value in method.values(result.metric)],
