@@ -25,7 +25,7 @@ from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.feature_columns import features_of_table
-from groupnoise.io.memberships import read_memberships, read_truth
+from groupnoise.io.memberships import labels_to_look_at, read_memberships, read_truth
 from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
@@ -171,6 +171,11 @@ def _bags_from_table(
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
     bags = Groups(matrix[order.objects], order.offsets)
     labels = _labels_of_bags(table, memberships, order, bag_ids[bag_of_row])
+    first_rows = order.objects[order.offsets[:-1]]
+    for sentence in labels_to_look_at(
+        class_names, labels, lambda bag: table.locate(int(first_rows[bag]))
+    ):
+        report(sentence)
     instance_labels = None
     if truth_column is not None and labels_needed:
         called = _zero_and_one(table, truth_column, class_names, labels, report)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.exceptions import DataError, MissingDataError
 from groupnoise.io.columns import match_columns, need_column, pick_column
-from groupnoise.io.memberships import read_memberships
+from groupnoise.io.memberships import labels_to_look_at, read_memberships
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
 
@@ -89,6 +89,8 @@ def read_label_table(
     memberships, class_names = read_memberships(
         rows, label_columns, separator=label_separator, report=report
     )
+    for sentence in labels_to_look_at(class_names, memberships, rows.locate):
+        report(sentence)
     patients = None if patient is None else _filled(rows, patient)
     sides = None if split is None else _sides(rows, split)
     if patients is not None:

@@ -136,7 +136,7 @@ def _candidates_from_table(
             table, candidate_columns, label_separator, report
         )
         _check_rows_have_candidates(memberships, table.locate)
-        for sentence in labels_to_look_at(class_names, memberships.sum(axis=0)):
+        for sentence in labels_to_look_at(class_names, memberships, table.locate):
             report(sentence)
         if truth_column is not None:
             right = read_truth(table, truth_column, class_names)

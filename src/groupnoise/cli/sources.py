@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from groupnoise.cli.options import HISTORY_PARTS, DataOptions, option_of
+from groupnoise.core.misspelt_labels import TYPING_ERROR
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 
 if TYPE_CHECKING:
@@ -202,8 +203,13 @@ def read_file(
     guesses: list[str] = []
     read = partial(setting.read, path, **reader_options)
     dataset, used = read_as_remembered(read, options.given, remembered or {}, guesses.append)
-    if guesses:
-        (report or partial(typer.echo, err=True))("; ".join(guesses))
+    tell = report or partial(typer.echo, err=True)
+    # What a user may have to correct stands on a line of its own.
+    slips = [sentence for sentence in guesses if TYPING_ERROR in sentence]
+    guessed = [sentence for sentence in guesses if sentence not in slips]
+    for line in ("; ".join(guessed), *slips):
+        if line:
+            tell(line)
     columns = {key: value for key, value in (dataset.columns or {}).items() if value}
     return Found(dataset, setting, path, options={**columns, **used}, is_file=True)
 

@@ -59,7 +59,8 @@ def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
     choices = list(allowed)
     if not isinstance(value, str) or value not in choices:
         listing = ", ".join(repr(choice) for choice in choices)
-        raise ParameterError(f"{name} must be one of {listing}; got {value!r}.")
+        meant = did_you_mean(value, choices) if isinstance(value, str) else ""
+        raise ParameterError(f"{name} must be one of {listing}; got {value!r}{meant}.")
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:

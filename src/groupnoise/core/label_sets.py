@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.misspelt_labels import warn_of_slips
 from groupnoise.exceptions import DataError, EmptyGroupError, UnknownTargetError
 
 _COLLECTIONS = (set, frozenset, list, tuple, np.ndarray)
@@ -30,9 +31,8 @@ def read_label_sets(
     (n_rows, n_classes); a sequence of sets, lists or tuples of labels; or plain labels, each a set
     of one. Nested lists are read as lists of labels: give a matrix as an array. `name`: what to
     call the input in an error. `classes`: the labels there are. Without them they are the labels
-    seen, sorted, or the column names of a data frame, or the column numbers of a matrix. The
-    columns of a data frame are put in their order by name; numbers from 0 are no names, and are
-    read as they come.
+    seen, sorted, or the column names of a data frame, or the column numbers of a matrix. Columns of
+    a data frame are put in their order by name; numbers from 0 are no names, and stay as they come.
     """
     if values is None:
         raise DataError(
@@ -63,6 +63,7 @@ def read_label_sets(
         raise DataError(f"{name} has 0 rows; at least one is needed.")
     if classes is None:
         _check_two_classes(indicator, found, name)
+        warn_of_slips(indicator, found, name)
     return indicator, found
 
 

@@ -6,7 +6,6 @@ import ast
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import product
 from typing import Any
 
@@ -14,6 +13,8 @@ import numpy as np
 import polars as pl
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.checks import did_you_mean
+from groupnoise.core.misspelt_labels import slips_in_words
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
     as_id_cells,
@@ -32,10 +33,8 @@ MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing"
 """What stands in cells, in lower case, where nobody voted."""
 JOINTS = (" and ", " or ", ", ", ",", "/", " + ", "+", "&")
 """What may join several labels in a cell and is never guessed to."""
-MAX_RARE_ROWS, OFTENER, ALIKE = 3, 5, 0.85
-"""A label of at most so many rows may be a slip of one so many times as frequent, this alike."""
-MAX_RARE_LABELS, MAX_NAMED = 100, 3
-"""Rare labels that are looked at, and named, at most."""
+MAX_NAMED = 3
+"""Labels that a sentence names at most."""
 
 
 def is_bracketed(cells: pl.Series) -> bool:
@@ -175,8 +174,8 @@ def read_truth(
         row = int(np.flatnonzero(is_foreign)[0])
         raise DataError(
             f"{table.locate(row)}: the truth {text[row]!r} is not one of the {len(class_names)} "
-            f"labels ({_some(class_names)}); write it as the labels are written, or leave the cell "
-            "empty if it is unknown."
+            f"labels ({_some(class_names)}){did_you_mean(text[row], class_names)}; write "
+            "it as the labels are written, or leave the cell empty if it is unknown."
         )
     return truth
 
@@ -249,10 +248,13 @@ def _guess_separator(cells: pl.Series, column: str, report: Report) -> str | Non
     return None
 
 
-def labels_to_look_at(names: Sequence[str], counts: IntArray) -> list[str]:
+def labels_to_look_at(
+    names: Sequence[str], named: BoolArray, locate: Callable[[int], str]
+) -> list[str]:
     """Point out labels that may mean one thing, several labels, or no label at all.
 
-    One sentence each. `counts`: in how many rows each label is named.
+    One sentence each. `named` (n_rows, n_classes): which labels each row, or bag, has. `locate`:
+    says where a row stands.
     """
     said = []
     missing = [name for name in names if name.lower() in MISSING]
@@ -277,32 +279,7 @@ def labels_to_look_at(names: Sequence[str], counts: IntArray) -> list[str]:
                 f"--label-separator {mark!r}"
             )
             break
-    rare = _rare_labels_like_others(names, counts)
-    if rare:
-        said.append(
-            f"{' and '.join(rare)}; where that is a typing error, correct it: nothing was changed"
-        )
-    return said
-
-
-def _rare_labels_like_others(names: Sequence[str], counts: IntArray) -> list[str]:
-    """Return clauses such as "'shiping' (1 row) looks like 'shipping' (80)"."""
-    n_rows = dict(zip(names, counts.tolist(), strict=True))
-    found = []
-    for name in [name for name in names if 0 < n_rows[name] <= MAX_RARE_ROWS][:MAX_RARE_LABELS]:
-        often = [other for other in names if n_rows[other] >= OFTENER * n_rows[name]]
-        near = get_close_matches(name, often, n=1, cutoff=ALIKE)
-        # Labels that differ by a number alone, or in how they are spaced, are no typing errors.
-        if near and _without_digits(name) != _without_digits(near[0]):
-            rows = "row" if n_rows[name] == 1 else "rows"
-            found.append(
-                f"{name!r} ({n_rows[name]} {rows}) looks like {near[0]!r} ({n_rows[near[0]]})"
-            )
-    return found[:MAX_NAMED]
-
-
-def _without_digits(name: str) -> str:
-    return "".join(mark for mark in name.casefold() if not (mark.isdigit() or mark.isspace()))
+    return [*said, *slips_in_words(names, named, locate)]
 
 
 def quoted(names: Sequence[str]) -> str:

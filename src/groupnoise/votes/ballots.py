@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import DataError
 from groupnoise.io.sources import Report
 
@@ -214,7 +215,8 @@ class Votes:
                 if label not in position:
                     raise DataError(
                         f"{where(row)}: {annotator!r} names {label!r}, which is not one of "
-                        f"the {len(names)} labels; correct it or add it to the list."
+                        f"the {len(names)} labels{did_you_mean(label, names)}; correct it or add "
+                        "it to the list."
                     )
                 matrix[vote_number, position[label]] += weight
         sure = np.array([1.0 if sure is None else sure for _, sure in said.values()])

@@ -84,7 +84,7 @@ def what_stands_out(voted: VotedRows) -> list[str]:
     named = votes.candidates()
     said = [
         *ids_that_repeat(voted.table),
-        *labels_to_look_at(votes.class_names, named.sum(axis=0)),
+        *labels_to_look_at(votes.class_names, named, voted.table.locate),
     ]
     is_voted = votes.counts > 0
     if not is_voted.all():

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from groupnoise.candidates import read_candidates
+from groupnoise.core.label_sets import read_candidate_sets
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.votes import Votes, krippendorff_alpha, read_votes, resolve
 from groupnoise.votes.classifiers import trainings
@@ -463,19 +464,32 @@ def test_labels_that_may_mean_something_else_are_pointed_out():
     assert resolve(frame, label_separator=" and ").votes.class_names == ["Cat", "cat", "dog", "n/a"]
 
 
-def test_rare_labels_that_look_like_a_frequent_one_are_pointed_out_and_kept():
-    labels = [*["shipping", "class 1"] * 5, "shiping", "class 10", "refund"]
+def test_labels_that_look_misspelt_are_pointed_out_with_their_row_and_kept(groupnoise, tmp_path):
+    labels = [*["shipping", "class 1", "sport"] * 10, "shiping", "class 10", "refund", "sprot"]
     said: list[str] = []
-    table = pd.DataFrame({"x": np.sin(range(13)), "candidates": labels})
-    data = read_candidates(table, report=said.append)
+    frame = pd.DataFrame({"x": np.sin(range(34)), "candidates": labels})
+    data = read_candidates(frame, report=said.append)
     notes = resolve(pd.DataFrame({"ann_1": labels, "ann_2": labels})).notes
     pointed_out = [
-        "'shiping' (1 row) looks like 'shipping' (5); where that is a typing error, correct it: "
-        "nothing was changed"
+        f"'{slip}' (row {row}) looks like a typing error for '{meant}' (10 times) and is learned "
+        "as a label of its own; if it is one, correct it there"
+        for slip, row, meant in (("shiping", 30, "shipping"), ("sprot", 33, "sport"))
     ]
-    assert [each for each in said if "looks like" in each] == pointed_out
-    assert [each for each in notes if "looks like" in each] == pointed_out
-    assert "shiping" in data.class_names
+    assert [each for each in said if "typing error" in each] == pointed_out
+    assert [each for each in notes if "typing error" in each] == pointed_out
+    assert {"shiping", "sprot"} <= set(data.class_names)
+    with pytest.warns(UserWarning, match=r"candidates holds 'sprot' \(row 32\)"):
+        read_candidate_sets([{label} for label in labels if label != "shiping"] + [{"refund"}])
+    bags = pd.DataFrame({"bag": np.arange(60) // 2, "x": np.sin(range(60))})
+    bags["label"] = np.where(bags["bag"] % 2, "positive", "negative")
+    bags.loc[bags["bag"] == 7, "label"] = "positve"
+    bags.to_csv(tmp_path / "bags.csv", index=False)
+    _, _, err = groupnoise("data", "describe", "bags.csv", "--setting", "mil")
+    assert (
+        "\n'positve' (bags.csv, line 16) looks like a typing error for 'positive' (14 times)" in err
+    )
+    _, _, err = groupnoise("data", "describe", "bags.csv", "--setting", "mil", "--label", "lable")
+    assert "(did you mean 'label'?)" in err
 
 
 def test_agreement_counts_what_each_vote_says_first():

@@ -1,0 +1,105 @@
+"""Labels that are almost another one: slips of the keyboard that would become classes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groupnoise.core.arrays import BoolArray
+
+MAX_RARE_ROWS = 3
+"""Rows in which a label may stand that is taken for a slip."""
+OFTENER, MUCH_OFTENER = 5, 10
+"""How much more frequent the label must be that was meant: of long ones, and of short ones."""
+ALIKE = 0.85
+"""From here on two labels are alike, however long they are."""
+MIN_LENGTH = 4
+"""Letters from which on one slip makes labels alike: `dog` and `dig` are two animals."""
+MAX_RARE_LABELS, MAX_NAMED = 100, 3
+"""Rare labels that are looked at, and named, at most."""
+TYPING_ERROR = "looks like a typing error for"
+"""What a sentence about one says."""
+
+
+def likely_slips(counts: Mapping[str, int]) -> dict[str, str]:
+    """Return rare labels that are probably misspelt, and the frequent ones that they resemble.
+
+    `counts`: in how many rows each label stands.
+
+    >>> likely_slips({"sport": 550, "sprot": 1, "spot": 90})
+    {'sprot': 'sport'}
+    """
+    rare = [name for name, n_rows in counts.items() if 0 < n_rows <= MAX_RARE_ROWS]
+    found = {}
+    for name in rare[:MAX_RARE_LABELS]:
+        often = [other for other, n_rows in counts.items() if n_rows >= OFTENER * counts[name]]
+        meant = [
+            other
+            for other in sorted(often, key=lambda other: -counts[other])
+            if counts[other] >= MUCH_OFTENER * counts[name] and is_one_slip(name, other)
+        ] or get_close_matches(name, often, n=1, cutoff=ALIKE)
+        if meant and not _is_another(name, meant[0]):
+            found[name] = meant[0]
+    return found
+
+
+def slips_in_words(
+    names: Sequence[str], named: BoolArray, locate: Callable[[int], str]
+) -> list[str]:
+    """Return a sentence for each label that is probably misspelt: where, and what was meant.
+
+    `named` (n_rows, n_classes): which labels each row has. `locate`: says where a row stands.
+    """
+    counts = dict(zip(names, named.sum(axis=0).tolist(), strict=True))
+    said = []
+    for name, meant in list(likely_slips(counts).items())[:MAX_NAMED]:
+        rows = np.flatnonzero(named[:, list(names).index(name)])
+        more = "" if len(rows) == 1 else f" and {len(rows) - 1} more"
+        said.append(
+            f"{name!r} ({locate(int(rows[0]))}{more}) {TYPING_ERROR} {meant!r} ({counts[meant]} "
+            "times) and is learned as a label of its own; if it is one, correct it there"
+        )
+    return said
+
+
+def warn_of_slips(indicator: BoolArray, classes: NDArray[Any], name: str) -> None:
+    """Warn of labels in Python that are probably misspelt, and would be classes of their own.
+
+    `indicator` (n_rows, n_classes): which labels each row has. `name`: what the input is called.
+    """
+    if classes.dtype.kind == "U":
+        for sentence in slips_in_words(classes.tolist(), indicator, lambda row: f"row {row}"):
+            warnings.warn(f"{name} holds {sentence}.", UserWarning, stacklevel=3)
+
+
+def is_one_slip(name: str, other: str) -> bool:
+    """Tell whether a letter was left out, added, changed, or swapped with its neighbour.
+
+    >>> is_one_slip("sprot", "sport"), is_one_slip("spot", "sport"), is_one_slip("tops", "spot")
+    (True, True, False)
+    """
+    if max(len(name), len(other)) < MIN_LENGTH:
+        return False
+    pairs = enumerate(zip(name, other, strict=False))
+    same = next((at for at, (a, b) in pairs if a != b), min(len(name), len(other)))
+    ours, theirs = name[same:], other[same:]
+    is_swapped = ours[:2] == theirs[1::-1] and ours[2:] == theirs[2:]
+    return is_swapped or ours[1:] in (theirs, theirs[1:]) or ours == theirs[1:]
+
+
+def _is_another(name: str, other: str) -> bool:
+    """Tell labels apart that are no slips: other in a number, a single letter, or in spaces."""
+    ours, theirs = name.casefold().split(), other.casefold().split()
+    words = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]]
+    if len(ours) == len(theirs) and all(len(a) == 1 == len(b) for a, b in words):
+        return True
+    return _letters(name) == _letters(other)
+
+
+def _letters(name: str) -> str:
+    return "".join(mark for mark in name.casefold() if not (mark.isdigit() or mark.isspace()))
