@@ -204,21 +204,35 @@ class EvidenceModel(nn.Module):
         self,
         features: Tensor,
         dropped: Tensor | None = None,
-        factors: Sequence[Tensor] | None = None,
+        drawn: Sequence[Tensor] | None = None,
     ) -> Tensor:
         """Return the context vector after each click of sequences whose first axis is of steps.
 
         Of shape (size, n, dim). `features` (size, n, dim): f of the clicks, oldest first; padding
         follows them, and no context looks ahead. `dropped` (size, n): factors of the evidence of
-        each click: 0 where it is dropped in training. `factors`: what the encoder drops; see
+        each click: 0 where it is dropped in training. `drawn`: what the encoder drops; see
         :meth:`RecurrentEncoder.by_step`.
         """
-        size, n, _ = features.shape
+        added = self.added_by_step(features, dropped)
+        return added if self.encoder is None else added + self.encoder.by_step(features, drawn)
+
+    def tables(self, size: int) -> Tensor:
+        """Return how much each of `size` clicks counts after each, shape (blocks, size, size)."""
         weights = self.log_weights.exp()
         counted = F.pad(weights[:, :size], (0, max(0, size - weights.shape[1])))
         total = counted.cumsum(-1).clamp_min(MIN_TOTAL)  # (blocks, size)
         scale = total.pow(-self.exponents.unsqueeze(-1))
-        table = position_table(counted) * scale.unsqueeze(-1)
+        return position_table(counted) * scale.unsqueeze(-1)
+
+    def added_by_step(
+        self, features: Tensor, dropped: Tensor | None = None, table: Tensor | None = None
+    ) -> Tensor:
+        """Return the same without what an encoder adds to it.
+
+        `table`: what :meth:`tables` returned, which is called by default.
+        """
+        size, n, _ = features.shape
+        table = self.tables(size) if table is None else table
         vectors = features if dropped is None else features * dropped.unsqueeze(-1)
         widths = self.block_widths
         if len(set(widths)) == 1:
@@ -229,9 +243,7 @@ class EvidenceModel(nn.Module):
         else:
             blocks = zip(table, vectors.split(widths, dim=-1), strict=True)
             added = torch.cat([torch.tensordot(own, part, 1) for own, part in blocks], -1)
-        if self.encoder is None:
-            return added
-        return added + self.encoder.by_step(features, factors)
+        return added
 
     @torch.no_grad()
     def evidence(self) -> Evidence:

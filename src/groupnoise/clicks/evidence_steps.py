@@ -13,15 +13,39 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from groupnoise.clicks.evidence import EvidenceModel
+from groupnoise.clicks.recurrence_loops import RowLoops, row_loops
+from groupnoise.clicks.recurrence_step import Dropped, read_in_order
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.chunked_softmax import cross_entropy
+from groupnoise.core.encoders import kept_bytes
+from groupnoise.core.softmax_loops import SlopeLoop, slope_loop
 
 MIN_DEFERRED = 8
 """Items for each one that a batch looks up, from which the others make up for steps later."""
+MIN_READS = 200_000
+"""Clicks that a training reads from which compiling its loops earns its seconds."""
 MIN_DRAWN = 64
 """Negatives of which some are sure to be no targets where a catalogue is so large."""
 
 Lookup = Callable[[Tensor, Tensor], Tensor]
+
+
+class StepLoops(NamedTuple):
+    """Compiled loops of a step: over the rows of an encoder, and of the softmax."""
+
+    rows: RowLoops
+    slopes: SlopeLoop
+
+
+def step_loops(n_reads: int) -> StepLoops | None:
+    """Return the compiled loops for a training, None where torch is to do it.
+
+    `n_reads`: clicks that the training reads, each as often as it has epochs.
+    """
+    if n_reads < MIN_READS:
+        return None
+    rows, slopes = row_loops(), slope_loop()
+    return None if rows is None or slopes is None else StepLoops(rows, slopes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +100,27 @@ class EvidencePlan:
         return float(self.batch_size * (n_scored * width + sum(each.numel() for each in encoder)))
 
 
+class _Shared(NamedTuple):
+    """What all parts of a batch have in common.
+
+    `table`: what :meth:`EvidenceModel.tables` returned.
+    `products`: of an encoder that compiled loops are to read; empty where torch is.
+    `loops`: compiled; None leaves everything to torch.
+    """
+
+    table: Tensor
+    products: Sequence[Tensor] = ()
+    loops: StepLoops | None = None
+
+    @classmethod
+    def of(cls, model: EvidenceModel, size: int, loops: StepLoops | None = None) -> _Shared:
+        """Return what sequences of at most `size` targets have in common."""
+        encoder = model.encoder
+        if loops is None or encoder is None or not encoder.drops:
+            return cls(model.tables(size), (), loops)
+        return cls(model.tables(size), encoder.products(), loops)
+
+
 class _Batch(NamedTuple):
     """What the loss of a batch is made of; steps come before sequences.
 
@@ -93,13 +138,39 @@ class _Batch(NamedTuple):
     bias: Tensor
     positive: Tensor
 
-    def loss(self, model: EvidenceModel, factors: Sequence[Tensor] | None = None) -> Tensor:
-        """Return the mean loss; `factors` are what the encoder drops, by default drawn there."""
-        contexts = model.contexts_by_step(self.features, self.dropped, factors).flatten(0, 1)
+    def loss(
+        self, model: EvidenceModel, shared: _Shared, drawn: Sequence[Tensor] | None = None
+    ) -> Tensor:
+        """Return the mean loss; `drawn` is what the encoder drops, by default drawn there."""
+        at_target = None
         if self.is_real is not None:
             at_target = self.is_real.reshape(-1).nonzero().squeeze(-1)
-            contexts = contexts.index_select(0, at_target)  # (n_targets, dim)
-        return cross_entropy(contexts, self.vectors, self.bias, self.positive)
+
+        def at_targets(values: Tensor) -> Tensor:
+            """Return rows (n_targets, dim) of (size, n, dim)."""
+            values = values.flatten(0, 1)
+            return values if at_target is None else values.index_select(0, at_target)
+
+        encoder, (size, n) = model.encoder, self.features.shape[:2]
+        table = shared.table[:, :size, :size]
+        contexts = at_targets(model.added_by_step(self.features, self.dropped, table))
+        if encoder is not None and not shared.products:
+            contexts = contexts + at_targets(encoder.by_step(self.features, drawn))
+        elif encoder is not None and shared.loops is not None:
+            rows = np.arange(size * n).reshape(size, n)
+            if self.is_real is not None:
+                real = self.is_real.numpy()
+                rows = np.where(real, np.cumsum(real).reshape(size, n) - 1, -1)
+            found = encoder.draw((size, n)) if drawn is None else drawn
+            contexts = contexts + read_in_order(
+                at_targets(self.features),
+                rows,
+                Dropped([at_targets(each).numpy() for each in found], kept_bytes(encoder.dropout)),
+                shared.products,
+                shared.loops.rows,
+            )
+        loop = None if shared.loops is None else shared.loops.slopes
+        return cross_entropy(contexts, self.vectors, self.bias, self.positive, loop)
 
     def parts(self, n_parts: int) -> list[tuple[slice, slice, _Batch]]:
         """Cut the sequences into parts of about as many targets, with the steps they have."""
@@ -140,7 +211,8 @@ def batch_loss(
     with `n_items`. `plan`: says how many clicks are dropped and how many negatives are drawn.
     `lookup`: called with items and a table; returns their rows.
     """
-    return _read(model, clicks, plan, noise, lookup).loss(model)
+    batch = _read(model, clicks, plan, noise, lookup)
+    return batch.loss(model, _Shared.of(model, len(batch.features)))
 
 
 def descend_loss(
@@ -152,43 +224,61 @@ def descend_loss(
     *,
     pool: Executor | None = None,
     n_parts: int = 1,
+    loops: StepLoops | None = None,
 ) -> float:
     """Return the loss of :func:`batch_loss`, and leave its gradient with the parameters.
 
     `pool`: threads that each take a part of the sequences; a step of many small operations has
     more of two threads that wait for each other once than of threads in each operation. What is
-    drawn is the same. `n_parts`: how many parts.
+    drawn is the same. `n_parts`: how many parts. `loops`: compiled; None leaves everything to
+    torch.
     """
     batch = _read(model, clicks, plan, noise, lookup)
+    shared = _Shared.of(model, len(batch.features), loops)
     if pool is None or batch.features.shape[1] < n_parts:
-        loss = batch.loss(model)
+        loss = batch.loss(model, shared)
         loss.backward()
         return loss.item()
     encoder = model.encoder
-    factors = None if encoder is None else list(encoder.draw_factors(batch.features.shape[:2]))
-    others = [model.log_weights, model.exponent_logits]
-    others += [] if encoder is None else list(encoder.parameters())
-    others = [each for each in others if each.requires_grad]
+    drawn = None if encoder is None else list(encoder.draw(batch.features.shape[:2]))
+    others = [] if encoder is None or shared.products else list(encoder.parameters())
+    own_table, *own_products = (_leaf(each) for each in (shared.table, *shared.products))
+    of_parts = shared._replace(table=own_table, products=own_products)
     n_targets = len(batch.positive)
 
     def descend(cut: tuple[slice, slice, _Batch]) -> tuple[float, tuple[Tensor, ...]]:
         rows, columns, part = cut
-        leaves = [each.detach().requires_grad_() for each in (part.features, *part[3:5])]
+        leaves = [_leaf(each) for each in (part.features, *part[3:5])]
         part = part._replace(features=leaves[0], vectors=leaves[1], bias=leaves[2])
-        own = None if factors is None else [each[rows, columns] for each in factors]
-        loss = part.loss(model, own) * (len(part.positive) / n_targets)
-        return loss.item(), torch.autograd.grad(loss, [*leaves, *others])
+        own = None if drawn is None else [each[rows, columns] for each in drawn]
+        loss = part.loss(model, of_parts, own) * (len(part.positive) / n_targets)
+        asked = [*leaves, own_table, *own_products, *others]
+        return loss.item(), torch.autograd.grad(loss, asked)
 
     cuts = batch.parts(n_parts)
     found = list(pool.map(descend, cuts))
     features = torch.zeros_like(batch.features)
     for (rows, columns, _), (_, gradient) in zip(cuts, found, strict=True):
         features[rows, columns] = gradient[0]
-    summed = [torch.stack(each).sum(0) for each in zip(*(own[1:] for _, own in found), strict=True)]
-    for parameter, slope in zip(others, summed[2:], strict=True):
+    summed = [_sum(each) for each in zip(*(own[1:] for _, own in found), strict=True)]
+    roots = [batch.features, batch.vectors, batch.bias, shared.table, *shared.products]
+    torch.autograd.backward(roots, [features, *summed[: len(roots) - 1]])
+    for parameter, slope in zip(others, summed[len(roots) - 1 :], strict=True):
         parameter.grad = slope
-    torch.autograd.backward([batch.features, batch.vectors, batch.bias], [features, *summed[:2]])
     return sum(loss for loss, _ in found)
+
+
+def _leaf(values: Tensor) -> Tensor:
+    """Return values whose gradient ends with them."""
+    return values.detach().requires_grad_()
+
+
+def _sum(parts: Sequence[Tensor]) -> Tensor:
+    """Return the sum of arrays in the place of the first."""
+    total, *others = parts
+    for each in others:
+        total += each
+    return total
 
 
 def _read(

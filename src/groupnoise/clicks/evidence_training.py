@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from groupnoise.clicks.evidence import EvidenceModel
 from groupnoise.clicks.evidence_saves import EvidenceProgress
-from groupnoise.clicks.evidence_steps import EvidencePlan, Lookup, descend_loss
+from groupnoise.clicks.evidence_steps import EvidencePlan, Lookup, descend_loss, step_loops
 from groupnoise.core.arrays import IntArray, ProgressCallback, ragged_rows, torch_generator
 from groupnoise.core.device import CPU, answering_on_cpu, current_device
 from groupnoise.core.groups import Groups
@@ -134,6 +134,8 @@ def train_evidence(
     # Without an encoder a step is few large operations, which threads share as well.
     is_large = model.encoder is not None and plan.work_of_step(model) >= MIN_PARALLEL_WORK
     n_parts = min(torch.get_num_threads(), MAX_PARTS) if device == CPU and is_large else 1
+    n_reads = plan.max_epochs * int(sequences.n_objects - len(sequences))
+    loops = step_loops(n_reads) if device == CPU else None
     with thread_pool(n_parts) as pool:
         for epoch in range(len(progress.records), plan.max_epochs):
             started = time.perf_counter()
@@ -148,7 +150,7 @@ def train_evidence(
                 clicks = _padded(sequences.subset(rows), fill=model.n_items).to(device)
                 model.zero_grad(set_to_none=True)
                 loss_sum += descend_loss(
-                    model, clicks, plan, noise, lookup, pool=pool, n_parts=n_parts
+                    model, clicks, plan, noise, lookup, pool=pool, n_parts=n_parts, loops=loops
                 )
                 for each in (optimizer, *deferred):
                     each.param_groups[0]["lr"] = rate

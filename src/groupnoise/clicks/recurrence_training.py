@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from groupnoise.clicks.recurrence import EXPANSION, Recurrence, packed, weight_shapes
 from groupnoise.clicks.recurrence_layers import NORM_EPSILON
-from groupnoise.core.encoders import dropout_factors
+from groupnoise.core.encoders import byte_factors, random_bytes
 
 MEMORIES = (1.3, 60.0)
 """Clicks that the shortest and the longest memory of an untrained recurrence last."""
@@ -78,42 +78,69 @@ class RecurrentEncoder(nn.Module):
         """
         return self.by_step(vectors.transpose(0, 1)).transpose(0, 1)
 
-    def by_step(self, vectors: Tensor, factors: Sequence[Tensor] | None = None) -> Tensor:
+    def by_step(self, vectors: Tensor, drawn: Sequence[Tensor] | None = None) -> Tensor:
         """Return the same of sequences whose first axis is that of their steps.
 
         Of shape (size, n, width). `vectors` (size, n, width): f of clicks, oldest first; padding
-        follows them. `factors`: what :meth:`draw_factors` returned, which is called by default.
+        follows them. `drawn`: what :meth:`draw` returned, which is called by default.
         """
-        drawn = self.draw_factors(vectors.shape[:2]) if factors is None else iter(factors)
+        found = self.draw(vectors.shape[:2]) if drawn is None else iter(drawn)
+        factors = (byte_factors(each, self.dropout).to(vectors) for each in found)
         states = self.input_norm(self.project(vectors))
-        if self._drops:
-            states = states * next(drawn)
+        if self.drops:
+            states = states * next(factors)
         for layer in self._layers():
-            states = self._with(states, layer.remember(states), drawn)
-            states = self._with(states, layer.perceive(states), drawn)
+            states = self._with(states, layer.remember(states), factors)
+            states = self._with(states, layer.perceive(states), factors)
         answers: Tensor = self.answer(self.output_norm(states))
         return answers
+
+    def products(self) -> list[Tensor]:
+        """Return what :func:`groupnoise.clicks.recurrence_step.read_in_order` multiplies by.
+
+        Each normalization but the first is taken into the product that follows it, as in answers:
+        W (w * x + b) + c = (W w) x + (W b + c).
+        """
+        return [
+            self.project.weight,
+            self.input_norm.weight,
+            self.input_norm.bias,
+            *(
+                each
+                for layer in self._layers()
+                for each in (
+                    *_after_norm(layer.recurrence_norm, layer.gates),
+                    layer.read.weight,
+                    layer.read.bias,
+                    *_after_norm(layer.perceptron_norm, layer.expand),
+                    layer.reduce.weight,
+                    layer.reduce.bias,
+                )
+            ),
+            *_after_norm(self.output_norm, self.answer),
+        ]
 
     def _layers(self) -> Iterator[_Layer]:
         return (layer for layer in self.layers if isinstance(layer, _Layer))
 
     @property
-    def _drops(self) -> bool:
+    def drops(self) -> bool:
+        """Whether activations are dropped now."""
         return self.training and self.dropout > 0
 
-    def draw_factors(self, shape: Sequence[int]) -> Iterator[Tensor]:
+    def draw(self, shape: Sequence[int]) -> Iterator[Tensor]:
         """Draw what is dropped in training, one after the other as they are needed.
 
-        Factors (size, n, hidden) of the states, and of what each layer adds to them twice; none
-        where nothing is dropped. `shape`: (size, n).
+        Bytes (size, n, hidden) for the states, and for what each layer adds to them twice, as
+        :func:`groupnoise.core.encoders.byte_factors` takes them; none where nothing is dropped.
+        `shape`: (size, n).
         """
-        like = self.answer.weight.new_empty(*shape, self.hidden)
-        for _ in range(1 + 2 * len(self.layers) if self._drops else 0):
-            yield dropout_factors(like, self.dropout, self.generator)
+        for _ in range(1 + 2 * len(self.layers) if self.drops else 0):
+            yield random_bytes((*shape, self.hidden), self.generator)
 
     def _with(self, states: Tensor, more: Tensor, factors: Iterator[Tensor]) -> Tensor:
         """Return states with more added, of which some is dropped in training."""
-        if not self._drops:
+        if not self.drops:
             return states + more
         return torch.addcmul(states, more, next(factors))
 
@@ -158,6 +185,12 @@ class _Layer(nn.Module):
         wide = F.relu(self.expand(self.perceptron_norm(states)), inplace=True)
         perceived: Tensor = self.reduce(wide)
         return perceived
+
+
+def _after_norm(norm: nn.LayerNorm, product: nn.Linear) -> tuple[Tensor, Tensor]:
+    """Return matrix and offset of a product that takes in the normalization before it."""
+    matrix, offset = product.weight * norm.weight, product.weight @ norm.bias
+    return matrix, offset if product.bias is None else offset + product.bias
 
 
 def gated_recurrence(gates: Tensor) -> Tensor:

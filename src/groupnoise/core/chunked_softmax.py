@@ -13,10 +13,13 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
+
+from groupnoise.core.softmax_loops import SlopeLoop
 
 LOG2_E = math.log2(math.e)
 
@@ -31,6 +34,9 @@ CHUNK_ELEMENTS = 1 << 19
 
 QUERIES_AT_ONCE = 4096
 """Queries of which a chunk still is of a good width; many more are taken in parts."""
+
+BLOCK_ELEMENTS = 1 << 17
+"""Logits of a block of queries that compiled loops go over (512 kB): half of a usual cache."""
 
 
 def log_normalizer(
@@ -64,14 +70,24 @@ def log_normalizer(
     return found[0] if len(found) == 1 else torch.cat(found)
 
 
-def cross_entropy(queries: Tensor, candidates: Tensor, offset: Tensor, positive: Tensor) -> Tensor:
+def cross_entropy(
+    queries: Tensor,
+    candidates: Tensor,
+    offset: Tensor,
+    positive: Tensor,
+    loop: SlopeLoop | None = None,
+) -> Tensor:
     """Return the mean over queries of the log-normalizer less the logit of the positive candidate.
 
     Differentiable once in queries, candidates and offset. `queries` (n_queries, dim): vectors to be
     normalized. `candidates` (n_candidates, dim): vectors of the set that is normalized over.
     `offset`: added to the logits of each candidate. `positive`: which candidate is right for each
-    query.
+    query. `loop`: what :func:`groupnoise.core.softmax_loops.slope_loop` returned; None leaves
+    everything to torch.
     """
+    if loop is not None:
+        found: Tensor = _BlockedCrossEntropy.apply(queries, candidates, offset, positive, loop)  # type: ignore[no-untyped-call]
+        return found
     if len(queries) * len(candidates) <= KEPT_ELEMENTS:
         mean: Tensor = _CrossEntropy.apply(queries, candidates, offset, positive)  # type: ignore[no-untyped-call]
         return mean
@@ -102,6 +118,46 @@ class _CrossEntropy(torch.autograd.Function):
         grad_queries = torch.mm(slopes, candidates).mul_(weight)
         grad_candidates = torch.mm(slopes.t(), queries * weight)
         return grad_queries, grad_candidates, torch.mv(slopes.t(), weight.squeeze(-1)), None
+
+
+class _BlockedCrossEntropy(torch.autograd.Function):
+    """Some queries after the other: their logits stay in the cache until they are slopes.
+
+    Whatever the loss is multiplied by, its gradient is known with it.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        queries: Tensor,
+        candidates: Tensor,
+        offset: Tensor,
+        positive: Tensor,
+        loop: SlopeLoop,
+    ) -> Tensor:
+        n_queries, n_candidates = len(queries), len(candidates)
+        height = min(n_queries, max(1, BLOCK_ELEMENTS // n_candidates))
+        space = queries.new_empty(height * n_candidates)
+        losses = queries.new_empty(n_queries)
+        grad_queries = torch.empty_like(queries)
+        grad_candidates, grad_offset = torch.zeros_like(candidates), torch.zeros_like(offset)
+        weight = np.float32(1 / n_queries)
+        for start in range(0, n_queries, height):
+            block = slice(start, start + height)
+            own = queries[block]
+            slopes = space[: len(own) * n_candidates].view(len(own), n_candidates)
+            torch.addmm(offset, own, candidates.t(), out=slopes)
+            loop(slopes.numpy(), positive[block].numpy(), weight, losses[block].numpy())
+            torch.mm(slopes, candidates, out=grad_queries[block])
+            grad_candidates.addmm_(slopes.t(), own)
+            grad_offset.add_(slopes.sum(0))
+        ctx.save_for_backward(grad_queries, grad_candidates, grad_offset)
+        return losses.mean()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return (*(upstream * each for each in ctx.saved_tensors), None, None)
 
 
 class _LogNormaliser(torch.autograd.Function):

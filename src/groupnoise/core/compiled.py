@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,6 +12,14 @@ import numpy as np
 
 MIN_STEPS = 1000
 """Steps of a training from which compiling earns its seconds."""
+
+OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract"},
+}
+"""Of numba: sums may be taken in any order, and nothing looks for a division by zero, which lets
+neighbouring numbers be computed side by side."""
 
 Kernel = Callable[..., None]
 
@@ -30,30 +38,45 @@ def kernels_for(n_steps: int) -> Kernels | None:
     Nothing is loaded for a short training; without numba (`pip install groupnoise[fast]`) nothing
     can be.
     """
-    if n_steps < MIN_STEPS or importlib.util.find_spec("numba") is None:
-        return None
-    try:
-        return _compiled()
-    except ImportError:  # it is there for another version of numpy
-        return None
+    return None if n_steps < MIN_STEPS else _compiled()
 
 
 @cache
-def _compiled() -> Kernels:
-    numba = importlib.import_module("numba")
+def _compiled() -> Kernels | None:
+    found = compiled_loops((products, add_products, move_rows))
+    return None if found is None else Kernels(*found)
+
+
+def compiled_loops(
+    loops: Sequence[Kernel], helpers: Sequence[Callable[..., Any]] = ()
+) -> list[Kernel] | None:
+    """Return loops as numba compiles them when they are first called, None without it.
+
+    `helpers`: functions that the loops call.
+    """
+    if importlib.util.find_spec("numba") is None:
+        return None
+    try:
+        numba = importlib.import_module("numba")
+    except ImportError:  # it is there for another version of numpy
+        return None
+    for helper in helpers:
+        _let_call(helper)
 
     def compiled(function: Kernel) -> Kernel:
-        # Sums may be taken in any order, and nothing looks for a division by zero, which lets
-        # neighbouring numbers be computed side by side.
-        options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-        options["fastmath"] = {"reassoc", "contract"}
         try:
-            kernel: Kernel = numba.njit(cache=True, **options)(function)
+            kernel: Kernel = numba.njit(cache=True, **OPTIONS)(function)
         except RuntimeError:  # no folder that the compiled code could be kept in
-            kernel = numba.njit(**options)(function)
+            kernel = numba.njit(**OPTIONS)(function)
         return kernel
 
-    return Kernels(compiled(products), compiled(add_products), compiled(move_rows))
+    return [compiled(each) for each in loops]
+
+
+@cache
+def _let_call(helper: Callable[..., Any]) -> None:
+    """Let compiled loops call a function, which is compiled into them."""
+    importlib.import_module("numba.extending").register_jitable(**OPTIONS)(helper)
 
 
 def products(vectors: Any, members: Any, result: Any) -> None:

@@ -7,6 +7,7 @@ Any `nn.Module` of the user's own may take their place, as long as it maps a fla
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -164,15 +165,33 @@ def dropout_factors(like: Tensor, dropout: float, generator: torch.Generator) ->
 
     `like`: gives shape, type and device. `dropout`: chance of an entry to be dropped, in [0, 1).
     """
-    kept = max(1, round(BYTE_VALUES * (1 - dropout)))
-    drawn = torch.empty(-(-like.numel() // 8), dtype=torch.int64)
+    return byte_factors(random_bytes(like.shape, generator), dropout).to(like.device, like.dtype)
+
+
+def random_bytes(shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    """Return a random byte for each entry of an array."""
+    n_entries = math.prod(shape)
+    drawn = torch.empty(-(-n_entries // 8), dtype=torch.int64)
     drawn.random_(-(1 << 63), None, generator=generator)
-    entries = drawn.view(torch.uint8)[: like.numel()].view(like.shape)
-    factors = torch.ones(like.shape)
+    return drawn.view(torch.uint8)[:n_entries].view(*shape)
+
+
+def kept_bytes(dropout: float) -> int:
+    """Return how many of the 256 values of a byte keep an entry.
+
+    `dropout`: chance of an entry to be dropped, in [0, 1).
+    """
+    return max(1, round(BYTE_VALUES * (1 - dropout)))
+
+
+def byte_factors(drawn: Tensor, dropout: float) -> Tensor:
+    """Return what bytes of :func:`random_bytes` multiply their entries by."""
+    kept = kept_bytes(dropout)
+    factors = torch.ones(drawn.shape)
     if kept < BYTE_VALUES:
         # Written as numbers at once: truth values take ten times as long to compare and convert.
-        torch.lt(entries, kept, out=factors)
-    return factors.mul_(BYTE_VALUES / kept).to(like.device, like.dtype)
+        torch.lt(drawn, kept, out=factors)
+    return factors.mul_(BYTE_VALUES / kept)
 
 
 class EmbeddingEncoder(nn.Module):

@@ -6,19 +6,34 @@ import torch
 
 import reference
 from groupnoise import Groups
+from groupnoise.clicks import recurrence_loops
 from groupnoise.clicks.evidence import EvidenceModel, joined
-from groupnoise.clicks.evidence_steps import EvidencePlan, batch_loss, descend_loss
+from groupnoise.clicks.evidence_steps import (
+    MIN_READS,
+    EvidencePlan,
+    StepLoops,
+    batch_loss,
+    descend_loss,
+    step_loops,
+)
 from groupnoise.clicks.evidence_training import train_evidence, training_sequences
 from groupnoise.clicks.history_scores import ItemVectors, evidence_of_clicks
 from groupnoise.clicks.linear_evidence import following, in_units_of, together
+from groupnoise.clicks.recurrence_loops import RowLoops
 from groupnoise.clicks.recurrence_training import RecurrentEncoder
 from groupnoise.clicks.scoring import ScoringRule
+from groupnoise.core import softmax_loops
 from groupnoise.core.threads import thread_pool
 from groupnoise.exceptions import DataError, ParameterError, TrainingError
 
 N_ITEMS, DIM, LENGTH = 7, 6, 4
 HISTORIES = [[0, 3, 3, 5, 1, 6, 2], [4, 1], [2], [6, 0, 5]]
 EXACT = EvidencePlan(n_negatives=None, dropout=0.0)
+
+PLAIN = StepLoops(
+    RowLoops(*(getattr(recurrence_loops, name) for name in RowLoops._fields)), softmax_loops.slopes
+)
+"""Loops that are not compiled."""
 
 
 def small_model(*, shared: bool = False) -> EvidenceModel:
@@ -107,7 +122,10 @@ def test_padding_changes_no_loss():
 @pytest.mark.parametrize("encoder", [True, False])
 @pytest.mark.parametrize("n_negatives", [None, 64])
 @pytest.mark.parametrize("shared", [True, False])
-def test_threads_that_share_a_batch_find_the_same_gradient(encoder, n_negatives, shared):
+@pytest.mark.parametrize("kind", ["torch", "loops", pytest.param("numba", marks=pytest.mark.slow)])
+def test_threads_and_compiled_loops_find_the_same_gradient(encoder, n_negatives, shared, kind):
+    if kind == "numba":
+        pytest.importorskip("numba", reason="numba is an extra, `fast`")
     rng = np.random.default_rng(0)
     n_items = 300
     vectors = rng.normal(size=(n_items, 8)).astype(np.float32)
@@ -117,7 +135,7 @@ def test_threads_that_share_a_batch_find_the_same_gradient(encoder, n_negatives,
         clicks[row, :size] = rng.integers(n_items, size=size)
     plan = EvidencePlan(n_negatives=n_negatives)
 
-    def gradient(n_parts):
+    def gradient(n_parts, loops=None):
         reader = None
         if encoder:
             draws = torch.Generator().manual_seed(1)
@@ -130,13 +148,14 @@ def test_threads_that_share_a_batch_find_the_same_gradient(encoder, n_negatives,
         before = torch.get_num_threads()
         with thread_pool(n_parts) as pool:
             asked = torch.from_numpy(clicks)
-            loss = descend_loss(model, asked, plan, noise, pool=pool, n_parts=n_parts)
+            loss = descend_loss(model, asked, plan, noise, pool=pool, n_parts=n_parts, loops=loops)
         assert torch.get_num_threads() == before
         return loss, {name: each.grad for name, each in model.named_parameters()}
 
     loss, whole = gradient(1)
-    for n_parts in (2, 3):
-        other, found = gradient(n_parts)
+    loops = {"torch": None, "loops": PLAIN, "numba": step_loops(MIN_READS)}[kind]
+    for n_parts in (1, 2, 3):
+        other, found = gradient(n_parts, loops)
         assert other == pytest.approx(loss, rel=1e-5)
         assert set(found) == set(whole)
         for name in whole:
