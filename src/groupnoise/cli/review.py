@@ -105,11 +105,14 @@ def _about_rows(data: str, said: dict[str, Any], images: str | None, seed: int) 
             )
         table = Table(found.rows, "rows", data, str)
         columns = picture_columns(table, images)
-        if not columns:
-            return RowQuestions(found)
-        if report is not None and images is None:
-            report(f"took {', '.join(columns)} as picture paths")
-        return RowQuestions(found, picture_paths(found.rows, columns, Path(data).parent))
+        pictures = picture_paths(found.rows, columns, Path(data).parent) if columns else None
+        questions = RowQuestions(found, pictures, said.get("truth"))
+        if report is not None:
+            if columns and images is None:
+                report(f"took {', '.join(columns)} as picture paths")
+            for name in questions.hidden:
+                report(f"column {name!r} is not shown: who answers shall not see the truth")
+        return questions
 
     return ask
 

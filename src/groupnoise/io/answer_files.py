@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from groupnoise.io.files import atomic_path
 FORMATS = (".csv", ".jsonl", ".parquet", ".xlsx")
 TABLE_FORMATS = ("csv", "parquet", "json")
 BLOCK_ROWS = 1 << 16
+NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?(e[+-]?[0-9]{1,2})?", re.ASCII)
+"""Text that means a number: without zeros in front, and of at most 15 digits before the point."""
 
 
 def check_format(path: Path, option: str = "--output") -> None:
@@ -40,10 +43,11 @@ def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
         if path.suffix == ".parquet":
             pl.DataFrame(columns, strict=False).write_parquet(temporary)
             return
-        rows = zip(*columns.values(), strict=True)
         if path.suffix == ".xlsx":
-            _write_spreadsheet(temporary, list(columns), rows)
+            numbers = [_as_numbers(cells) for cells in columns.values()]
+            _write_spreadsheet(temporary, list(columns), zip(*numbers, strict=True))
             return
+        rows = zip(*columns.values(), strict=True)
         if path.suffix == ".jsonl":
             lines = (
                 json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, default=str)
@@ -78,6 +82,18 @@ def _write_spreadsheet(path: Path, names: list[str], rows: Any) -> None:
         sheet.append([as_cell(_flat(value)) for value in row])
     with path.open("wb") as stream:  # a temporary name has no suffix that openpyxl would take
         book.save(stream)
+
+
+def _as_numbers(cells: list[Any]) -> list[Any]:
+    """Return numbers where all cells of a column are numbers in text, as cells of CSV are.
+
+    Text that a number would not give back stays: 007, and ids of more digits than a sheet keeps.
+    """
+    told = [cell for cell in cells if cell not in (None, "")]
+    if not told or not all(isinstance(cell, str) and NUMBER.fullmatch(cell) for cell in told):
+        return cells
+    kind = int if all(cell.lstrip("-").isdecimal() for cell in told) else float
+    return [None if cell in (None, "") else kind(cell) for cell in cells]
 
 
 def _without_nothing(cell: Any) -> Any:

@@ -71,6 +71,8 @@ CLICK_PARTS = ("user", "item", "time", "rating")
 NAMED_PARTS = [part for part in USUAL_NAMES if part != "features"]
 """Parts that one column plays."""
 KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)
+TRUTH_NAMES = ("truth", "true_label", "ground_truth", "gold", "gold_label")
+"""Columns of the truth beside votes: neither a model nor who answers may see them."""
 ANSWERS = ("label", "probability", "second", "margin", "agreement", "why", "look")
 """The columns that `resolve` adds."""
 ANSWER = "answer"

@@ -15,7 +15,7 @@ import numpy as np
 from groupnoise.audit.attachments import Picture, read_picture
 from groupnoise.core.arrays import FloatArray
 from groupnoise.exceptions import DataError, OutputError
-from groupnoise.io.columns import OF_PEOPLE
+from groupnoise.io.columns import OF_PEOPLE, TRUTH_NAMES
 from groupnoise.votes.resolution import Resolution
 
 MAX_CELL = 20_000
@@ -70,11 +70,22 @@ class RowQuestions:
 
     `found`: rows, labels and probabilities.
     `pictures`: the picture files of each row.
+    `truth`: a column of true labels; it and columns that are called so are not shown.
     """
 
-    def __init__(self, found: Resolution, pictures: Sequence[Sequence[Path]] | None = None) -> None:
+    def __init__(
+        self,
+        found: Resolution,
+        pictures: Sequence[Sequence[Path]] | None = None,
+        truth: str | None = None,
+    ) -> None:
         self.found = found
         self.pictures = pictures
+        columns: list[str] = found.rows.columns
+        self.hidden = [
+            name for name in columns if name == truth or name.strip().lower() in TRUTH_NAMES
+        ]
+        self._shown = [name for name in columns if name not in self.hidden]
         self.order: Sequence[int] = found.order.tolist()
         self.proposed: Sequence[str | None] = found.columns["label"]
         self.doubt: FloatArray = 1.0 - np.nan_to_num(found.probabilities, nan=0.0).max(axis=1)
@@ -107,7 +118,7 @@ class RowQuestions:
         return {
             "row": number,
             "ask": "Which label is right?",
-            "cells": {name: shown(found.rows[name][number]) for name in found.rows.columns},
+            "cells": {name: shown(found.rows[name][number]) for name in self._shown},
             "pictures": [f"/v1/picture/{number}/{position}" for position in range(n_pictures)],
             "why": found.columns["why"][number],
             "labels": [

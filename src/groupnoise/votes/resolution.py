@@ -12,7 +12,7 @@ import numpy as np
 from groupnoise.core.arrays import FloatArray, IntArray, ProgressCallback
 from groupnoise.core.checks import check_count
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import match_columns, renamed_beside
+from groupnoise.io.columns import TRUTH_NAMES, match_columns, renamed_beside
 from groupnoise.io.sources import Guesses, Report
 from groupnoise.votes.ballots import Votes, as_label, krippendorff_alpha
 from groupnoise.votes.classifiers import Fit, KeptAnswers, trainings
@@ -327,7 +327,7 @@ def _truth(known: Mapping[int, str], votes: Votes) -> IntArray | None:
 def _not_features(voted: VotedRows, truth: str | None) -> set[str]:
     """Return columns that hold votes, or the truth, which no model may see."""
     names = voted.table.frame.columns
-    named = {name for name in names if name.lower() in ("truth", "true_label")}
+    named = {name for name in names if name.strip().lower() in TRUTH_NAMES}
     return {*voted.columns, *named, *([truth] if truth is not None else [])}
 
 

@@ -9,6 +9,7 @@ import pytest
 from groupnoise.exceptions import DataError, OutputError
 from groupnoise.review import Desk
 from groupnoise.review.desk import LOCK_SECONDS, TakenError, expected_errors
+from groupnoise.review.questions import RowQuestions
 from groupnoise.votes import resolve
 
 ROWS = pd.DataFrame(
@@ -53,6 +54,15 @@ def test_doubtful_rows_come_first_with_the_labels_that_were_named(desk):
     assert shown["row"] in (1, 3)
     assert shown["cells"]["text"] in ("two", "four")
     assert [each["named"] for each in shown["labels"]] == [True, True]
+
+
+def test_the_truth_is_not_shown_to_who_answers():
+    rows = ROWS.assign(Truth=["x", "x", "y", "y"], checked=["x", None, None, None])
+    found = resolve(rows, truth="checked")
+    questions = RowQuestions(found, truth="checked")
+    assert questions.hidden == ["Truth", "checked"]
+    assert list(questions.describe(1)["cells"]) == ["text", "ann_1", "ann_2"]
+    assert questions.export({})["Truth"] == ["x", "x", "y", "y"]
 
 
 def test_two_people_never_see_one_row(desk, clock):

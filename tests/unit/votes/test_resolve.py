@@ -316,6 +316,7 @@ def test_the_command_writes_every_format_and_keeps_rows_in_order(groupnoise, tmp
     openpyxl = pytest.importorskip("openpyxl")
     frame, _ = voted_frame(n_rows=12)
     frame["note"] = "=1+1"
+    frame["zip"] = [f"0{n:04d}" for n in range(12)]
     frame.to_csv(tmp_path / "votes.csv", index=False)
     words = ("resolve", "votes.csv", "--annotators", "ann_*", "--features", "x,y")
     for name in ("out.csv", "out.jsonl", "out.parquet", "out.xlsx"):
@@ -331,6 +332,8 @@ def test_the_command_writes_every_format_and_keeps_rows_in_order(groupnoise, tmp
     sheet = openpyxl.load_workbook(tmp_path / "out.xlsx").active
     cells = {cell.value: sheet.cell(2, cell.column) for cell in sheet[1]}
     assert (cells["note"].value, cells["note"].data_type) == ("=1+1", "s")
+    assert (cells["row_id"].value, cells["zip"].value) == (7000, "00000")
+    assert cells["x"].value == pytest.approx(frame["x"][0])
     assert len(json.loads((tmp_path / "who.json").read_text())) == 3
 
 
