@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from groupnoise import Groups
-from groupnoise.clicks import rank_targets
+from groupnoise.clicks import rank_targets, read_clicks
 from groupnoise.clicks.baselines import (
     AttRecRecommender,
     BlockEASERecommender,
@@ -227,9 +227,36 @@ def test_seen_items_are_left_out_unless_asked_for(model, histories):
 
 @every_recommender
 def test_places_that_cannot_be_filled_are_marked(model, histories):
-    ids, scores = clone(model).fit(histories).recommend([[0]], top=N_ITEMS + 2)
-    assert ids[0, -3:].tolist() == [-1, -1, -1]
-    assert np.isneginf(scores[0, -3:]).all()
+    fitted = clone(model).fit(histories)
+    ids, scores = fitted.recommend([[0, 1]], top=10**6)
+    assert ids.shape == scores.shape == (1, N_ITEMS)  # never more than there are
+    assert ids[0, -2:].tolist() == [-1, -1]
+    assert np.isneginf(scores[0, -2:]).all()
+    with pytest.raises(ParameterError, match="top must be a whole number of at least 1; got 0"):
+        fitted.recommend([[0]], top=0)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame_of_clicks_is_learned_and_answered_as_its_histories_are(library, histories):
+    rows = [
+        (f"u{user:03}", item, when)
+        for user, history in enumerate(histories)
+        for when, item in enumerate(history)
+    ]
+    user, item, when = zip(*reversed(rows), strict=True)
+    frames = pytest.importorskip(library)
+    log = frames.DataFrame({"visitor_id": user, "sku": item, "clicked_at": when})
+    model = ItemCFRecommender()
+    by_lists, by_log = clone(model).fit(histories), clone(model).fit(log)
+    asked = by_lists.recommend(histories, top=3)
+    for given in (log, read_clicks(log)):
+        answers = by_log.recommend(given, top=3)
+        np.testing.assert_array_equal(answers[0], asked[0])
+        np.testing.assert_array_equal(answers[1], asked[1])
+    with_catalogue = clone(model).fit(log, item_ids=np.arange(N_ITEMS + 5))
+    assert with_catalogue.n_items_ == N_ITEMS + 5
+    with pytest.raises(DataError, match=r"pass read_clicks\(frame, user=...\)"):
+        clone(model).fit(frames.DataFrame({"who": user, "sku": item}))
 
 
 @every_recommender

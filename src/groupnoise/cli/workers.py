@@ -306,12 +306,9 @@ def go_on(
         )
     earlier = None if old is None else read(old)
     dataset, n_known = _joined(found.dataset, None if earlier is None else earlier.dataset)
-    ids = dataset.item_ids
-    if fitted.items_.dtype.kind == "U" and ids.dtype.kind != "U":
-        ids = ids.astype(np.str_)
     n_before = fitted.n_items_
     fitted.partial_fit(
-        [ids[history] for history in dataset.histories],
+        dataset,
         known=n_known,
         item_features=items,
         decay=decay,

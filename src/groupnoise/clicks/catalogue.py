@@ -4,21 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import MAX_ID_LENGTH, check_count
-from groupnoise.exceptions import DataError, ModelFileError
+from groupnoise.exceptions import DataError, MissingColumnError, ModelFileError
 from groupnoise.io.array_folder import INTEGERS, check_offsets, stored_array
 
-ItemHistories = Iterable[Sequence[Any] | NDArray[Any]]
-"""One time-ordered sequence of item ids per user."""
+if TYPE_CHECKING:
+    from groupnoise.io.datasets import ClickDataset
+
 STACKED_ITEMS = 32
 MAX_CONTENDERS = 8
 """Items per wanted one beyond which a partition of the rows settles ties."""
+
+
+class ClickLog(Protocol):
+    """A log with one row per click: a frame, or what `read_clicks` returned."""
+
+    @property
+    def columns(self) -> Any:
+        """The columns, or which of them play which part."""
+
+
+IdHistories = Iterable[Sequence[Any] | NDArray[Any]]
+ItemHistories = IdHistories | ClickLog
+"""One time-ordered sequence of item ids per user, or the log to make them of."""
 
 
 class RaggedIndices(Protocol):
@@ -76,7 +90,7 @@ class Catalogue:
             raise DataError(f"item id {self._sorted[repeated[0]].item()!r} occurs twice.")
 
     @classmethod
-    def of_histories(cls, histories: ItemHistories) -> Catalogue:
+    def of_histories(cls, histories: IdHistories) -> Catalogue:
         """Return the catalogue of every id that occurs, in sorted order."""
         flat, _ = _flatten(histories)
         return cls(np.unique(flat))
@@ -143,6 +157,11 @@ class Catalogue:
                     f"{objects.dtype}, shape {objects.shape}."
                 )
             return np.where((objects >= 0) & (objects < len(self)), objects, -1), offsets
+        log = click_log(histories)
+        if log is not None:
+            return self.indices_of(self.as_read(log.item_ids))[
+                log.histories.objects
+            ], log.histories.offsets
         flat, offsets = _flatten(histories)  # type: ignore[arg-type]
         return self.indices_of(flat), offsets
 
@@ -275,7 +294,33 @@ def _best_by_partition(table: FloatArray, width: int) -> IntArray:
     return result
 
 
-def _flatten(histories: ItemHistories) -> tuple[NDArray[Any], IntArray]:
+def click_log(histories: Any) -> ClickDataset | None:
+    """Return a log of clicks, its columns guessed as commands do; None where it is no log."""
+    from groupnoise.clicks.log import read_clicks  # which reads tables, and so loads polars
+    from groupnoise.io.datasets import ClickDataset
+
+    if isinstance(histories, ClickDataset):
+        return histories
+    # Of the type: a lazy frame would be computed to tell its columns.
+    if not hasattr(type(histories), "columns"):
+        return None
+    try:
+        return read_clicks(histories)
+    except MissingColumnError as error:
+        option = f"name it with `{error.part}` (--{error.part})"
+        remedy = f"rename it, or pass read_clicks(frame, {error.part}=...)"
+        raise MissingColumnError(str(error).replace(option, remedy), error.part) from None
+
+
+def histories_of(histories: Any) -> Any:
+    """Return histories that can be gone through again: groups and logs as they are, or a list."""
+    if isinstance(getattr(histories, "offsets", None), np.ndarray):
+        return histories
+    log = click_log(histories)
+    return list(histories) if log is None else log
+
+
+def _flatten(histories: IdHistories) -> tuple[NDArray[Any], IntArray]:
     """Return all ids one after the other and where each history begins."""
     if isinstance(histories, str) or not isinstance(histories, Iterable):
         raise DataError(f"histories must be sequences of item ids, one each; got {histories!r}.")

@@ -12,11 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.clicks.catalogue import Catalogue, IndexedHistories, ItemHistories, top_k
+from groupnoise.clicks.catalogue import (
+    Catalogue,
+    IndexedHistories,
+    ItemHistories,
+    histories_of,
+    top_k,
+)
 from groupnoise.core.arrays import FloatArray, IntArray, count_ids
+from groupnoise.core.checks import check_count
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError, UnknownTargetError
 from groupnoise.io.array_folder import FLOATS, INTEGERS, check_numbers, stored_array
+from groupnoise.io.datasets import ClickDataset
 
 _BLOCK_ENTRIES = 1 << 22
 """Scores computed at once: 32 MB in double precision."""
@@ -26,7 +34,10 @@ class Recommender(BaseEstimator):
     """Histories in, scores over items out; a subclass learns and says how to score.
 
     Histories are lists of item ids, each a user's clicks in time order, or
-    :class:`~groupnoise.Groups` of item *indices* into `items_`.
+    :class:`~groupnoise.Groups` of item *indices* into `items_`, or a log with one row per click: a
+    frame of pandas, polars or pyarrow with columns such as user, item and time, or what
+    :func:`~groupnoise.clicks.read_clicks` returned. Of a log, rows are its users in the order of
+    their ids.
     """
 
     _learned: ClassVar[str] = "catalogue_"
@@ -52,7 +63,7 @@ class Recommender(BaseEstimator):
 
         Parameters
         ----------
-        histories : sequence of sequences of item ids, or Groups of item indices
+        histories : sequence of sequences of item ids, Groups of item indices, or a log
             Unknown items are ignored; an empty history is answered with popularity. Targets of
             groups are ignored.
         items : array-like of shape (n_histories, n_candidates) or (n_candidates,), optional
@@ -90,21 +101,23 @@ class Recommender(BaseEstimator):
 
         Parameters
         ----------
-        histories : sequence of sequences of item ids, or Groups of item indices
+        histories : sequence of sequences of item ids, Groups of item indices, or a log
             As in :meth:`scores`.
         top : int, default=10
-            How many items to return.
+            How many items to return; never more than the catalogue holds.
         exclude_seen : bool, default=True
             Leave out what the history holds already.
 
         Returns
         -------
-        ids : ndarray of shape (n_histories, top)
+        ids : ndarray of shape (n_histories, min(top, n_items_))
             Item ids; of equal scores the item listed earlier in `items_` comes first. A place
             that cannot be filled holds -1 (or an empty string) and scores -inf.
-        scores : ndarray of shape (n_histories, top)
+        scores : ndarray of shape (n_histories, min(top, n_items_))
         """
         check_is_fitted(self)
+        check_count("top", top)
+        top = min(top, self.n_items_)
         indexed = self.catalogue_.index(histories)
         n_rows = len(indexed.n_unknown)
         best = np.full((n_rows, top), -1, dtype=np.int64)
@@ -243,7 +256,9 @@ class Recommender(BaseEstimator):
                     f"groups hold item index {largest}, but item_ids lists {len(catalogue)} items."
                 )
             return catalogue, histories
-        rows = list(histories)
+        rows = histories_of(histories)
+        if isinstance(rows, ClickDataset) and item_ids is None:
+            return self._read_training(rows.histories, rows.item_ids)
         catalogue = Catalogue.of_histories(rows) if item_ids is None else Catalogue(item_ids)
         indexed = catalogue.index(rows)
         if indexed.n_unknown.any():
@@ -294,12 +309,12 @@ class ItemToItemRecommender(Recommender):
         item_ids : array-like of shape (n,)
             Ids of known items.
         top : int, default=10
-            How many to return; never the item itself.
+            How many to return; never the item itself, and never more than the catalogue holds.
 
         Returns
         -------
-        ids : ndarray of shape (n, top)
-        similarity : ndarray of shape (n, top)
+        ids : ndarray of shape (n, min(top, n_items_))
+        similarity : ndarray of shape (n, min(top, n_items_))
 
         Raises
         ------
@@ -307,6 +322,8 @@ class ItemToItemRecommender(Recommender):
             If an item was never seen in training.
         """
         check_is_fitted(self)
+        check_count("top", top)
+        top = min(top, self.n_items_)
         wanted = np.atleast_1d(np.asarray(item_ids))
         indices = self.catalogue_.indices_of(wanted)
         if (indices < 0).any():

@@ -87,7 +87,9 @@ class ClickSetting(Setting[ClickDataset]):
         sizes = np.diff(offsets)
         long_enough = np.flatnonzero(sizes >= MIN_CLICKS)
         if not len(long_enough):
-            remedy = "; use --validation 0" if (sizes == MIN_CLICKS - 1).any() else ""
+            remedy = "; nobody clicked twice, so there is nothing to learn from"
+            if (sizes == MIN_CLICKS - 1).any():
+                remedy = "; use --validation 0"
             raise DataError(
                 f"no history has the {MIN_CLICKS} clicks it takes to hold its last one out{remedy}."
             )

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.clicks.catalogue import IndexedHistories, ItemHistories
+from groupnoise.clicks.catalogue import IndexedHistories, ItemHistories, histories_of
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.history_scores import (
     HistoryLogits,
@@ -205,7 +205,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
             If a history holds no click of the catalogue, or a target is not in it.
         """
         check_is_fitted(self)
-        asked = histories if isinstance(histories, Groups) else list(histories)
+        asked = histories_of(histories)
         indexed = self.catalogue_.index(asked)
         groups = self._with_targets(asked, indexed, targets)
         if hasattr(self, "rule_"):

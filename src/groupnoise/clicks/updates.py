@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from groupnoise.clicks.automatic import Decided
-from groupnoise.clicks.catalogue import Catalogue, ItemHistories
+from groupnoise.clicks.catalogue import Catalogue, ItemHistories, click_log
 from groupnoise.clicks.described_items import (
     catalogue_with,
     chosen_strength,
@@ -75,9 +75,9 @@ class UpdatableRecommender(WindowTraining):
 
         Parameters
         ----------
-        histories : sequence of sequences of item ids
-            Each user's clicks in time order. New items stand at the end of `items_`, and begin at
-            the mean of the items that they were clicked with.
+        histories : sequence of sequences of item ids, or a log
+            Each user's clicks in time order, as in :meth:`fit`. New items stand at the end of
+            `items_`, and begin at the mean of the items that they were clicked with.
         y : ignored, optional
             Present for scikit-learn.
         known : array-like of shape (n_histories,), optional
@@ -103,7 +103,12 @@ class UpdatableRecommender(WindowTraining):
         """
         check_is_fitted(self)
         check_fraction("decay", decay)
-        rows, n_known = _left(list(histories), known, forget)
+        log = click_log(histories)
+        if log is not None:
+            is_text = self.catalogue_.ids.dtype.kind == "U"
+            ids = log.item_ids.astype(np.str_) if is_text else log.item_ids
+            histories = [ids[history] for history in log.histories]
+        rows, n_known = _left(list(histories), known, forget)  # type: ignore[arg-type]
         catalogue = _grown(self.catalogue_, rows)
         indexed = catalogue.index(rows)
         training = Groups(indexed.items, indexed.offsets)

@@ -49,9 +49,11 @@ class BaselineRecommender(Recommender):
 
         Parameters
         ----------
-        histories : sequence of sequences of item ids, or Groups
-            Each user's clicks in time order. Groups hold item indices: without targets each is a
-            whole history, with targets each is a window whose next click is known.
+        histories : sequence of sequences of item ids, Groups, or a log
+            Each user's clicks in time order; a frame of a row per click, or what `read_clicks`
+            returned, is put in this form, its columns guessed. Groups hold item indices: without
+            targets each is a whole history, with targets each is a window whose next click is
+            known.
         y : ignored, optional
             Present for scikit-learn.
         item_ids : array-like of shape (n_items,), optional
