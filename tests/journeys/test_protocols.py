@@ -117,7 +117,8 @@ def test_odd_logs_are_told_of_in_a_sentence_each(command, tmp_path):
     ):
         assert sentence in said
     assert "have been sorted" in command("evaluate", "model", *words).out
-    assert "nobody clicks after" in command(*fit, "--protocol", "time:2030-01-01", code=2).err
+    late = command(*fit, "--protocol", "time:2030-01-01", code=2).err
+    assert "nobody clicks after the cut of time:2030-01-01; odd runs from 2020-09-13 to " in late
     assert "to train on" in command(*fit, "--protocol", "time:1000", code=2).err
     assert "a protocol of clicks is" in command(*fit, "--protocol", "often", code=2).err
     timeless = write_csv(tmp_path / "order.csv", ("user", "item"), [row[:2] for row in rows])

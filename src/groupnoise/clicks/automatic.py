@@ -120,8 +120,8 @@ def decide_evidence(
     is_open = len(options) > 1 or linear == "auto"
     if held is None and is_open:
         warned.append(
-            f"fewer than {MIN_HELD_OUT} histories have three clicks, so nothing was held out and "
-            "nothing tried; the stated defaults were taken."
+            f"fewer than {MIN_HELD_OUT} histories have three clicks, too few to try settings on; "
+            "the stated defaults were taken."
         )
     elif held is not None and is_open:
         models: dict[str, Evidence] = {}

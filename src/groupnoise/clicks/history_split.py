@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groupnoise.clicks.splits import DEFAULT_QUANTILE, ClickProtocol
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ragged_rows
@@ -23,6 +25,8 @@ COLD_CONTEXT = 0.8
 """Share of a cold user's clicks that come before those asked for, as in ComiRec."""
 MILLISECONDS = 1e11
 """Timestamps above are milliseconds since 1970, as seconds they would lie beyond the year 5000."""
+FIRST_DATE = 1e8
+"""Seconds since 1970 below which timestamps are counts rather than dates: those of March 1973."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,10 @@ def split_histories(dataset: ClickDataset, protocol: ClickProtocol | str) -> His
     if not protocol.trains_validation:
         in_training &= ~in_validation
     if not in_training.any():
-        raise DataError(
-            f"{protocol.word} leaves nothing of {dataset.name} to train on; choose a later cut, "
-            "or a protocol that holds out less."
-        )
+        remedy = "choose a protocol that holds out less"
+        if protocol.kind == "time" and dataset.timestamps is not None:
+            remedy = f"choose a later cut: it runs {_range(np.asarray(dataset.timestamps))}"
+        raise DataError(f"{protocol.word} leaves nothing of {dataset.name} to train on; {remedy}.")
     # A target without a click before it cannot be asked for.
     position = np.arange(histories.n_objects) - np.repeat(histories.offsets[:-1], histories.sizes)
     asked = np.flatnonzero(in_test & (position > 0))
@@ -208,8 +212,7 @@ def _marked_by_time(
     in_test = times > cut
     if not in_test.any():
         raise DataError(
-            f"nobody clicks after the cut of {protocol.word}; {dataset.name} runs from "
-            f"{times.min():.10g} to {times.max():.10g}."
+            f"nobody clicks after the cut of {protocol.word}; {dataset.name} runs {_range(times)}."
         )
     earlier = times[~in_test]
     in_validation = ~in_test
@@ -248,6 +251,16 @@ def _cut_of(times: FloatArray, protocol: ClickProtocol) -> float:
     if times.max() > MILLISECONDS:
         seconds *= 1000.0
     return float(np.nextafter(seconds, -np.inf))
+
+
+def _range(times: NDArray[Any]) -> str:
+    """Return from when to when clicks happened: dates, unless the times are other numbers."""
+    ends = [float(times.min()), float(times.max())]
+    seconds = [end / 1000.0 if ends[1] > MILLISECONDS else end for end in ends]
+    if seconds[0] < FIRST_DATE:
+        return f"from {ends[0]:.10g} to {ends[1]:.10g}, which are no dates"
+    days = [datetime.fromtimestamp(each, timezone.utc).date().isoformat() for each in seconds]
+    return f"from {days[0]} to {days[1]}"
 
 
 def _quantile(times: FloatArray, share: float) -> float:

@@ -22,6 +22,8 @@ from groupnoise.exceptions import (
 
 MAX_ID_LENGTH = 1000
 """Characters of an id, wherever one is read, trained on, exported or asked for."""
+MAX_COMPARED = 5000
+"""Names beyond which none is looked for that is near: it would take a noticeable time."""
 
 
 def check_positive(name: str, value: float, *, allow_zero: bool = False) -> None:
@@ -70,6 +72,8 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
     'user_id'
     """
     by_lower_name = {each.lower(): each for each in known}
+    if len(by_lower_name) > MAX_COMPARED:
+        return None
     found = get_close_matches(name.lower(), by_lower_name, n=1)
     return by_lower_name[found[0]] if found else None
 

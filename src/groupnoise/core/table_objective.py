@@ -100,7 +100,7 @@ class TableObjective:
         kernels: Kernels | None = None,
     ) -> None:
         self._model, self._source, self._objective = model, source, objective
-        self._kernels = kernels
+        self.kernels = kernels
         encoders = dict.fromkeys((model.object_encoder, model.target_encoder))
         self._tables = [each.weight for each in encoders if isinstance(each, EmbeddingEncoder)]
         self._place = np.zeros(max(len(table) for table in self._tables), dtype=np.int64)
@@ -235,9 +235,9 @@ class TableObjective:
 
     def _products(self, vectors: Tensor, members: Tensor) -> Tensor:
         """Return the products of the members of each group, (groups, size + 1, size + 1)."""
-        if self._kernels is not None:
+        if self.kernels is not None:
             products = self._taken("products", (*members.shape, members.shape[1]))
-            self._kernels.products(vectors.numpy(), members.numpy(), products.numpy())
+            self.kernels.products(vectors.numpy(), members.numpy(), products.numpy())
             return products
         rows = self._taken("members", (members.numel(), vectors.shape[1]))
         torch.index_select(vectors, 0, members.view(-1), out=rows)
@@ -248,10 +248,10 @@ class TableObjective:
         self, vectors: Tensor, members: Tensor, slopes: Tensor, gradient: Tensor
     ) -> None:
         """Add the gradient that comes from the products of members."""
-        if self._kernels is not None:
+        if self.kernels is not None:
             members = members.view(slopes.shape[:2])
             arrays = (vectors, members, slopes, gradient)
-            self._kernels.add_products(*(each.numpy() for each in arrays))
+            self.kernels.add_products(*(each.numpy() for each in arrays))
             return
         rows = self._taken("members", (*slopes.shape[:2], vectors.shape[1]))
         moved = self._taken("gradient of members", rows.shape)

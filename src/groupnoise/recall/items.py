@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray, IntArray
-from groupnoise.core.checks import MAX_ID_LENGTH, check_finite
+from groupnoise.core.checks import MAX_ID_LENGTH, check_finite, did_you_mean
 from groupnoise.exceptions import DataError
 
 MAX_MATCHES = 20_000
@@ -24,6 +24,7 @@ _SPACE, _NEWLINE = ord(" "), ord("\n")
 CATEGORY_SEPARATOR = "|"
 CATEGORY = "category"
 ATTRIBUTE_SIGN = "="
+COMBINED_BY = ("and", "or", "not")
 """A category written `brand=Acme` is the value Acme of the attribute brand."""
 MAX_WORDS = 8
 
@@ -205,8 +206,9 @@ class ItemTable:
             raise DataError("this artifact has no categories, so no category filter can be used.")
         if attribute not in self.attributes:
             raise DataError(
-                f"no attribute is called {attribute[:40]!r}; this artifact has "
-                f"{', '.join(sorted(self.attributes))}."
+                f"no attribute is called {attribute[:40]!r}"
+                f"{did_you_mean(attribute[:40], [*self.attributes, *COMBINED_BY])}; there are "
+                f"{', '.join(sorted(self.attributes))}; and, or, not combine them in a filter."
             )
         return self.attributes[attribute]
 
@@ -215,7 +217,8 @@ class ItemTable:
         codes = self.codes_under(attribute)
         unknown = next((value for value in values if value not in codes), None)
         if unknown is not None:
-            raise DataError(f"no {attribute} is called {unknown[:40]!r}.")
+            near = did_you_mean(unknown[:40], codes)
+            raise DataError(f"no {attribute} is called {unknown[:40]!r}{near}.")
         assert self._category_codes is not None
         assert self._category_offsets is not None
         positions = np.flatnonzero(
@@ -232,7 +235,8 @@ class ItemTable:
         codes = {name: code for code, name in enumerate(self.category_names)}
         unknown = [name for name in names if name not in codes]
         if unknown:
-            raise DataError(f"no category is called {unknown[0]!r}.")
+            near = did_you_mean(unknown[0][:40], codes)
+            raise DataError(f"no category is called {unknown[0]!r}{near}.")
         requested = np.isin(self._category_codes, [codes[name] for name in names])
         positions = np.flatnonzero(requested)
         rows = np.searchsorted(self._category_offsets, positions, side="right") - 1

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from groupnoise.core.batching import GroupBatch
-from groupnoise.core.compiled import Kernels, kernels_for
+from groupnoise.core.compiled import kernels_for
 from groupnoise.core.model import MatchingModel
 from groupnoise.core.objective import GroupObjective
 from groupnoise.core.pair_matching import Matcher
@@ -22,13 +22,10 @@ class TableStep:
 
     `objective`: the loss, and its gradient by rows.
     `optimizer`: moves the rows.
-    `kernels`: compiled loops; None leaves everything to torch.
     """
 
-    def __init__(
-        self, objective: TableObjective, optimizer: RowAdam, kernels: Kernels | None = None
-    ) -> None:
-        self._objective, self._optimizer, self._kernels = objective, optimizer, kernels
+    def __init__(self, objective: TableObjective, optimizer: RowAdam) -> None:
+        self._objective, self._optimizer = objective, optimizer
         self._upstream: Tensor | None = None
 
     @classmethod
@@ -47,11 +44,11 @@ class TableStep:
         """
         if len(optimizers) != 1 or type(optimizers[0]) is not RowAdam:
             return None
-        if TableObjective.of(model, pair, objective) is None:
+        found = TableObjective.of(model, pair, objective)
+        if found is None:
             return None
-        kernels = kernels_for(n_steps)
-        found = TableObjective.of(model, pair, objective, kernels)
-        return None if found is None else cls(found, optimizers[0], kernels)
+        found.kernels = kernels_for(n_steps)  # compiled only where they are used
+        return cls(found, optimizers[0])
 
     def loss(
         self,
@@ -78,4 +75,4 @@ class TableStep:
         assert self._upstream is not None
         upstream, self._upstream = self._upstream, None
         for found in self._objective.gradients(upstream):
-            self._optimizer.move_rows(found, self._kernels)
+            self._optimizer.move_rows(found, self._objective.kernels)

@@ -51,7 +51,8 @@ def test_a_filter_leaves_what_it_says(shop, asked, passes):
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"size": "large"}, "no attribute is called 'size'; this artifact has brand, category"),
+        ({"size": "large"}, "no attribute is called 'size'; there are brand, category"),
+        ({"brnd": "Acme"}, r"no attribute is called 'brnd' \(did you mean 'brand'"),
         ({"brand": "Nobody"}, "no brand is called 'Nobody'"),
     ],
 )

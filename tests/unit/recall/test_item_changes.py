@@ -123,5 +123,5 @@ def test_what_cannot_be_added_is_said(described_shop: Path, tmp_path: Path) -> N
         add_items(described_shop, pl.DataFrame({"item": ["kettle", "tea0"], "kind": ["tea"] * 2}))
     with pytest.raises(DataError, match=r"'kettle' stands in .* too; give each item one row"):
         add_items(described_shop, pl.concat([table, table]))
-    with pytest.raises(DataError, match="no column 'kind', from which the model learned"):
+    with pytest.raises(DataError, match="no column 'kind' that the model learned from"):
         add_items(described_shop, pl.DataFrame({"item": ["kettle"], "price": [3.0]}))

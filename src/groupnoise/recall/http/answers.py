@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,34 @@ from groupnoise.recall.recalled import OneRecalled, Reasons, Recalled
 
 MAX_SHOWN = 1000
 """Values of an attribute that a description lists."""
+MAX_SENTENCES = 5
+MAX_QUOTED = 40
+"""Characters of a name that a refusal repeats."""
+FAULTS = {"missing": "it is missing", "extra_forbidden": "a request has no field of this name"}
+MUST_BE = "must be "
+KINDS = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "literal_error": "{expected}",
+    "greater_than": "a number above {gt}",
+    "greater_than_equal": "a number of at least {ge}",
+    "less_than_equal": "a number of at most {le}",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
+    "string_pattern_mismatch": "text of the form {pattern}",
+}
+"""What fields must be, by the errors of pydantic."""
 MAX_WRITTEN = 50_000
 """Items kept as text: about ten megabytes."""
 
@@ -216,10 +244,31 @@ def refusal_of(error: GroupNoiseError) -> Refusal:
     return Refusal(422, "invalid_request", str(error))
 
 
-def sentence_of(error: Mapping[str, Any]) -> str:
-    """Return one validation error as a sentence that begins with where it is."""
-    where = ".".join(str(part) for part in error["loc"]) or "the body"
-    return f"{where}: {error['msg']}."
+def sentences_of(errors: Iterable[Mapping[str, Any]]) -> str:
+    """Return what is wrong with each field in a sentence that begins with where it is."""
+    demands: dict[str, dict[str, None]] = {}
+    for error in errors:
+        parts = [str(part)[:MAX_QUOTED] for part in error["loc"]]
+        if parts and parts[-1] in ("int", "str"):  # an id, which may be either
+            parts.pop()
+        demands.setdefault(".".join(parts) or "the body", {})[_demand(error)] = None
+    told = []
+    for where, said in list(demands.items())[:MAX_SENTENCES]:
+        first, *others = said
+        alternatives = [each.removeprefix(MUST_BE) for each in others]
+        told.append(f"{where}: {' or '.join([first, *alternatives])}.")
+    return " ".join(told)
+
+
+def _demand(error: Mapping[str, Any]) -> str:
+    """Return what a field must be, or what else is wrong with it."""
+    kind, bounds = error["type"], error.get("ctx", {})
+    if kind in KINDS:
+        return MUST_BE + KINDS[kind].format(**bounds)
+    if kind in FAULTS:
+        return FAULTS[kind]
+    said = str(error["msg"])
+    return said[:1].lower() + said[1:]
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -231,7 +280,7 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        refusal = Refusal(422, "invalid_request", sentence_of(error.errors()[0]))
+        refusal = Refusal(422, "invalid_request", sentences_of(error.errors()))
         return refusal.response(request.state.request_id)
 
     @app.exception_handler(GroupNoiseError)

@@ -61,6 +61,18 @@ def test_an_unknown_field_is_named_and_cut_to_a_readable_length():
     assert len(refusal_of({"x" * 10_000: 3}).message) < 100
 
 
+def test_every_field_gets_one_sentence_in_plain_words():
+    body = {"histories": [["tea", 1.5]], "top": 0, "scope": "best", "exclude_seen": "maybe"}
+    assert refusal_of({**body, "filter": 5}).message == (
+        "histories.0.1: must be a whole number or text. top: must be a number of at least 1. "
+        "scope: must be 'group' or 'last'. exclude_seen: must be true or false. filter: must be an "
+        "object."
+    )
+    assert refusal_of({}).message == "histories: it is missing."
+    assert refusal_of({"histories": []}).message == "histories: must be a list of at least 1."
+    assert refusal_of(5).message == "the body: must be an object."
+
+
 def test_the_first_of_many_mistakes_is_told():
     assert refusal_of({"histories": [["tea"], ["tea", None, None]]}).message.startswith(
         "histories.1.1"
