@@ -244,7 +244,7 @@ def refusal_of(error: GroupNoiseError) -> Refusal:
     return Refusal(422, "invalid_request", str(error))
 
 
-def sentences_of(errors: Iterable[Mapping[str, Any]]) -> str:
+def about_errors(errors: Iterable[Mapping[str, Any]]) -> str:
     """Return what is wrong with each field in a sentence that begins with where it is."""
     demands: dict[str, dict[str, None]] = {}
     for error in errors:
@@ -280,7 +280,7 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        refusal = Refusal(422, "invalid_request", sentences_of(error.errors()))
+        refusal = Refusal(422, "invalid_request", about_errors(error.errors()))
         return refusal.response(request.state.request_id)
 
     @app.exception_handler(GroupNoiseError)

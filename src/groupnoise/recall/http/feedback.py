@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from groupnoise.core.checks import MAX_ID_LENGTH
 from groupnoise.io.files import check_writable_folder
-from groupnoise.recall.http.answers import Refusal, sentences_of
+from groupnoise.recall.http.answers import Refusal, about_errors
 from groupnoise.recall.http.monitoring import log
 from groupnoise.recall.http.requests import ItemId, ItemIds, check_limit, read_body
 from groupnoise.recall.http.settings import Limits
@@ -70,7 +70,7 @@ def parse_feedback(body: bytes, content_type: str, limits: Limits) -> FeedbackRe
         feedback = FeedbackRequest.model_validate(read_body(body, content_type))
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        raise Refusal(422, "invalid_request", sentences_of(found)) from None
+        raise Refusal(422, "invalid_request", about_errors(found)) from None
     check_limit(limits, "top", len(feedback.shown), f"{len(feedback.shown)} items were shown")
     check_limit(limits, "top", len(feedback.clicked), f"{len(feedback.clicked)} were clicked")
     wrong = _what_is_wrong(feedback)

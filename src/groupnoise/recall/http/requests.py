@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictInt, StrictStr, ValidationError
 from pydantic_core import from_json
 
-from groupnoise.recall.http.answers import Refusal, sentences_of
+from groupnoise.recall.http.answers import Refusal, about_errors
 from groupnoise.recall.http.settings import Limits
 from groupnoise.recall.options import MAX_INTERESTS
 
@@ -246,7 +246,7 @@ def checked_request(values: Any, limits: Limits) -> RecallRequest:
         request = RecallRequest.model_validate(values)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
-        raise Refusal(422, "invalid_request", sentences_of(found)) from None
+        raise Refusal(422, "invalid_request", about_errors(found)) from None
     check_limit(limits, "top", request.top, f"top is {request.top}")
     if request.interests or request.diversity:
         n_items = len(request.histories) * request.top * (request.interests or 1)
