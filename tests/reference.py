@@ -620,3 +620,43 @@ def moved_towards_like_items(said, new_features, known, share, n_like):
         ]
         moved.append([(1 - share) * float(x) + share * y for x, y in zip(row, mean, strict=True)])
     return moved
+
+
+def within_bag(proba, bag_proba, share):
+    """Loop over P(target | instance, bag): the odds of labels a bag seems to lack count against.
+
+    `proba` (n_instances, n_targets): of one bag. `bag_proba`: by label, None of targets that no
+    bag is asked for.
+    """
+    found = []
+    for row in proba:
+        weights = []
+        for target, chance in enumerate(row):
+            present = bag_proba[target] if target < len(bag_proba) else None
+            odds = 1.0 if present is None else min(1.0, present / (1.0 - present))
+            weights.append(chance * odds**share)
+        found.append([weight / sum(weights) for weight in weights])
+    return found
+
+
+def label_set_figures(labels, predicted):
+    """Loop over sets of labels: exact match, Hamming loss, macro and micro F1."""
+    exact = sum(own == found for own, found in zip(labels, predicted, strict=True)) / len(labels)
+    classes = sorted(set().union(*labels, *predicted))
+    scores, wrong, counted = [], 0, [0, 0, 0]
+    for each in classes:
+        pairs = [(each in own, each in found) for own, found in zip(labels, predicted, strict=True)]
+        both = sum(own and found for own, found in pairs)
+        missed = sum(own and not found for own, found in pairs)
+        false = sum(found and not own for own, found in pairs)
+        wrong += missed + false
+        counted = [a + b for a, b in zip(counted, (both, missed, false), strict=True)]
+        if both + missed:
+            scores.append(2 * both / (2 * both + missed + false))
+    both, missed, false = counted
+    return {
+        "exact match": exact,
+        "Hamming loss": wrong / (len(labels) * len(classes)),
+        "F1": sum(scores) / len(scores),
+        "micro F1": 2 * both / (2 * both + missed + false),
+    }

@@ -103,12 +103,12 @@ def test_a_file_per_bag_holds_probabilities_and_coordinates(command, tmp_path):
     with h5py.File(tmp_path / "h5/slide_00.h5") as file:
         probabilities = file["probabilities"][:]
         np.testing.assert_array_equal(file["coords"][:], coordinates)
-        whole = probabilities.sum(axis=1) + file["background"][:]
-        np.testing.assert_allclose(whole, 1, rtol=1e-5)
+        everything = np.c_[probabilities, file["background"][:]]
+        np.testing.assert_allclose(everything.sum(axis=1), 1, rtol=1e-5)
         np.testing.assert_allclose(file["responsibilities"][:].sum(axis=0), 1, rtol=1e-5)
         classes = list(file.attrs["classes"])
         labels = [word.decode() for word in file["labels"][:]]
-    assert labels == [classes[k] for k in probabilities.argmax(axis=1)]
+    assert labels == [[*classes, "background"][k] for k in everything.argmax(axis=1)]
     found = json.loads((tmp_path / "geojson/slide_00.geojson").read_text())["features"]
     assert len(found) == len(features)
     x, y = coordinates[1].tolist()

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import as_bags, holds_bags, read_bag_labels
-from groupnoise.core.arrays import FloatArray
+from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.batching import GroupBatch, batch_rows, collate, parts_of_batch
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
@@ -75,46 +75,80 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             log_proba = mean_probability(members)
             return log_proba if cooling == 1.0 else (log_proba / cooling).log_softmax(-1)
 
-    def predict_log_proba(self, X: ArrayLike) -> FloatArray:
-        """Return log P(class | instance); background is left out.
+    def predict_log_proba(self, X: Any, *, groups: ArrayLike | None = None) -> FloatArray:
+        """Return log P(class | instance), if it is of some class and no background.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Instances.
+        X : array-like of shape (n_rows, n_features), or bags as in `fit`
+            Instances. Those that come in their bags are judged within them: a label that the bag
+            seems to lack (:meth:`bag_proba` below a half) is less likely in each of its instances.
+        groups : array-like of shape (n_rows,), optional
+            The bag of each flat row.
 
         Returns
         -------
         ndarray of shape (n_rows, n_classes)
             Log probabilities.
         """
-        log_all = self._log_probabilities(self._scaled_rows(X))[:, : len(self.classes_)]
+        log_all = self._log_instances(X, groups)[:, : len(self.classes_)]
         result: FloatArray = log_all.log_softmax(-1).numpy()
         return result
 
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Return P(class | instance); background is left out.
+    def predict_proba(
+        self, X: Any, *, groups: ArrayLike | None = None, background: bool = False
+    ) -> FloatArray:
+        """Return P(class | instance), if it is of some class; or of all classes and background.
+
+        Where no class is negative, instances may be background: of no class at all. Of these the
+        classes alone say nothing, so ask for `background=True`, or :meth:`background_proba`.
+
+        Parameters
+        ----------
+        background : bool, default=False
+            Whether a last column holds P(background | instance), and the classes have what is
+            left.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_classes)
+        ndarray of shape (n_rows, n_classes) or (n_rows, n_classes + 1)
             Rows sum to one.
         """
-        return np.exp(self.predict_log_proba(X))
+        if not background:
+            return np.exp(self.predict_log_proba(X, groups=groups))
+        log_all = self._log_instances(X, groups)
+        n_classes = len(self.classes_)
+        outside = log_all[:, n_classes:].exp().sum(-1, keepdim=True)
+        result: FloatArray = torch.cat([log_all[:, :n_classes].exp(), outside], 1).numpy()
+        return result
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each instance.
+    def predict(
+        self, X: Any, *, groups: ArrayLike | None = None, background: Any = None
+    ) -> NDArray[Any]:
+        """Return the label of each instance: its likeliest class.
+
+        Parameters
+        ----------
+        background : object, default=None
+            What to answer where background is likelier than every class, such as "background";
+            by default the likeliest class is answered there too.
 
         Returns
         -------
         ndarray of shape (n_rows,)
             Labels.
         """
-        best = self.predict_log_proba(X).argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        if background is None:
+            best = self.predict_log_proba(X, groups=groups).argmax(axis=1)
+            labels: NDArray[Any] = self.classes_[best]
+            return labels
+        known = [*self.classes_.tolist(), background]
+        is_mixed = len({isinstance(label, str) for label in known}) > 1
+        answers = np.array(known, dtype=object if is_mixed else None)
+        proba = self.predict_proba(X, groups=groups, background=True)
+        return np.asarray(answers[proba.argmax(axis=1)])
 
-    def background_proba(self, X: ArrayLike) -> FloatArray:
+    def background_proba(self, X: Any, *, groups: ArrayLike | None = None) -> FloatArray:
         """Return P(background | instance).
 
         Returns
@@ -122,9 +156,38 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         ndarray of shape (n_rows,)
             Zero without a background target.
         """
-        log_all = self._log_probabilities(self._scaled_rows(X))
-        outside: FloatArray = log_all[:, len(self.classes_) :].exp().sum(-1).numpy()
+        outside: FloatArray = self.predict_proba(X, groups=groups, background=True)[:, -1]
         return outside
+
+    def _log_instances(self, X: Any, groups: ArrayLike | None = None) -> Tensor:
+        """Return log P(target | instance) in the order of the rows given, background last."""
+        if groups is None and not holds_bags(X):
+            return self._log_probabilities(self._scaled_rows(X))
+        bags = self._read_bags(X, groups)
+        parts = []
+        for rows, sizes in self._parts(bags):
+            if self.ensemble_ is None:
+                parts.append(self._log_probabilities(self._prepared(rows)))
+                continue
+            with torch.no_grad():
+                temperature = self.calibration_temperature_
+                found = self.ensemble_.log_probabilities_in_bags(rows, sizes, temperature)
+            parts.append(found.float())
+        log_all = torch.cat(parts)
+        if groups is not None:
+            numbers = Groups.from_rows(np.arange(len(log_all))[:, None], groups)[0].objects[:, 0]
+            log_all = log_all[np.argsort(numbers)]
+        return log_all
+
+    def _parts(self, bags: Groups) -> Iterator[tuple[NDArray[Any], IntArray]]:
+        """Yield the instances of some bags and their sizes, few enough for memory."""
+        sizes, streamed = np.asarray(bags.sizes), isinstance(bags, StreamedGroups)
+        if not streamed and bags.n_objects <= MAX_OBJECTS:
+            yield bags.objects, sizes
+            return
+        for rows in parts_of_batch(np.arange(len(bags)), sizes, MAX_OBJECTS):
+            part = bags.gathered(rows) if streamed else bags.subset(rows).objects
+            yield part, sizes[rows]
 
     def _scaled_rows(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self, "model_")
@@ -189,26 +252,29 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
 
     def _log_bag_proba(self, bags: Any, groups: ArrayLike | None) -> FloatArray:
         assert self.ensemble_ is not None
-        instances = self._read_bags(bags, groups)
-        if not isinstance(instances, StreamedGroups):
-            return self.ensemble_.bag_log_proba(instances.objects, np.asarray(instances.sizes))
-        sizes = instances.sizes
-        parts = [
-            self.ensemble_.bag_log_proba(instances.gathered(rows), sizes[rows])
-            for rows in parts_of_batch(np.arange(len(instances)), sizes, MAX_OBJECTS)
-        ]
-        return np.concatenate(parts)
+        parts = self._parts(self._read_bags(bags, groups))
+        return np.concatenate([self.ensemble_.bag_log_proba(*each) for each in parts])
 
     def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the best label of each bag.
+        """Return the label of each bag; all of its labels after a fit on bags with several.
+
+        A bag has the labels that are likelier in it than not, and the likeliest one in any case.
+        Under the training loop, which learns no probability of a label, the best one is answered.
 
         Returns
         -------
-        ndarray of shape (n_bags,)
-            Labels.
+        ndarray
+            Labels of shape (n_bags,); if bags of the fit had several labels, a boolean matrix
+            of shape (n_bags, n_classes).
         """
-        labels: NDArray[Any] = self.classes_[self.bag_scores(bags, groups=groups).argmax(axis=1)]
-        return labels
+        scores = self.bag_scores(bags, groups=groups)
+        best = scores.argmax(axis=1)
+        if self.ensemble_ is None or self.ensemble_.exclusive:
+            labels: NDArray[Any] = self.classes_[best]
+            return labels
+        present: NDArray[Any] = scores > np.log(0.5)
+        present[np.arange(len(best)), best] = True
+        return present
 
     def select(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> ObjectScores:
         """Return which instance carries the label of each bag, and how all of them score.
@@ -264,7 +330,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy on single instances with known labels, or on bags.
 
-        Bags in any form but flat rows are answered by :meth:`predict_bags`, so `GridSearchCV` can
+        Bags in any form but flat rows are answered by their likeliest label, so `GridSearchCV` can
         choose by the labels `fit` was given; a bag with several is right if the answer is one of
         them. Plain rows are instances.
 
@@ -284,6 +350,7 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         """
         if not holds_bags(X):
             return float(super().score(X, y, sample_weight))
-        right = answered_right(self.predict_bags(X), y, self.classes_)
+        likeliest = self.classes_[self.bag_scores(X).argmax(axis=1)]
+        right = answered_right(likeliest, y, self.classes_)
         weights = None if sample_weight is None else np.asarray(sample_weight)
         return float(np.average(right, weights=weights))

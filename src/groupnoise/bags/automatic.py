@@ -169,6 +169,7 @@ def held_out_sets(
     """
     ensemble, found = made.ensemble, made.found
     log_p = ensemble.averaged(each.log_p for each in found if each.log_p is not None)
+    background = log_p[:, labels.shape[1] :].exp().sum(-1).numpy()
     log_p = log_p[:, : labels.shape[1]].log_softmax(-1)
     weights = [weight for _, weight in made.taken]
     pooled = pooled_log_odds(list(zip(found, weights, strict=True)))
@@ -182,7 +183,7 @@ def held_out_sets(
         known = true >= 0
         possible[known] = true[known, None] == np.arange(labels.shape[1])
     return (
-        calibrated_by(np.exp(log_p.numpy()), possible),
+        calibrated_by(np.exp(log_p.numpy()), possible, background=background),
         SetCalibration(np.exp(log_bags), own / own.sum(axis=1, keepdims=True)),
     )
 

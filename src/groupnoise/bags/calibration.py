@@ -101,13 +101,34 @@ class BagCalibration(CalibratedSets, Calibration):
         instances = estimator._read_bags(bags, groups)
         labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
         allowed = self._possible(instances, labels)
-        proba = np.exp(estimator.predict_log_proba(instances.objects))
+        proba = estimator.predict_proba(instances.objects)
+        outside = estimator.background_proba(instances.objects)
         columns = None if truth is None else columns_of(truth, estimator.classes_, len(proba))
-        self.set_calibration_ = calibrated_by(proba, allowed, columns)
+        self.set_calibration_ = calibrated_by(proba, allowed, columns, outside)
         self.bag_set_calibration_ = SetCalibration(
             estimator.bag_proba(instances), labels / labels.sum(axis=1, keepdims=True)
         )
         return self
+
+    def abstain(self, X: ArrayLike, risk: float = 0.05) -> BoolArray:
+        """Return the instances to leave unanswered, so that few of the answers given are wrong.
+
+        Any class is wrong of an instance that is background, so these are left unanswered.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Instances, without their bags.
+
+        Returns
+        -------
+        bool ndarray of shape (n_rows,)
+            True where to abstain.
+        """
+        estimator: Any = self
+        calibration = check_calibrated(self.set_calibration_)
+        proba = np.exp(estimator.predict_log_proba(X)).astype(np.float64)
+        return calibration.abstains(proba, risk, estimator.background_proba(X))
 
     def _possible(self, bags: Groups, labels: BoolArray) -> BoolArray:
         """Return the labels that instances may have, shape (n_instances, n_classes)."""

@@ -26,6 +26,9 @@ from groupnoise.core.quantifier import (
 MAX_SHIFT = 30.0
 DOUBT = 1e-3
 """Share of labels taken to be wrong, so that no bag can cost without bound."""
+BAG_SHARE = 0.5
+"""How much the log odds of an absent label count against it in each instance of the bag: not
+wholly, as the instance has been counted in them already."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +71,40 @@ class BagEnsemble:
             calibrated[:, -1] += self.shift
         return in_class_order(calibrated.log_softmax(-1), self.negative)
 
-    def bag_log_odds(self, rows: NDArray[Any], sizes: IntArray) -> FloatArray:
-        """Return calibrated log odds of each named label in each bag, (n_bags, n_named)."""
+    def log_probabilities_in_bags(
+        self, rows: NDArray[Any], sizes: IntArray, temperature: float = 1.0
+    ) -> Tensor:
+        """Return log P(target | instance, its bag): a label that the bag seems to lack is unlikely.
+
+        `sizes`: of the bags that the rows belong to, one after the other. `temperature`: what the
+        log probabilities of instances are divided by.
+        """
+        logits = [member.logits(rows) for member in self.members]
+        log_p = self.averaged(each.log_softmax(-1) for each in logits)
+        log_odds = self.bag_log_odds(rows, sizes, logits)
+        present, absent = log_bag_proba(log_odds, self.exclusive, self.negative is not None)
+        against = np.clip(present - absent, -MAX_SHIFT, 0.0)
+        if self.negative is not None:
+            against = np.insert(against, self.negative, 0.0, axis=1)
+        log_p = log_p / temperature
+        log_p[:, : against.shape[1]] += BAG_SHARE * torch.from_numpy(against.repeat(sizes, axis=0))
+        return log_p.log_softmax(-1)
+
+    def bag_log_odds(
+        self, rows: NDArray[Any], sizes: IntArray, logits: Sequence[Tensor] | None = None
+    ) -> FloatArray:
+        """Return calibrated log odds of each named label in each bag, (n_bags, n_named).
+
+        `logits`: of the rows by each member, where they are known already.
+        """
         empty = np.zeros((len(sizes), self.n_named), dtype=bool)
         problem = BagProblem(
             Segments(torch.from_numpy(np.asarray(sizes))), empty, self.negative is not None
         )
         total: Tensor | float = 0.0
-        for member in self.members:
-            total = total + member.weight * member.log_odds(member.logits(rows), problem)
+        for number, member in enumerate(self.members):
+            own = member.logits(rows) if logits is None else logits[number]
+            total = total + member.weight * member.log_odds(own, problem)
         for whole in self.statistics:
             total = total + whole.weight * torch.from_numpy(whole.log_odds(rows, sizes))
         assert isinstance(total, Tensor)

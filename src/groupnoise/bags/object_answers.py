@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, require
+from groupnoise.core.groups import Groups
 from groupnoise.core.streamed_groups import answers_about
 from groupnoise.exceptions import DataError
 from groupnoise.io.data_folder import new_data_folder
@@ -20,6 +22,7 @@ from groupnoise.io.datasets import BagDataset
 STRETCH = ("begin", "end")
 """Names of coordinates that are a stretch of a recording or a text, not a place in a picture."""
 FORMS = ("csv", "h5", "geojson")
+BACKGROUND = "background"
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,9 @@ class ObjectAnswers:
     `bag_ids`: what the bags are called.
     `offsets`: where the objects of each bag begin.
     `class_names`: the classes of the model.
-    `probability` (n_objects, n_classes): p(class | object), with what the background takes taken
-        off.
-    `background`: p(background | object): of no class at all. Zero for models that know no
+    `probability` (n_objects, n_classes): p(class | object, its bag); with the background they sum
+        to one.
+    `background`: p(background | object, its bag): of no class at all. Zero for models that know no
         background.
     `responsibility` (n_objects, n_classes): how much of a class each object carries in its bag;
         sums to one over the bag.
@@ -53,11 +56,12 @@ class ObjectAnswers:
     def __len__(self) -> int:
         return len(self.bag_ids)
 
-    @property
-    def best(self) -> IntArray:
-        """The likeliest class of each object, shape (n_objects,)."""
-        likeliest: IntArray = self.probability.argmax(axis=1)
-        return likeliest
+    def labels(self, bag: int) -> list[str]:
+        """Return the likeliest class of each object of a bag, or that it is background."""
+        part = self.part(bag)
+        names = [*self.class_names, background_name(self.class_names)]
+        likeliest = np.c_[self.probability[part], self.background[part]].argmax(axis=1)
+        return [names[each] for each in likeliest.tolist()]
 
     @property
     def is_placed(self) -> bool:
@@ -82,30 +86,60 @@ def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
     bag. `dataset`: the bags; labels may be missing.
     """
     bags = dataset.bags
-    given_class = np.asarray(answers_about(bags, fitted.predict_proba), dtype=np.float64)
-    background = np.zeros(len(given_class))
-    if hasattr(fitted, "background_proba"):
-        background = np.asarray(answers_about(bags, fitted.background_proba), dtype=np.float64)
-    probability = given_class * (1 - background)[:, None]
+    probability, background = object_probabilities(fitted, bags)
     ids = np.arange(len(bags)) if dataset.bag_ids is None else dataset.bag_ids
-    names = [str(label) for label in fitted.classes_.tolist()]
-    labels = np.asarray(fitted.predict_bags(bags))
-    if labels.ndim == 2:
-        words = np.array(names)
-        predicted = [";".join(words[row.astype(bool)]) for row in labels]
-    else:
-        predicted = [str(label) for label in labels.tolist()]
     return ObjectAnswers(
         bag_ids=[str(bag) for bag in ids.tolist()],
         offsets=bags.offsets,
-        class_names=names,
+        class_names=[str(label) for label in fitted.classes_.tolist()],
         probability=probability,
         background=background,
         responsibility=_responsibilities(fitted, dataset, probability),
-        predicted=predicted,
+        predicted=_labels_of_bags(fitted, bags),
         coordinates=dataset.coordinates,
         coordinate_names=dataset.coordinate_names,
     )
+
+
+def object_probabilities(fitted: Any, bags: Groups) -> tuple[FloatArray, FloatArray]:
+    """Return p(class | object), (n_objects, n_classes), and p(background | object), in its bag.
+
+    Together they sum to one. `fitted`: ours or a baseline, which knows neither bags nor
+    background.
+    """
+    if hasattr(fitted, "background_proba"):
+        found = np.asarray(fitted.predict_proba(bags, background=True), dtype=np.float64)
+        return found[:, :-1], found[:, -1]
+    probability = np.asarray(answers_about(bags, fitted.predict_proba), dtype=np.float64)
+    return probability, np.zeros(len(probability))
+
+
+def background_name(class_names: Sequence[str]) -> str:
+    """Return what background is called beside classes: none of their names."""
+    return "(background)" if BACKGROUND in class_names else BACKGROUND
+
+
+def answer_bags(fitted: Any, dataset: BagDataset) -> dict[str, list[Any]]:
+    """Return the labels of each bag and how likely each one is, as columns of a table.
+
+    `fitted`: ours or a baseline. `dataset`: the bags; labels may be missing.
+    """
+    bags = dataset.bags
+    ids = np.arange(len(bags)) if dataset.bag_ids is None else dataset.bag_ids
+    columns: dict[str, list[Any]] = {"bag": ids.tolist(), "labels": _labels_of_bags(fitted, bags)}
+    of_bags = getattr(fitted, "bag_proba", None) or fitted.bag_scores
+    for label, values in zip(fitted.classes_.tolist(), np.asarray(of_bags(bags)).T, strict=True):
+        columns[f"probability_{label}"] = values.astype(np.float64).tolist()
+    return columns
+
+
+def _labels_of_bags(fitted: Any, bags: Groups) -> list[str]:
+    """Return the label of each bag, several joined by `;`, nothing where a baseline finds none."""
+    labels = np.asarray(fitted.predict_bags(bags))
+    if labels.ndim == 1:
+        return [str(label) for label in labels.tolist()]
+    words = np.array([str(label) for label in fitted.classes_.tolist()])
+    return [";".join(words[row.astype(bool)]) for row in labels]
 
 
 def best_objects(answers: ObjectAnswers, dataset: BagDataset, top: int = 1) -> dict[str, list[Any]]:
@@ -126,7 +160,7 @@ def best_objects(answers: ObjectAnswers, dataset: BagDataset, top: int = 1) -> d
     for number, bag in enumerate(answers.bag_ids):
         part = answers.part(number)
         asked = [label for label, k in known.items() if dataset.labels[number, k]]
-        for label in asked or answers.predicted[number].split(";"):
+        for label in asked or filter(None, answers.predicted[number].split(";")):
             column = names.index(label)
             order = np.argsort(-answers.responsibility[part, column], kind="stable")[:top]
             for rank, at in enumerate(order.tolist(), start=1):
@@ -219,17 +253,16 @@ def _write_csv(path: Path, answers: ObjectAnswers, bag: int, size: Any) -> None:
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(header)
-        for row, (place, best, probabilities, background, responsibilities) in enumerate(
+        for row, (place, label, probabilities, background, responsibilities) in enumerate(
             zip(
                 where,
-                answers.best[part],
+                answers.labels(bag),
                 answers.probability[part],
                 answers.background[part],
                 answers.responsibility[part],
                 strict=True,
             )
         ):
-            label = answers.class_names[int(best)]
             figures = [f"{value:.6g}" for value in (*probabilities, background, *responsibilities)]
             writer.writerow([row, *(f"{value:g}" for value in place), label, *figures])
 
@@ -243,7 +276,7 @@ def _write_h5(path: Path, answers: ObjectAnswers, bag: int, size: Any) -> None:
         file["probabilities"] = answers.probability[part].astype(np.float32)
         file["background"] = answers.background[part].astype(np.float32)
         file["responsibilities"] = answers.responsibility[part].astype(np.float32)
-        file["labels"] = [answers.class_names[int(best)] for best in answers.best[part]]
+        file["labels"] = answers.labels(bag)
         file.attrs["classes"] = list(answers.class_names)
         file.attrs["predicted"] = answers.predicted[bag]
 
@@ -256,9 +289,9 @@ def _write_geojson(
     places: FloatArray = answers.coordinates[part]
     width, height = spacing_of(places) if size is None else size
     features = []
-    for (x, y), best, probabilities, background, responsibilities in zip(
+    for (x, y), label, probabilities, background, responsibilities in zip(
         places.tolist(),
-        answers.best[part],
+        answers.labels(bag),
         answers.probability[part],
         answers.background[part],
         answers.responsibility[part],
@@ -280,7 +313,7 @@ def _write_geojson(
                 "geometry": {"type": "Polygon", "coordinates": [corners]},
                 "properties": {
                     "objectType": "tile",
-                    "classification": {"name": answers.class_names[int(best)]},
+                    "classification": {"name": label},
                     "measurements": measured,
                 },
             }

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from groupnoise.bags.audit import BagSource
 from groupnoise.bags.files import read_bags
 from groupnoise.bags.forms import as_bags, read_bag_labels
+from groupnoise.bags.object_answers import background_name, object_probabilities
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.class_metrics import (
     class_metrics,
     columns_of_classes,
+    label_set_metrics,
     labels_as_names,
     labels_where_known,
     majority_metrics,
@@ -23,7 +25,6 @@ from groupnoise.core.class_metrics import (
 )
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import risk_coverage
-from groupnoise.core.streamed_groups import answers_about
 from groupnoise.io.datasets import BagDataset, subset_bags
 from groupnoise.io.description import (
     Description,
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from groupnoise.audit.issues import GroupIssues
 
 
+OF_SETS = (
+    "bags have several labels: accuracy is of the likeliest label, which must be one of them; "
+    "exact match, Hamming loss, precision, recall, F1 and balanced accuracy are of all labels found"
+)
 MAX_FINGERPRINT_ROWS = 1024
 """About how many instances tell a large bag from others; the checksum of all would take long."""
 MAX_FINGERPRINT_VALUES = 1 << 28
@@ -98,20 +103,27 @@ class BagSetting(Setting[BagDataset]):
         return evaluate_bags(fitted, dataset if rows is None else subset_bags(dataset, rows))
 
     def answer(self, fitted: Any, dataset: BagDataset, *, top: int = 10) -> Answers:
-        """Return a label for each instance, in the order of the source."""
+        """Return a label for each instance, in the order of the source.
+
+        An instance that is likelier of no class than of any has the label "background".
+        """
         rows, bags = origins_of_instances(dataset)
         order = np.argsort(rows, kind="stable")
-        if dataset.source_rows is None:  # bags one after the other
-            probabilities = answers_about(dataset.bags, fitted.predict_proba)
-        else:  # in their order, so that an error tells rows of the file
-            probabilities = fitted.predict_proba(dataset.bags.objects[order])
-        best = probabilities.argmax(axis=1)
+        probability, background = (
+            each[order] for each in object_probabilities(fitted, dataset.bags)
+        )
+        labels = fitted.classes_.tolist()
+        labels.append(background_name([str(label) for label in labels]))
+        everything = np.c_[probability, background]
+        best = everything.argmax(axis=1)
         columns = {
             "row": rows[order].tolist(),
             "bag": bags[order].tolist(),
-            "label": fitted.classes_[best].tolist(),
-            "probability": [float(row[k]) for row, k in zip(probabilities, best, strict=True)],
+            "label": [labels[each] for each in best.tolist()],
+            "probability": everything[np.arange(len(best)), best].tolist(),
         }
+        if background.any():
+            columns["background"] = background.tolist()
         if dataset.source_rows is None and dataset.columns is not None:
             # In a file per bag, rows are counted in each of them.
             columns["row"] = (rows - dataset.bags.offsets[dataset.bags.group_of_object]).tolist()
@@ -264,16 +276,23 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
     scores = bag_scores(fitted, dataset.bags)
     levels = {"bag": (dataset.labels, scores, None)}
     predicted = np.asarray(fitted.predict_bags(dataset.bags))
-    if predicted.ndim == 2:  # all labels a baseline finds: the likeliest one is its answer
+    sets = with_columns_of(predicted, columns) > 0 if predicted.ndim == 2 else None
+    if sets is not None:  # figures of one answer are about the likeliest label
         predicted = fitted.classes_[scores.argmax(axis=1)]
     answers = {"bag": positions_of_labels(predicted, fitted.classes_, columns)}
     counts = {"groups": len(dataset.bags), "instances": dataset.bags.n_objects}
+    with_background: dict[str, float] = {}
     if dataset.instance_labels is not None and (dataset.instance_labels >= 0).any():
         labels, is_rated = _instance_truth(dataset, dataset.instance_labels)
-        levels["instance"] = (labels, fitted.predict_proba(dataset.bags.objects), is_rated)
-        predicted = fitted.predict(dataset.bags.objects)
+        probability, background = object_probabilities(fitted, dataset.bags)
+        levels["instance"] = (labels, probability, is_rated)
+        predicted = fitted.classes_[probability.argmax(axis=1)]
         answers["instance"] = positions_of_labels(predicted, fitted.classes_, columns)
         counts["instances with known truth"] = int(labels.any(axis=1).sum())
+        if background.any() and is_rated.all() and not labels.any(axis=1).all():
+            with_background = _figures_with_background(
+                labels, answers["instance"], background, probability.max(axis=1)
+            )
     metrics: dict[str, float] = {}
     majority: dict[str, float] = {}
     curves: dict[str, dict[str, list[float]]] = {}
@@ -281,8 +300,16 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
     for level, (labels, values, rated) in levels.items():
         aligned = with_columns_of(np.asarray(values), columns)
         figures, by_class = class_metrics(labels, answers[level], aligned, rated)
-        metrics |= {f"{level} {name}": value for name, value in figures.items()}
         constant = majority_metrics(labels, rated)
+        if level == "bag" and sets is not None:
+            of_sets, sets_by_class = label_set_metrics(labels, sets)
+            figures, by_class = {**figures, **of_sets}, {**by_class, **sets_by_class}
+            frequent = np.zeros_like(sets)
+            frequent[:, labels.sum(axis=0).argmax()] = True
+            constant |= label_set_metrics(labels, frequent)[0]
+        if level == "instance":
+            figures |= with_background
+        metrics |= {f"{level} {name}": value for name, value in figures.items()}
         majority |= {f"{level} {name}": value for name, value in constant.items()}
         known, best = labels.any(axis=1), answers[level]
         right = labels[np.arange(len(labels)), np.maximum(best, 0)] & (best >= 0)
@@ -295,7 +322,23 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
             for figure, found in by_class.items():
                 if column in found:
                     per_class[name][f"{level} {figure}"] = found[column]
-    return Evaluation(metrics, counts, majority, per_class, curves=curves)
+    notes = () if sets is None else (OF_SETS,)
+    return Evaluation(metrics, counts, majority, per_class, notes, curves=curves)
+
+
+def _figures_with_background(
+    labels: BoolArray, answers: IntArray, background: FloatArray, surest: FloatArray
+) -> dict[str, float]:
+    """Return how well instances of no class are told from the others, and all of them answered."""
+    from sklearn.metrics import roc_auc_score
+
+    outside = ~labels.any(axis=1)
+    right = labels[np.arange(len(labels)), np.maximum(answers, 0)] & (answers >= 0)
+    called = background > surest
+    return {
+        "accuracy with background": float(np.where(outside, called, right & ~called).mean()),
+        "background AUROC": float(roc_auc_score(outside, background)),
+    }
 
 
 def bag_scores(fitted: Any, bags: Groups) -> FloatArray:

@@ -33,6 +33,10 @@ def predict(
         list[str] | None,
         typer.Option(help="Column of DATA to write beside the answers, or a pattern; repeat."),
     ] = None,
+    bags: Annotated[
+        bool,
+        typer.Option("--bags", help="mil: a row per bag: its labels, and how likely each one is."),
+    ] = False,
     to: Annotated[
         str | None,
         typer.Option(help="mil: write a file per bag with coordinates: csv, h5 or geojson."),
@@ -42,19 +46,26 @@ def predict(
     """Answer about single objects: a label per instance or row, the next items per history.
 
     Rows need no labels. Where they come with candidate labels, the best of these is told too.
-    Ids of the rows, or words that are all different, are written beside the answers.
+    Ids of the rows, or words that are all different, are written beside the answers. An instance
+    is judged within its bag; it is "background" where that is likelier than every class, and
+    probabilities of classes and background sum to one.
     """
     from groupnoise.cli.sources import find_model_and_data
     from groupnoise.io.answer_files import check_format, write_columns
     from groupnoise.io.files import check_not_own_input, check_writable_file
 
     if to is not None:
+        if bags:
+            raise ParameterError("--bags writes one table and --to a file per bag; give one.")
         _write_per_bag(model, data, options, output, to, keep)
         return
     check_format(output)
     check_not_own_input(output, data)
     check_writable_file(output)
     fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
+    if bags:
+        _write_bags(fitted, found, output, keep)
+        return
     if keep and not found.setting.answers_rows:
         raise ParameterError(
             f"--keep goes with answers about rows; those about {found.setting.units} are of none."
@@ -69,6 +80,20 @@ def predict(
     write_columns(output, columns)
     n_rows = len(next(iter(columns.values()), []))
     typer.echo(f"{n_rows} rows written to {output}")
+
+
+def _write_bags(fitted: Any, found: Found, output: Path, keep: Sequence[str] | None) -> None:
+    """Write the labels of each bag and their probabilities."""
+    from groupnoise.bags.object_answers import answer_bags
+    from groupnoise.io.answer_files import write_columns
+
+    if found.setting.name != "mil":
+        raise ParameterError(f"--bags is for bags; {found.source} is {found.setting.name} data.")
+    if keep:
+        raise ParameterError("--keep goes with answers about rows; leave out --bags.")
+    columns = answer_bags(fitted, found.dataset)
+    write_columns(output, columns)
+    typer.echo(f"{len(columns['bag'])} bags written to {output}")
 
 
 def _write_per_bag(

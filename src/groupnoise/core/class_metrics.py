@@ -66,6 +66,44 @@ def class_metrics(
     return figures, by_class
 
 
+def label_set_metrics(
+    labels: BoolArray, predicted: BoolArray
+) -> tuple[dict[str, float], dict[str, dict[int, float]]]:
+    """Measure a set of predicted classes per row.
+
+    Returns `figures`: the share of rows whose set is right (exact match), the share of wrong
+    decisions on single classes (Hamming loss), and means over the classes that some row has:
+    balanced accuracy (of recall and specificity), precision (zero of a class that is never
+    predicted), recall and F1; micro F1 counts all decisions alike. `by_class`: precision, recall
+    and F1 of single classes. `labels`, `predicted` (n_rows, n_classes): the classes of each row,
+    and those found.
+    """
+    right = (labels & predicted).sum(axis=0)
+    own, found = labels.sum(axis=0), predicted.sum(axis=0)
+    n_others = len(labels) - own
+    present = np.flatnonzero(own)
+    each = {
+        "precision": right / np.maximum(found, 1),
+        "recall": right / np.maximum(own, 1),
+        "F1": 2 * right / np.maximum(own + found, 1),
+    }
+    by_class = {
+        name: {int(column): float(values[column]) for column in present}
+        for name, values in each.items()
+    }
+    specificity = 1.0 - (found - right) / np.maximum(n_others, 1)
+    both = present[n_others[present] > 0]
+    figures = {
+        "exact match": float((labels == predicted).all(axis=1).mean()),
+        "Hamming loss": float((labels != predicted).mean()),
+        **{name: float(values[present].mean()) for name, values in each.items()},
+        "micro F1": float(2 * right.sum() / max(1, int((own + found).sum()))),
+    }
+    if len(both):
+        figures["balanced accuracy"] = float((each["recall"] + specificity)[both].mean() / 2)
+    return figures, by_class
+
+
 def majority_metrics(labels: BoolArray, rated: BoolArray | None = None) -> dict[str, float]:
     """Return the figures of who always answers the most frequent class.
 

@@ -76,26 +76,30 @@ class SetCalibration:
     `probabilities` (n_rows, n_classes): what the model said of rows it had not seen.
     `belief` (n_rows, n_classes): how likely each label is the true one, given what is known of the
         row beside the model: one at the true label where it is known. Rows sum to one.
+    `answers` (n_rows, 2): where rows may be background, of no class at all, how sure the answer on
+        each row is and how likely right: the arrays above are of rows that have a class.
     """
 
     probabilities: FloatArray
     belief: FloatArray
+    answers: FloatArray | None = None
 
     def __post_init__(self) -> None:
         # Rounded as a model folder keeps them, so that a saved model draws the same sets.
-        for name in ("probabilities", "belief"):
-            rounded = np.asarray(getattr(self, name)).astype(np.float32).astype(np.float64)
-            object.__setattr__(self, name, rounded)
+        for name in ("probabilities", "belief", "answers"):
+            if getattr(self, name) is not None:
+                rounded = np.asarray(getattr(self, name)).astype(np.float32).astype(np.float64)
+                object.__setattr__(self, name, rounded)
 
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """Return what a model folder keeps.
 
         `prefix`: what the names begin with.
         """
-        return {
-            f"{prefix}.probabilities": self.probabilities.astype(np.float32),
-            f"{prefix}.belief": self.belief.astype(np.float32),
-        }
+        parts = {"probabilities": self.probabilities, "belief": self.belief}
+        if self.answers is not None:
+            parts["answers"] = self.answers
+        return {f"{prefix}.{name}": values.astype(np.float32) for name, values in parts.items()}
 
     @classmethod
     def from_arrays(cls, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> SetCalibration | None:
@@ -104,8 +108,12 @@ class SetCalibration:
         The held-out rows. `prefix`: what the names begin with. `arrays`: the arrays of a model
         folder.
         """
-        names = (f"{prefix}.probabilities", f"{prefix}.belief")
-        return cls(*(arrays[name] for name in names)) if set(names) <= set(arrays) else None
+        probabilities, belief, answers = (
+            arrays.get(f"{prefix}.{name}") for name in ("probabilities", "belief", "answers")
+        )
+        if probabilities is None or belief is None:
+            return None
+        return cls(probabilities, belief, answers)
 
     def thresholds(
         self, alpha: float, *, by_class: bool = False, guaranteed: bool = False
@@ -161,25 +169,31 @@ class SetCalibration:
         inside[np.arange(len(inside)), probabilities.argmax(axis=1)] = True
         return inside
 
-    def abstains(self, probabilities: FloatArray, risk: float) -> BoolArray:
+    def abstains(
+        self, probabilities: FloatArray, risk: float, background: FloatArray | None = None
+    ) -> BoolArray:
         """Return the rows whose answer had better not be given.
 
         True where to abstain; everywhere if no confidence is worth the risk. `probabilities`
         (n_rows, n_classes): of new rows. `risk`: the share of wrong answers that is accepted among
-        those given.
+        those given. `background`: how likely new rows are of no class, so that an answer is wrong.
         """
         check_fraction("risk", risk)
-        best = self.probabilities.argmax(axis=1)
-        rows = np.arange(len(best))
-        order = np.argsort(-self.probabilities[rows, best], kind="stable")
-        wrong = 1.0 - self.belief[rows, best][order]
+        surest = probabilities.max(axis=1)
+        if self.answers is not None and background is not None:
+            (sure, right), surest = self.answers.T, surest * (1.0 - background)
+        else:
+            best = self.probabilities.argmax(axis=1)
+            rows = np.arange(len(best))
+            sure, right = self.probabilities[rows, best], self.belief[rows, best]
+        order = np.argsort(-sure, kind="stable")
+        wrong = 1.0 - right[order]
         # One more row, answered wrong: the new row is not among those that were counted.
         expected = (np.cumsum(wrong) + 1.0) / np.arange(2, len(wrong) + 2)
         bearable = np.flatnonzero(expected <= risk)
         if not len(bearable):
             return np.ones(len(probabilities), dtype=bool)
-        least = self.probabilities[rows, best][order][bearable[-1]]
-        return np.asarray(probabilities.max(axis=1) < least)
+        return np.asarray(surest < sure[order][bearable[-1]])
 
 
 def _quantile(values: FloatArray, weights: FloatArray, alpha: float) -> float:

@@ -234,7 +234,10 @@ class CalibratedSets:
 
 
 def calibrated_by(
-    probabilities: FloatArray, candidates: BoolArray, truth: IntArray | None = None
+    probabilities: FloatArray,
+    candidates: BoolArray,
+    truth: IntArray | None = None,
+    background: FloatArray | None = None,
 ) -> SetCalibration:
     """Return held-out rows with what is believed of their candidates.
 
@@ -244,7 +247,8 @@ def calibrated_by(
     row, none is preferred (`belief_if_foretold`). With enough true labels only rows that have one
     are kept, and nothing is assumed of the candidates. `probabilities` (n_rows, n_classes): what a
     model said that had not seen them. `candidates` (n_rows, n_classes): their candidate labels.
-    `truth`: the column of the true label, -1 where it is not known.
+    `truth`: the column of the true label, -1 where it is not known. `background` (n_rows,): how
+    likely a row is of no class at all, as the model said.
     """
     known = np.zeros(len(probabilities), dtype=bool) if truth is None else truth >= 0
     if known.sum() >= MIN_KNOWN and truth is not None:
@@ -262,7 +266,30 @@ def calibrated_by(
         belief = belief_with_errors(belief, probabilities, possible, errors)
         foretold = foretold_candidates(probabilities, possible)
         belief = belief_if_foretold(belief, possible, foretold)
-    return SetCalibration(probabilities, belief)
+    if background is None or not background.any():
+        return SetCalibration(probabilities, belief)
+    return SetCalibration(
+        probabilities, belief, _answers_beside(background, probabilities, belief, possible)
+    )
+
+
+def _answers_beside(
+    background: FloatArray, probabilities: FloatArray, belief: FloatArray, possible: BoolArray
+) -> FloatArray:
+    """Return how sure the answer on each row is, and how likely right, as some are background.
+
+    Rows that are likelier background than not would pass for wrong answers of the model, so that
+    beliefs are found without them.
+    """
+    inside = background < 0.5
+    if inside.any() and not inside.all():
+        belief = belief.copy()
+        belief[inside] = calibrated_by(probabilities[inside], possible[inside]).belief
+    best = probabilities.argmax(axis=1)
+    rows, left = np.arange(len(best)), 1.0 - background
+    covered = left * (probabilities * possible).sum(axis=1)
+    has_class = covered / np.maximum(covered + background, 1e-12)
+    return np.stack([left * probabilities[rows, best], has_class * belief[rows, best]], axis=1)
 
 
 def why_not_to_trust_sets(probabilities: FloatArray, candidates: BoolArray) -> str | None:

@@ -1,0 +1,164 @@
+"""Instances are judged within their bags, background is told, and bags have all their labels."""
+
+import csv
+
+import numpy as np
+import pytest
+from tests import reference
+
+from groupnoise import Groups, MaxMatchingMILClassifier
+from groupnoise.bags.ensemble import BAG_SHARE
+from groupnoise.bags.object_answers import answer_objects, best_objects
+from groupnoise.cli import main
+from groupnoise.core.class_metrics import label_set_metrics
+from groupnoise.io.datasets import BagDataset
+from groupnoise.io.setting import setting_of
+
+NAMES = ["a", "b", "c"]
+ONE = [(1.0, {"likelihood": "noisy_or", "background": True, "weight_decay": 0.01})]
+
+
+def several_labels(n_bags, seed):
+    """Bags of one or two kinds of instances and three times as many of no kind."""
+    generator = np.random.default_rng(seed)
+    labels = np.zeros((n_bags, 3), dtype=bool)
+    rows, truth = [], []
+    for bag in range(n_bags):
+        kinds = generator.choice(3, size=1 + bag % 2, replace=False)
+        labels[bag, kinds] = True
+        truth += [*kinds, *[-1] * 3 * len(kinds)]
+        own = 3.0 * np.eye(4)[truth[-4 * len(kinds) :]]
+        rows.append(own + 0.6 * generator.normal(size=own.shape))
+    offsets = np.concatenate([[0], np.cumsum([len(each) for each in rows])])
+    return BagDataset(
+        "several", Groups(np.concatenate(rows), offsets), labels, NAMES, np.array(truth)
+    )
+
+
+@pytest.fixture(scope="module")
+def data():
+    return several_labels(40, 1)
+
+
+@pytest.fixture(scope="module")
+def model():
+    learned = several_labels(80, 0)
+    return setting_of(learned).fit(MaxMatchingMILClassifier(ensemble=ONE, random_state=0), learned)
+
+
+def test_an_object_of_no_class_is_background_and_every_answer_says_so(model, data):
+    proba = model.predict_proba(data.bags, background=True)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-5)
+    np.testing.assert_array_equal(proba[:, -1], model.background_proba(data.bags))
+    told = model.predict(data.bags, background="background")
+    names = np.array([*NAMES, "background"])
+    assert (told == names[data.instance_labels]).mean() > 0.95
+    assert set(model.predict(data.bags)) == set(NAMES)
+    answers = setting_of(data).answer(model, data).columns
+    assert answers["label"] == told.tolist()
+    np.testing.assert_allclose(answers["probability"], proba.max(axis=1))
+    np.testing.assert_allclose(answers["background"], proba[:, -1])
+    objects = answer_objects(model, data)
+    assert [label for bag in range(40) for label in objects.labels(bag)] == told.tolist()
+    chosen = best_objects(objects, data)
+    for row, label, found in zip(
+        chosen["row"], chosen["label"], chosen["probability"], strict=True
+    ):
+        assert row < 8
+        assert 0.0 <= found <= 1.0
+        assert label in NAMES
+    figures = setting_of(data).evaluate(model, data).metrics
+    right = np.mean(told == names[data.instance_labels])
+    assert figures["instance accuracy with background"] == pytest.approx(right)
+    assert figures["instance background AUROC"] > 0.95
+
+
+def test_labels_a_bag_seems_to_lack_are_less_likely_in_its_instances(model, data):
+    alone = model.predict_proba(data.bags.objects, background=True).astype(np.float64)
+    present = model.bag_proba(data.bags)
+    for bag in (0, 1, 17):
+        part = slice(data.bags.offsets[bag], data.bags.offsets[bag + 1])
+        expected = reference.within_bag(alone[part].tolist(), present[bag].tolist(), BAG_SHARE)
+        found = model.predict_proba([data.bags[bag]], background=True)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_rows_with_their_bags_are_answered_in_their_own_order(model, data):
+    order = np.random.default_rng(0).permutation(data.bags.n_objects)
+    rows, of_bag = data.bags.objects[order], data.bags.group_of_object[order]
+    expected = model.predict_proba(data.bags)[order]
+    np.testing.assert_allclose(model.predict_proba(rows, groups=of_bag), expected, atol=1e-6)
+    listed = [data.bags[bag] for bag in range(len(data.bags))]
+    np.testing.assert_array_equal(model.predict(listed), model.predict(data.bags))
+
+
+def test_an_instance_of_a_negative_bag_needs_more_to_be_positive():
+    generator = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    bags = generator.normal(size=(60, 12, 3))
+    bags[labels == 1, 0, 0] += 3.0
+    one = [(1.0, {"likelihood": "noisy_or", "weight_decay": 0.01})]
+    model = MaxMatchingMILClassifier(ensemble=one, random_state=0).fit(bags, labels)
+    alone = model.predict_proba(bags.reshape(-1, 3))[:, 1]
+    within = model.predict_proba(bags)[:, 1]
+    lacks = np.repeat(model.predict_bags(bags) == 0, 12)
+    assert (within[lacks] < alone[lacks]).all()
+    np.testing.assert_allclose(within[~lacks], alone[~lacks], atol=1e-5)
+    called = model.predict(bags) == 1
+    by_themselves = model.predict(bags.reshape(-1, 3)) == 1
+    assert called[lacks].sum() < 0.75 * by_themselves[lacks].sum()
+
+
+def test_a_bag_has_all_labels_that_are_likelier_in_it_than_not(model, data):
+    found = model.predict_bags(data.bags)
+    proba = model.bag_proba(data.bags)
+    assert found.shape == (40, 3)
+    assert (found[proba > 0.5]).all()
+    assert found.any(axis=1).all()
+    assert (found == data.labels).mean() > 0.95
+    figures = setting_of(data).evaluate(model, data)
+    assert figures.metrics["bag exact match"] == pytest.approx(
+        (found == data.labels).all(axis=1).mean()
+    )
+    own = data.labels[:, 0]
+    assert figures.per_class["a"]["bag recall"] == pytest.approx(found[own, 0].mean())
+    assert 0.0 < model.score(list(map(np.asarray, [data.bags[0]])), [["a", "b", "c"]]) <= 1.0
+
+
+def test_few_answers_are_wrong_where_background_is_left_unanswered(model, data):
+    unanswered = model.abstain(data.bags.objects)
+    is_background = data.instance_labels < 0
+    assert unanswered[is_background].mean() > 0.9
+    assert unanswered[~is_background].mean() < 0.2
+    assert not (model.abstain(data.bags.objects, risk=0.5) & ~unanswered).any()
+
+
+def test_figures_of_label_sets_are_those_of_a_plain_count():
+    generator = np.random.default_rng(0)
+    labels, predicted = generator.random((2, 30, 4)) < 0.4
+    figures, by_class = label_set_metrics(labels, predicted)
+    sets = [[set(np.flatnonzero(row)) for row in each] for each in (labels, predicted)]
+    expected = reference.label_set_figures(*sets)
+    assert {name: figures[name] for name in expected} == pytest.approx(expected)
+    assert by_class["recall"][2] == pytest.approx(predicted[labels[:, 2], 2].mean())
+
+
+def test_a_command_lists_all_labels_of_a_bag(model, data, tmp_path, monkeypatch):
+    model.save(tmp_path / "model")
+    with (tmp_path / "new.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["bag", *(f"f{column}" for column in range(4))])
+        for bag, row in zip(data.bags.group_of_object, data.bags.objects, strict=True):
+            writer.writerow([f"s{bag:02}", *row])
+    new, table = tmp_path / "new.csv", tmp_path / "bags.csv"
+    words = ["predict", tmp_path / "model", new, "-o", table, "--setting", "mil", "--bags"]
+    monkeypatch.setattr("sys.argv", ["groupnoise", *map(str, words)])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert not left.value.code
+    with table.open() as stream:
+        rows = list(csv.DictReader(stream))
+    present = model.predict_bags(data.bags)
+    assert [row["labels"] for row in rows] == [";".join(np.array(NAMES)[each]) for each in present]
+    told = [[float(row[f"probability_{name}"]) for name in NAMES] for row in rows]
+    np.testing.assert_allclose(told, model.bag_proba(data.bags), atol=1e-4)
