@@ -25,6 +25,7 @@ from groupnoise.core.class_metrics import (
 )
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import risk_coverage
+from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, subset_bags
 from groupnoise.io.description import (
     Description,
@@ -109,9 +110,13 @@ class BagSetting(Setting[BagDataset]):
         """
         rows, bags = origins_of_instances(dataset)
         order = np.argsort(rows, kind="stable")
-        probability, background = (
-            each[order] for each in object_probabilities(fitted, dataset.bags)
-        )
+        try:
+            found = object_probabilities(fitted, dataset.bags)
+        except DataError:
+            if dataset.source_rows is not None:  # asked in their order, it tells rows of the file
+                fitted.predict_proba(dataset.bags.objects[order])
+            raise
+        probability, background = (each[order] for each in found)
         labels = fitted.classes_.tolist()
         labels.append(background_name([str(label) for label in labels]))
         everything = np.c_[probability, background]
