@@ -178,9 +178,9 @@ class _Batch(NamedTuple):
         real = self.features.new_ones(size, n).bool() if self.is_real is None else self.is_real
         place = self.positive.new_zeros(size, n)
         place[real] = self.positive
-        reached = np.cumsum(real.sum(0).numpy())
+        reached = np.cumsum(np.append(0, real.sum(0).numpy()))
         goals = np.arange(1, n_parts) * (reached[-1] / n_parts)
-        ends = (np.searchsorted(reached, goals) + 1).tolist()
+        ends = np.abs(reached - goals[:, None]).argmin(1).tolist()
         found = []
         for begin, end in zip([0, *ends], [*ends, n], strict=True):
             if begin >= end:
@@ -233,14 +233,17 @@ def descend_loss(
     drawn is the same. `n_parts`: how many parts. `loops`: compiled; None leaves everything to
     torch.
     """
-    batch = _read(model, clicks, plan, noise, lookup)
-    shared = _Shared.of(model, len(batch.features), loops)
-    if pool is None or batch.features.shape[1] < n_parts:
-        loss = batch.loss(model, shared)
+    size = clicks.shape[1] - 1
+    if pool is None or len(clicks) < n_parts:
+        batch = _read(model, clicks, plan, noise, lookup)
+        loss = batch.loss(model, _Shared.of(model, size, loops))
         loss.backward()
         return loss.item()
+    making = pool.submit(_Shared.of, model, size, loops)
+    batch = _read(model, clicks, plan, noise, lookup)
     encoder = model.encoder
     drawn = None if encoder is None else list(encoder.draw(batch.features.shape[:2]))
+    shared = making.result()
     others = [] if encoder is None or shared.products else list(encoder.parameters())
     own_table, *own_products = (_leaf(each) for each in (shared.table, *shared.products))
     of_parts = shared._replace(table=own_table, products=own_products)
@@ -257,14 +260,20 @@ def descend_loss(
 
     cuts = batch.parts(n_parts)
     found = list(pool.map(descend, cuts))
+    of_vectors, of_bias, *slopes = (
+        _sum(each) for each in zip(*(own[1:] for _, own in found), strict=True)
+    )
+    made = (shared.table, *shared.products)
+    passing = pool.submit(torch.autograd.backward, made, slopes[: len(made)])
+    for parameter, slope in zip(others, slopes[len(made) :], strict=True):
+        parameter.grad = slope
     features = torch.zeros_like(batch.features)
     for (rows, columns, _), (_, gradient) in zip(cuts, found, strict=True):
         features[rows, columns] = gradient[0]
-    summed = [_sum(each) for each in zip(*(own[1:] for _, own in found), strict=True)]
-    roots = [batch.features, batch.vectors, batch.bias, shared.table, *shared.products]
-    torch.autograd.backward(roots, [features, *summed[: len(roots) - 1]])
-    for parameter, slope in zip(others, summed[len(roots) - 1 :], strict=True):
-        parameter.grad = slope
+    torch.autograd.backward(
+        [batch.features, batch.vectors, batch.bias], [features, of_vectors, of_bias]
+    )
+    passing.result()
     return sum(loss for loss, _ in found)
 
 

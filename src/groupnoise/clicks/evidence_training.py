@@ -33,6 +33,8 @@ WARM_UP_STEPS = 200
 MAX_GRADIENT = 1.0
 """Longest gradient of an encoder; a longer one is shortened."""
 
+MIN_UNITS = 2
+"""Pairs of the longest sequences that a batch must hold for sequences to stay in pairs."""
 MAX_PARTS = 4
 """Threads that share the sequences of a batch: of long ones it has few."""
 
@@ -123,6 +125,7 @@ def train_evidence(
     ]
     if moments:
         restore_moments(model, optimizers, moments)
+    learned = list(model.parameters())
     progress = EvidenceProgress(
         model,
         optimizers,
@@ -134,36 +137,44 @@ def train_evidence(
     # Without an encoder a step is few large operations, which threads share as well.
     is_large = model.encoder is not None and plan.work_of_step(model) >= MIN_PARALLEL_WORK
     n_parts = min(torch.get_num_threads(), MAX_PARTS) if device == CPU and is_large else 1
-    n_reads = plan.max_epochs * int(sequences.n_objects - len(sequences))
-    loops = step_loops(n_reads) if device == CPU else None
+    n_targets = sequences.sizes - 1
+    # Two threads have as much to do where a batch has as many long sequences for each.
+    unit = 2 if is_large and plan.batch_size >= MIN_UNITS * 2 * n_targets.max() else 1
+    loops = step_loops(plan.max_epochs * int(n_targets.sum())) if device == CPU else None
     with thread_pool(n_parts) as pool:
         for epoch in range(len(progress.records), plan.max_epochs):
             started = time.perf_counter()
             model.train()
-            batches = list(_batches(sequences.sizes - 1, plan.batch_size, generator))
+            batches = list(_batches(n_targets, plan.batch_size, generator, unit))
             loss_sum, rate = 0.0, plan.learning_rate
             for step, rows in enumerate(batches):
                 if saves is not None:
                     saves.heed_stop()
                 left = 1 - (epoch + step / len(batches)) / plan.max_epochs
                 rate = plan.learning_rate * left
-                clicks = _padded(sequences.subset(rows), fill=model.n_items).to(device)
-                model.zero_grad(set_to_none=True)
+                clicks = _padded(sequences, rows, fill=model.n_items).to(device)
+                for parameter in learned:
+                    parameter.grad = None
                 loss_sum += descend_loss(
                     model, clicks, plan, noise, lookup, pool=pool, n_parts=n_parts, loops=loops
                 )
-                for each in (optimizer, *deferred):
-                    each.param_groups[0]["lr"] = rate
-                    each.step()
+                moved = None
                 if encoder_optimizer is not None:
                     warm = min(1.0, (epoch * len(batches) + step + 1) / WARM_UP_STEPS)
                     encoder_optimizer.param_groups[0]["lr"] = encoder_rate * left * warm
-                    torch.nn.utils.clip_grad_norm_(of_encoder, MAX_GRADIENT)
-                    encoder_optimizer.step()
+                    if pool is None:
+                        _move_clipped(encoder_optimizer)
+                    else:
+                        moved = pool.submit(_move_clipped, encoder_optimizer)
+                for each in (optimizer, *deferred):
+                    each.param_groups[0]["lr"] = rate
+                    each.step()
                 if plan.weight_decay and not deferred:
                     with torch.no_grad():
                         for table, anchor in zip(tables, anchors, strict=True):
                             table.lerp_(anchor, min(1.0, rate * plan.weight_decay))
+                if moved is not None:
+                    moved.result()
             mean = loss_sum / len(batches)
             if not np.isfinite(mean):
                 raise TrainingError(
@@ -203,22 +214,33 @@ def train_evidence(
     return progress.records
 
 
+def _move_clipped(optimizer: Optimizer) -> None:
+    """Take a step with a gradient that is shortened if it is too long."""
+    torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], MAX_GRADIENT)
+    optimizer.step()
+
+
 def _batches(
-    sizes: IntArray, batch_size: int, generator: np.random.Generator
+    sizes: IntArray, batch_size: int, generator: np.random.Generator, unit: int = 1
 ) -> Iterator[IntArray]:
-    """Yield rows of about `batch_size` targets together, of much the same size, in any order."""
+    """Yield rows of about `batch_size` targets together, of much the same size, in any order.
+
+    `unit`: as many rows stay together, so that a batch can be cut into as many like parts.
+    """
     noisy = sizes + generator.random(len(sizes)) * np.maximum(3.0, 0.3 * sizes)
     order = np.argsort(noisy, kind="stable")
-    batch = (np.cumsum(sizes[order]) - 1) // batch_size
+    reached = np.cumsum(sizes[order])
+    last = np.minimum(np.arange(len(order)) // unit * unit + unit, len(order)) - 1
+    batch = (reached[last] - 1) // batch_size
     cuts = np.flatnonzero(np.diff(batch)) + 1
     parts = np.split(order, cuts)
     for number in generator.permutation(len(parts)):
         yield parts[number]
 
 
-def _padded(sequences: Groups, fill: int) -> Tensor:
-    """Return sequences as rows of one table, padded at their ends."""
-    sizes = sequences.sizes
-    table = np.full((len(sequences), int(sizes.max())), fill, dtype=np.int64)
-    table[np.arange(table.shape[1]) < sizes[:, None]] = sequences.objects
-    return torch.from_numpy(table)
+def _padded(sequences: Groups, rows: IntArray, fill: int) -> Tensor:
+    """Return some sequences as rows of one table, padded at their ends."""
+    starts, ends = sequences.offsets[rows, None], sequences.offsets[rows + 1, None]
+    places = starts + np.arange(int((ends - starts).max()))
+    objects = np.asarray(sequences.objects)[np.minimum(places, ends - 1)]
+    return torch.from_numpy(np.where(places < ends, objects, fill))

@@ -177,30 +177,32 @@ def subtract(
     kept: int,
     factor: Any,
     of_states: Any,
-    of_more: Any,
     total: Any,
 ) -> None:
-    """Add the gradient by the states that :func:`add` leaves, and write that by what it added.
+    """Write the gradient by what :func:`add` added in place of that by the entry.
 
-    `upstream` (n, hidden): by the entry. `of_states` (n, hidden): is added to. `of_more`: may be
-    the upstream. `total` (hidden): its sum over rows is added. The others as in :func:`add`.
+    `upstream` (n, hidden): by the entry. `of_states` (n, hidden): by the states, is added to.
+    `total` (hidden): takes the sum of what is written. The others as in :func:`add`.
     """
     n, hidden = upstream.shape
+    limit = np.uint8(min(kept, 255))  # compared as bytes, many at a time
+    always = kept > 255
+    total[:] = ZERO
     for row in range(n):
+        own, standard, slopes, bytes_of = upstream[row], entry[row], of_states[row], drawn[row]
         mean, along = ZERO, ZERO
         for k in range(hidden):
-            mean += upstream[row, k]
-            along += upstream[row, k] * entry[row, k]
+            mean += own[k]
+            along += own[k] * standard[k]
         mean /= np.float32(hidden)
         along /= np.float32(hidden)
         scale = spread[row]
-        bytes_of = drawn[row]
         for k in range(hidden):
-            slope = of_states[row, k] + scale * (upstream[row, k] - mean - along * entry[row, k])
-            of_states[row, k] = slope
-            slope *= factor if bytes_of[k] < kept else ZERO
-            of_more[row, k] = slope
-            total[k] += slope
+            slope = slopes[k] + scale * (own[k] - mean - along * standard[k])
+            slopes[k] = slope
+            own[k] = slope * (factor if always or bytes_of[k] < limit else ZERO)
+        for k in range(hidden):
+            total[k] += own[k]
 
 
 def end(upstream: Any, weight: Any, entry: Any, spread: Any, of_weight: Any, of_bias: Any) -> None:

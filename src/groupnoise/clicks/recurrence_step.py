@@ -99,10 +99,14 @@ class _ReadRows(torch.autograd.Function):
 
         def through(entry: Tensor, number: int) -> Tensor:
             """Take slopes by an entry to what was added before it, and return their sum."""
-            total, own = torch.zeros_like(shift), slopes.numpy()
-            spread = spreads[number + 1].numpy()
+            total = torch.empty_like(shift)
             loops.subtract(
-                own, entry.numpy(), spread, *drops[number], of_states.numpy(), own, total.numpy()
+                slopes.numpy(),
+                entry.numpy(),
+                spreads[number + 1].numpy(),
+                *drops[number],
+                of_states.numpy(),
+                total.numpy(),
             )
             return total
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from groupnoise.core.softmax_loops import SlopeLoop
+from groupnoise.core.softmax_loops import LANES, SlopeLoop
 
 LOG2_E = math.log2(math.e)
 
@@ -35,8 +35,8 @@ CHUNK_ELEMENTS = 1 << 19
 QUERIES_AT_ONCE = 4096
 """Queries of which a chunk still is of a good width; many more are taken in parts."""
 
-BLOCK_ELEMENTS = 1 << 17
-"""Logits of a block of queries that compiled loops go over (512 kB): half of a usual cache."""
+BLOCK_ELEMENTS = 1 << 18
+"""Logits of a block of queries that compiled loops go over (1 MB): what a usual cache holds."""
 
 
 def log_normalizer(
@@ -141,16 +141,23 @@ class _BlockedCrossEntropy(torch.autograd.Function):
         losses = queries.new_empty(n_queries)
         grad_queries = torch.empty_like(queries)
         grad_candidates, grad_offset = torch.zeros_like(candidates), torch.zeros_like(offset)
-        weight = np.float32(1 / n_queries)
+        weight, lanes = np.float32(1 / n_queries), np.empty(LANES, dtype=np.float32)
         for start in range(0, n_queries, height):
             block = slice(start, start + height)
             own = queries[block]
             slopes = space[: len(own) * n_candidates].view(len(own), n_candidates)
-            torch.addmm(offset, own, candidates.t(), out=slopes)
-            loop(slopes.numpy(), positive[block].numpy(), weight, losses[block].numpy())
+            torch.mm(own, candidates.t(), out=slopes)
+            loop(
+                slopes.numpy(),
+                offset.numpy(),
+                positive[block].numpy(),
+                weight,
+                losses[block].numpy(),
+                grad_offset.numpy(),
+                lanes,
+            )
             torch.mm(slopes, candidates, out=grad_queries[block])
             grad_candidates.addmm_(slopes.t(), own)
-            grad_offset.add_(slopes.sum(0))
         ctx.save_for_backward(grad_queries, grad_candidates, grad_offset)
         return losses.mean()
 

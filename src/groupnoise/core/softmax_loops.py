@@ -18,6 +18,9 @@ C1, C2, C3, C4, C5, C6 = (
 )
 """Of the series of 2 ** x, exact up to a half but for the last digit of single precision."""
 
+LANES = 64
+"""Logits of which the largest are looked for side by side."""
+
 SlopeLoop = Callable[..., None]
 
 
@@ -43,26 +46,44 @@ def power_of_two(exponent: Any) -> Any:
     return series * np.int32((np.int32(whole) + 127) << 23).view(np.float32)
 
 
-def slopes(logits: Any, positive: Any, weight: Any, losses: Any) -> None:
+def slopes(
+    logits: Any, offset: Any, positive: Any, weight: Any, losses: Any, total: Any, lanes: Any
+) -> None:
     """Write the gradient of the cross-entropy in place of the logits.
 
-    `logits` (n, n_candidates). `positive`: which of them is right in each row. `weight`: of a row
-    in the sum. `losses`: of each row, not weighted.
+    `logits` (n, n_candidates): before the offset of each candidate is added. `positive`: which of
+    them is right in each row. `weight`: of a row in the sum. `losses`: of each row, not weighted.
+    `total` (n_candidates): the gradient by the offset, is added to. `lanes`: space; its length is
+    that of pieces in which the largest logit is searched for.
     """
     n, n_candidates = logits.shape
+    width = len(lanes)
+    end = n_candidates - n_candidates % width
     for row in range(n):
         own = logits[row]
-        largest = own[0]
-        for k in range(1, n_candidates):
+        lanes[:] = own[0] + offset[0]
+        for start in range(0, end, width):
+            piece, more = own[start : start + width], offset[start : start + width]
+            for k in range(width):
+                value = piece[k] + more[k]
+                piece[k] = value
+                lanes[k] = value if value > lanes[k] else lanes[k]
+        largest = lanes[0]
+        for k in range(1, width):
+            largest = max(largest, lanes[k])
+        for k in range(end, n_candidates):
+            own[k] += offset[k]
             largest = max(largest, own[k])
         right = own[positive[row]]
-        total = ZERO
+        sum_ = ZERO
         for k in range(n_candidates):
             value = power_of_two(LOG2_E * (own[k] - largest))
             own[k] = value
-            total += value
-        losses[row] = largest - right + np.log(total)
-        scale = weight / total
+            sum_ += value
+        losses[row] = largest - right + np.log(sum_)
+        scale = weight / sum_
         for k in range(n_candidates):
             own[k] *= scale
         own[positive[row]] -= weight
+        for k in range(n_candidates):
+            total[k] += own[k]

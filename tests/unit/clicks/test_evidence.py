@@ -16,7 +16,7 @@ from groupnoise.clicks.evidence_steps import (
     descend_loss,
     step_loops,
 )
-from groupnoise.clicks.evidence_training import train_evidence, training_sequences
+from groupnoise.clicks.evidence_training import _batches, train_evidence, training_sequences
 from groupnoise.clicks.history_scores import ItemVectors, evidence_of_clicks
 from groupnoise.clicks.linear_evidence import following, in_units_of, together
 from groupnoise.clicks.recurrence_loops import RowLoops
@@ -327,3 +327,13 @@ def test_a_rule_of_evidence_survives_a_record_and_refuses_what_does_not_fit():
             ScoringRule.from_record({**rule.as_record(), **change})
     with pytest.raises(ParameterError, match="blocks of 6 dimensions, the vectors 5"):
         rule.mixture(lambda items: np.zeros((len(items), 5)), np.array([1]), np.array([0, 1]))
+
+
+def test_sequences_that_stay_in_pairs_make_batches_of_the_asked_size():
+    sizes = np.random.default_rng(0).integers(1, 200, size=2001)
+    batches = list(_batches(sizes, 1024, np.random.default_rng(1), unit=2))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(2001))
+    assert sum(len(rows) % 2 for rows in batches) == 1  # the one that has the last, odd row
+    targets = [sizes[rows].sum() for rows in batches]
+    assert max(targets) < 1024 + 2 * 200
+    assert len(batches) == pytest.approx(sizes.sum() / 1024, abs=1)
