@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -63,8 +64,12 @@ def test_select_names_the_objects_that_carry_the_labels(command, tmp_path):
 def test_calibrate_takes_what_was_held_out_and_changes_no_answer(command, tmp_path):
     data, words = write_folder(tmp_path, "npy")
     command("fit", data, *words, "-o", "model", "-q", "--validation", "0.3", *QUICK)
-    said = command("calibrate", "model", data, "-o", "calibrated").out
-    assert "bags held out of training; saved to calibrated" in said
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        said = command("calibrate", "model", data, "-o", "calibrated")
+    assert "bags held out of training; saved to calibrated" in said.out
+    assert "warning: 7 bags are few to calibrate by" in said.err
+    assert "groups: temperature" in command("info", "calibrated").out
     from groupnoise import load_model
 
     plain, calibrated = (load_model(tmp_path / name) for name in ("model", "calibrated"))

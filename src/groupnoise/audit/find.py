@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -179,7 +180,9 @@ def _cross_fitted(
     for number in range(n_folds):
         held_out = np.flatnonzero(fold == number)
         fitted = source.fit(model, np.flatnonzero(fold != number))
-        source.calibrate(fitted, held_out)
+        with warnings.catch_warnings():  # a fold may be small, and nobody chose its size
+            warnings.filterwarnings("ignore", message=".*few to calibrate by", category=UserWarning)
+            source.calibrate(fitted, held_out)
         if on_progress is not None:
             on_progress({"stage": "fitting", "done": number + 1, "total": n_folds})
         yield fitted, held_out

@@ -42,7 +42,8 @@ class BagCalibration(CalibratedSets, Calibration):
 
         One temperature for all logits is chosen so that the labels of the bags become as likely
         as possible; labels of instances are not needed. Which class an instance is predicted to
-        have does not change. `save` keeps the temperature, and `fit` forgets it.
+        have does not change. `save` keeps the temperature, and `fit` forgets it. It is kept near
+        1 where bags are few, with a warning below 30.
 
         Parameters
         ----------
@@ -69,7 +70,7 @@ class BagCalibration(CalibratedSets, Calibration):
             )
         )
         likelihood = bag_likelihood(instances.offsets, labels, self._negative_column())
-        self.calibration_temperature_ = fit_temperature([log_all], likelihood)
+        self._set_temperature(fit_temperature([log_all], likelihood), len(instances), "bags")
         return self
 
     def _negative_column(self) -> int | None:

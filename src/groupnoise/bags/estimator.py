@@ -245,7 +245,7 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             None if truth is None else read_instance_labels(truth, self.classes_, instances, groups)
         )
         remember_columns(self, tables_of_bags(bags, instances[0]))
-        self.calibration_temperature_ = 1.0
+        self.calibration_temperature_, self.calibration_groups_ = 1.0, 0
         self.set_calibration_ = self.bag_set_calibration_ = None
         self.ensemble_ = None
         is_shared = workers is not None and workers.count > 1

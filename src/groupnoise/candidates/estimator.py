@@ -198,6 +198,7 @@ class MaxMatchingPartialLabelClassifier(AveragedModel):
                 warnings.warn(sentence, UserWarning, stacklevel=2)
             remember_columns(self, [X])
             self.classes_, self.calibration_temperature_ = classes, 1.0
+            self.calibration_groups_ = 0
             fitted: list[tuple[float, CandidateModel]] = []
             scalers: dict[str, Scaler] = {}
             for number, (weight, parameters) in enumerate(self.decisions_.members):

@@ -161,6 +161,7 @@ class CandidateModel(CandidateAnswers):
         trials = CandidateTrials(rows, indicator, self.classes_, candidate_weights)
         self._settle_trade_off(trials)
         self.calibration_temperature_, self.set_calibration_ = 1.0, None
+        self.calibration_groups_ = 0
         self.scaler_ = scaler or Scaler(self.scaling).fit(rows)
         inputs = torch.from_numpy(self.scaler_(rows))
         generator = self._generator()

@@ -322,6 +322,7 @@ def calibrate(
     # Loaded anew, for the model that was asked has forgotten the names of its columns.
     calibrated = load_model(model)
     calibrated.calibration_temperature_ = fitted.calibration_temperature_
+    calibrated.calibration_groups_ = fitted.calibration_groups_
     calibrated.save(output)
     if record is not None:
         write_training_record(output, record)

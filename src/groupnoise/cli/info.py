@@ -47,7 +47,13 @@ def info(
     size = weights.stat().st_size / 1e6 if weights.is_file() else 0.0
     typer.echo(f"{kind}, groupnoise {manifest.get('groupnoise_version', 'unknown')}")
     typer.echo(f"weights  {weights.name}, {size:.1f} MB")
-    typer.echo(f"epochs   {len(history)}")
+    if history or "decisions" not in manifest:  # a search has trials, which are told below
+        typer.echo(f"epochs   {len(history)}")
+    fitted = _part(model, manifest, "fitted", dict)
+    n_groups = fitted.get("calibration_groups")
+    if n_groups:
+        temperature = _part(model, fitted, "calibration_temperature", float)
+        typer.echo(f"calibrated by {n_groups} groups: temperature {temperature:.3f}")
     for name, value in parameters.items():
         choice = f", which chose {chosen[name]!r}" if value == "auto" and name in chosen else ""
         typer.echo(f"  {name} = {value!r}{choice}")
@@ -65,7 +71,7 @@ def _part(model: Path, manifest: dict[str, Any], name: str, kind: type) -> Any:
     """Return a part of a manifest, empty where baselines leave it out, of the right type."""
     from groupnoise.exceptions import ModelFileError
 
-    may_lack = name in ("history", "trade_off", "parameters")
+    may_lack = name in ("history", "trade_off", "parameters", "fitted")
     value = kind() if may_lack and manifest.get(name) is None else manifest.get(name)
     if not isinstance(value, kind):
         raise ModelFileError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,6 +35,11 @@ from groupnoise.io.model_files import pack_labels, unpack_labels
 
 LOWEST, HIGHEST = 0.05, 20.0
 """Temperatures looked at."""
+PRIOR_SPREAD = 0.5
+"""Standard deviation of the log temperature before any held-out group is seen: a few groups that
+happen to be all right would make any model certain."""
+FEW_GROUPS = 30
+"""Fewer groups than this tell little of a temperature, which is said."""
 WRONG_SHARE = 0.01
 """Fraction of held-out rows, and of bags with one label, taken to be wrong themselves, so that none
 can cost without bound."""
@@ -57,12 +63,25 @@ class Calibration:
     classes_: NDArray[Any]
     n_features_in_: int
     calibration_temperature_: float = 1.0
+    calibration_groups_: int = 0
+
+    def _set_temperature(self, temperature: float, n_groups: int, units: str) -> None:
+        """Keep a temperature and by how many groups it was found; say so if they are few."""
+        self.calibration_temperature_, self.calibration_groups_ = temperature, n_groups
+        if n_groups < FEW_GROUPS:
+            warnings.warn(
+                f"{n_groups} {units} are few to calibrate by, so the temperature, "
+                f"{temperature:.2f}, was kept near 1; give {FEW_GROUPS} or more.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _classifier_state(self) -> dict[str, Any]:
         """Return what a model file says of a classifier: labels, columns and temperature."""
         return {
             "classes": pack_labels(self.classes_),
             "calibration_temperature": self.calibration_temperature_,
+            "calibration_groups": self.calibration_groups_,
             **column_state(self),
         }
 
@@ -72,6 +91,7 @@ class Calibration:
         restore_columns(self, fitted)
         # Models saved before calibration existed have no temperature.
         self.calibration_temperature_ = float(fitted.get("calibration_temperature", 1.0))
+        self.calibration_groups_ = int(fitted.get("calibration_groups", 0))
 
 
 class CandidateCalibration(Calibration):
@@ -101,9 +121,9 @@ class CandidateCalibration(Calibration):
         indicator, _ = read_candidate_sets(candidates, estimator.classes_)
         members = [pair.log_softmax(-1) for pair in estimator._log_pair(X, 1.0)]
         check_equal_rows(members[0], indicator)
-        self.calibration_temperature_ = fit_temperature(
-            members, candidate_likelihood(indicator), self._member_weights()
-        )
+        likelihood = candidate_likelihood(indicator)
+        temperature = fit_temperature(members, likelihood, self._member_weights())
+        self._set_temperature(temperature, len(indicator), "rows")
         return self
 
     def _member_weights(self) -> list[float] | None:
@@ -114,7 +134,7 @@ class CandidateCalibration(Calibration):
 def fit_temperature(
     members: list[Tensor], likelihood: Likelihood, weights: list[float] | None = None
 ) -> float:
-    """Return the temperature under which held-out groups are most likely.
+    """Return the temperature under which held-out groups are most likely; near 1 if they are few.
 
     `members` (n_objects, n_targets): log probabilities of each member of an ensemble at temperature
     one. `likelihood`: the log likelihood of each group from the log probabilities of the ensemble.
@@ -126,7 +146,9 @@ def fit_temperature(
 
     def loss(log_temperature: float) -> float:
         cooled = [(each / math.exp(log_temperature)).log_softmax(-1) for each in members]
-        return -float(likelihood(mean_probability(cooled, weights)).mean())
+        groups = likelihood(mean_probability(cooled, weights))
+        prior = 0.5 * (log_temperature / PRIOR_SPREAD) ** 2
+        return prior / len(groups) - float(groups.mean())
 
     bounds = (math.log(LOWEST), math.log(HIGHEST))
     # A coarse look first: the likelihood of groups may have more than one peak.

@@ -42,6 +42,17 @@ def test_the_temperature_undoes_what_sharpened_honest_probabilities(sharpened):
     assert found == pytest.approx(sharpened, rel=0.15)
 
 
+def test_a_few_rows_that_are_all_right_make_nobody_certain():
+    log_proba, _ = honest_rows(4000, 6, seed=0)
+    answered = log_proba.argmax(-1).numpy()
+    found = [
+        fit_temperature([log_proba[:n]], candidate_likelihood(np.eye(6, dtype=bool)[answered[:n]]))
+        for n in (6, 4000)
+    ]
+    assert 0.5 < found[0] < 1.0  # six rows are too few to say so
+    assert found[1] < 0.1
+
+
 def test_the_likelihood_of_candidates_is_their_summed_probability():
     proba = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], dtype=torch.float64)
     candidates = np.array([[True, True, False], [False, True, False]])
@@ -88,7 +99,9 @@ def test_one_witness_among_many_negatives_does_not_flatten_probabilities():
     model = MaxMatchingMILClassifier(
         likelihood="noisy_or", encoder="identity", scaling="standard", random_state=0
     )
-    model.fit(bags[:40], y[:40].astype(int)).calibrate(bags[40:], y[40:].astype(int))
+    model.fit(bags[:40], y[:40].astype(int))
+    with pytest.warns(UserWarning, match="20 bags are few to calibrate by"):
+        model.calibrate(bags[40:], y[40:].astype(int))
     assert model.calibration_temperature_ < 3.0
     assert (model.predict_proba(np.array(bags[40])[:1])[:, 1] > 0.8).all()
 
@@ -138,11 +151,12 @@ def test_a_model_file_keeps_the_temperature_and_a_new_fit_forgets_it(fitted_rows
     fitted_rows.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     assert loaded.calibration_temperature_ == fitted_rows.calibration_temperature_
+    assert loaded.calibration_groups_ == len(rows[1].features)
     assert loaded.predict_proba(rows[1].features) == pytest.approx(
         fitted_rows.predict_proba(rows[1].features)
     )
     fitted_rows.set_params(max_epochs=1).fit(rows[0].features, rows[0].candidates)
-    assert fitted_rows.calibration_temperature_ == 1.0
+    assert (fitted_rows.calibration_temperature_, fitted_rows.calibration_groups_) == (1.0, 0)
 
 
 def test_bags_calibrate_instances_and_selection_follows(tmp_path):
