@@ -181,6 +181,10 @@ def test_what_a_hub_refuses_is_one_sentence(hub, tmp_path):
         assert sentence in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1
     assert not list(tmp_path.glob("out*"))
+    hub.address = "http://127.0.0.1:9"  # where nobody listens
+    refused = run(hub, tmp_path, "push", tmp_path / "shop", "own/shop")
+    assert refused.returncode == 2, refused.stderr
+    assert "did not give or take own/shop" in refused.stderr
 
 
 def test_the_card_says_what_the_exporter_said_and_cannot_be_broken_by_it(tmp_path):

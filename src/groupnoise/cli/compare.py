@@ -129,6 +129,8 @@ def _show(result: ComparisonOfMethods, found: Found) -> None:
             words = "nothing to compare it with"
         elif method is result.winner:
             words = "best"
+        elif math.isnan(behind.low):
+            words = f"behind by {behind.mean:.3f}"
         elif result.is_level(method):
             words = f"behind by {behind.mean:.3f}, level"
         else:

@@ -79,6 +79,12 @@ def read_items(
     named = [title_of.get(key) or key for key in keys]
     taken |= {titles} if titles else set()
     found = pick_column("category", category, columns, origin=origin, report=guesses, taken=taken)
+    lacking = [part for part, name in (("title", titles), ("category", found)) if name is None]
+    if lacking:
+        guesses(
+            f"no column looks like the {' or the '.join(lacking)}; name it with "
+            f"{' and '.join(f'--{part}' for part in lacking)} to have it shown"
+        )
     if found is None and not attributes:
         return ItemDescriptions(named, None)
     rows: list[list[str]] = [[] for _ in ids]

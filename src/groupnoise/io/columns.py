@@ -65,6 +65,7 @@ ANNOTATOR_NAME = re.compile(
 )
 """How columns of annotators begin: ann_1, annotator 2, rater3."""
 DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}([ T]|\s*$)")
+DAY_AND_MONTH = re.compile(r"\s*(\d{1,2})([./-])(\d{1,2})\2\d{4}(\D|$)")
 N_LOOKED_AT = 100
 """Cells that tell whether a column holds dates."""
 CLICK_PARTS = ("user", "item", "time", "rating")
@@ -218,11 +219,20 @@ def _unnamed_click_columns(head: pl.DataFrame) -> dict[str, str] | None:
 
 
 def _holds_dates(cells: pl.Series) -> bool:
-    """Tell whether the first cells that are not empty are dates, as text or by their type."""
+    """Tell whether the first cells that are not empty are dates, as text or by their type.
+
+    Days and months that cannot be told apart make no date: what nobody named is not refused.
+    """
     if cells.dtype.is_temporal():
         return True
     first = cells.drop_nulls().head(N_LOOKED_AT)
-    return first.dtype == pl.String and len(first) > 0 and all(map(DATE.match, first))
+    if first.dtype != pl.String or not len(first):
+        return False
+    if all(map(DATE.match, first)):
+        return True
+    found = [match for match in map(DAY_AND_MONTH.match, first) if match]
+    has_a_day = any(int(match[1]) > 12 or int(match[3]) > 12 or match[2] == "." for match in found)
+    return has_a_day and len(found) == len(first)
 
 
 def _looks_like_a_timestamp(cell: str) -> bool:

@@ -344,8 +344,9 @@ def guess_setting(
         why = "fit more than one kind of data" if found else "do not tell what it holds"
         shown = f"{', '.join(columns[:12])}{', ...' * (len(columns) > 12)}"
         raise DataError(
-            f"the columns of {path} {why}: it has {shown}; {remedy}, or make labels of votes and "
-            "lists of labels with `groupnoise resolve`."
+            f"the columns of {path} {why}: it has {shown}; name them (--user and --item of clicks, "
+            "--group and --label of bags, --candidates), or make labels of votes and lists of "
+            "labels with `groupnoise resolve`."
         )
     parts, called = TELLING[found[0]]
     named = f"{' and '.join(parts)} column{'s' * (len(parts) > 1)}"

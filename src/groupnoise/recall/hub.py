@@ -23,6 +23,8 @@ from groupnoise.recall.registry import served_folder
 CARD = "README.md"
 KEPT = ("manifest.json", "*.npy", CARD)
 """What is sent and fetched: a repository may hold anything else, and none of it is wanted here."""
+CLIENTS = ("httpx", "httpcore", "requests")
+"""Libraries that huggingface_hub speaks HTTP with, whose errors pass through it."""
 
 
 def push(artifact: Path | str, repository: str, *, is_private: bool = True) -> str:
@@ -150,7 +152,10 @@ def _naming_the_hub(repository: str) -> Iterator[None]:
     except errors.HFValidationError as error:
         said = str(error).rstrip(".")
         raise DataError(f"{repository!r} names no repository ({said}).") from None
-    except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
+    except Exception as error:
+        known = (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError)
+        if not isinstance(error, known) and not type(error).__module__.startswith(CLIENTS):
+            raise
         status = getattr(getattr(error, "response", None), "status_code", None)
         said = " ".join(str(error).split())[:300].rstrip(".")
         raise ServiceError(

@@ -112,7 +112,7 @@ class ComparisonOfMethods:
         splits = "1 split that holds" if self.n_splits == 1 else f"{self.n_splits} splits that hold"
         return (
             f"{self.dataset}: {self.metric} {told}, mean over {splits} "
-            f"out {self.share:.0%} of the {units}; 95 % intervals"
+            f"out {self.share:.0%} of the {units}" + "; 95 % intervals" * (self.n_splits > 1)
         )
 
     def is_level(self, method: ComparedMethod) -> bool:

@@ -111,6 +111,14 @@ def test_the_one_column_of_dates_is_the_time_whatever_it_is_called(tmp_path):
     two = read_clicks(write(tmp_path / "two.csv", more), report=told.append)
     assert histories(two) == {1: ["b", "a"]}
     assert "several columns hold dates (seen, paid)" in told[-1]
+    for first, second, is_read in (
+        ("02.03.2026 10:00", "01.03.2026 09:00", True),
+        ("03/14/2026", "03/13/2026", True),
+        ("03/02/2026", "03/01/2026", False),  # which of them is the month?
+    ):
+        text = f"customer,sku,seen\n1,b,{first}\n1,a,{second}\n"
+        dated = read_clicks(write(tmp_path / "dated.csv", text))
+        assert histories(dated) == {1: ["a", "b"] if is_read else ["b", "a"]}
 
 
 def test_clicks_at_the_same_time_keep_the_order_of_the_rows(tmp_path):
