@@ -51,13 +51,13 @@ def annotator_table(figure: str, result: dict[str, Any]) -> str:
 def real_table(result: dict[str, Any]) -> str:
     """One line per run on a real set."""
     lines = [
-        "| set | rows | folds | members | accuracy | aim | published | mean probability |",
-        "|---" * 8 + "|",
+        "| set | rows | folds | rounds | members | accuracy | aim | published | mean probability |",
+        "|---" * 9 + "|",
     ]
-    for run in result["runs"]:
+    for run in sorted(result["runs"], key=lambda run: (run["rounds"], run["members"])):
         name = run["set"]
         lines.append(
-            f"| {name} | {run['rows']} | {run['folds']} | {run['members']} | "
+            f"| {name} | {run['rows']} | {run['folds']} | {run['rounds']} | {run['members']} | "
             f"{run['accuracy']:.3f} | {AIMS[name]:.3f} | {PUBLISHED[name]} | "
             f"{run['mean probability']:.3f} |"
         )

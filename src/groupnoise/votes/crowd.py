@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ProgressCallback
-from groupnoise.core.selective import belief_with_errors, hidden_errors
+from groupnoise.core.selective import belief_with_errors, foretold_candidates, hidden_errors
 from groupnoise.votes.ballots import Votes
 from groupnoise.votes.classifiers import Fit, KeptAnswers, out_of_fold, trainings
 from groupnoise.votes.dawid_skene import (
@@ -31,6 +31,7 @@ from groupnoise.votes.features import (
 )
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 16)
+COOLING = np.geomspace(1.02, 8.0, 100)
 SHARES = np.linspace(0.0, 1.0, 11)
 HEEDED = (1.0, 0.5, 0.25, 0.0)
 """How much of the doubt that annotators profess may be taken over."""
@@ -185,14 +186,30 @@ def doubted(belief: FloatArray, predicted: FloatArray, named: BoolArray) -> Floa
     """Return a belief in candidates that expects as many wrong answers as those seen let suppose.
 
     A model that learned from candidates is wrong towards candidates, and no second vote tells;
-    what it answers outside of them is wrong for sure, and can be counted.
+    what it answers outside of them is wrong for sure, and can be counted. The more candidates of a
+    row the features foretell, the more of its errors are candidates too.
 
-    Of shape (n_rows, n_classes): less sure where that takes it; which candidate is the likeliest
-    stays. `belief` (n_rows, n_classes): p(label | candidates, features). `predicted` (n_rows,
-    n_classes): p(label | features) from models that did not see the row. `named` (n_rows,
-    n_classes): the candidates; the true label alone where it is known.
+    Of shape (n_rows, n_classes): less sure where that takes it, half by a temperature and half by
+    equal chances of all candidates; which candidate is the likeliest stays. `belief` (n_rows,
+    n_classes): p(label | candidates, features). `predicted` (n_rows, n_classes): p(label |
+    features) from models that did not see the row. `named` (n_rows, n_classes): the candidates;
+    the true label alone where it is known.
     """
-    return belief_with_errors(belief, predicted, named, hidden_errors(predicted, belief, named))
+    rows, best = np.arange(len(belief)), predicted.argmax(axis=1)
+    is_inside = named[rows, best]
+    inside = rows[is_inside], best[is_inside]
+    errors = hidden_errors(predicted, belief, named)
+    # Runner-ups understate it where errors hide less often than not; else they tell it themselves.
+    more = errors * foretold_candidates(predicted, named)
+    errors = max(errors, min(more, float((~is_inside).sum())))
+    halfway = (errors + float((1.0 - belief[inside]).sum())) / 2.0
+    logs = np.where(named, np.log(np.maximum(belief, MIN_PROBABILITY)), -np.inf)
+    calm = belief
+    for temperature in COOLING:
+        if float((1.0 - calm[inside]).sum()) >= halfway:
+            break
+        calm = softmax(logs / temperature)
+    return belief_with_errors(calm, predicted, named, errors)
 
 
 def likeliest(

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from groupnoise.core.selective import foretold_candidates, hidden_errors
 from groupnoise.exceptions import MissingColumnError, MissingExtraError, ParameterError
 from groupnoise.votes import DawidSkene, Votes, resolve
 from groupnoise.votes.crowd import (
@@ -253,25 +254,41 @@ def test_embed_says_what_is_missing(monkeypatch):
         resolve(frame, embed="model")
 
 
-def test_candidates_are_believed_less_where_wrong_answers_are_seen_and_the_label_stays():
+def candidates_with_twins(chance):
+    """What a model says that takes a label for its twin in three of ten rows, and candidates."""
     generator = np.random.default_rng(0)
     rows, truth = np.arange(2000), generator.integers(8, size=2000)
-    twin = truth ^ 1  # what the model takes it for in three of ten rows, and is often a candidate
+    twin = truth ^ 1  # beside the truth a candidate with this chance
     said = np.where(generator.random(2000) < 0.3, twin, truth)
     predicted = np.full((2000, 8), 0.005)
     predicted[rows, said ^ 1] = 0.05 + 0.05 * generator.random(2000)
     predicted[rows, said] = 0.97 - predicted[rows, said ^ 1]
     named = generator.random((2000, 8)) < 0.1
     named[rows, truth] = True
-    named[rows, twin] |= generator.random(2000) < 0.5
+    named[rows, twin] |= generator.random(2000) < chance
     plain = np.where(named, predicted, 0.0)
-    plain /= plain.sum(axis=1, keepdims=True)
+    return plain / plain.sum(axis=1, keepdims=True), predicted, named, truth
+
+
+def test_candidates_are_believed_less_where_wrong_answers_are_seen_and_the_label_stays():
+    plain, predicted, named, truth = candidates_with_twins(0.5)
     believed = doubted(plain, predicted, named)
     np.testing.assert_array_equal(believed.argmax(axis=1), plain.argmax(axis=1))
     accuracy = (plain.argmax(axis=1) == truth).mean()
     too_sure, left = (abs(each.max(axis=1).mean() - accuracy) for each in (plain, believed))
     assert too_sure > 0.1 > left
     assert not believed[~named].any()
+
+
+def test_the_more_candidates_features_foretell_the_more_errors_are_supposed_to_hide():
+    plain, predicted, named, _ = candidates_with_twins(0.2)
+    foretold, hidden = foretold_candidates(predicted, named), hidden_errors(predicted, plain, named)
+    assert foretold > 1.1
+    rows, best = np.arange(2000), predicted.argmax(axis=1)
+    covered = named[rows, best]
+    assert foretold * hidden < (~covered).sum()
+    expected = (1.0 - doubted(plain, predicted, named)[rows, best])[covered].sum()
+    assert expected == pytest.approx(foretold * hidden, rel=1e-6)
 
 
 def test_an_interrupted_resolve_goes_on_from_the_trainings_it_finished(tmp_path):
