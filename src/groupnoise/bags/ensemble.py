@@ -26,8 +26,8 @@ from groupnoise.core.quantifier import (
 MAX_SHIFT = 30.0
 DOUBT = 1e-3
 """Share of labels taken to be wrong, so that no bag can cost without bound."""
-BAG_SHARE = 0.5
-"""How much the log odds of an absent label count against it in each instance of the bag: not
+MAX_BAG_SHARE = 0.5
+"""How much the log odds of an absent label may count against it in each instance of the bag: not
 wholly, as the instance has been counted in them already."""
 
 
@@ -42,6 +42,8 @@ class BagEnsemble:
     `exclusive`: whether no bag had more than one label.
     `scale`, `shift`: of the averaged log odds of instances; the shift is that of the free target.
     `bag_scale`, `bag_shift`: of the averaged log odds of bags.
+    `bag_share`: how much the log odds of a label that a bag seems to lack count against it in each
+        instance; none where held-out bags are told no better than by the frequencies of labels.
     """
 
     members: Sequence[FittedMember]
@@ -53,6 +55,7 @@ class BagEnsemble:
     shift: float
     bag_scale: float
     bag_shift: float
+    bag_share: float = 0.0
 
     def log_probabilities(self, rows: NDArray[Any]) -> Tensor:
         """Return log P(target | instance), classes in their order and a background last."""
@@ -87,7 +90,8 @@ class BagEnsemble:
         if self.negative is not None:
             against = np.insert(against, self.negative, 0.0, axis=1)
         log_p = log_p / temperature
-        log_p[:, : against.shape[1]] += BAG_SHARE * torch.from_numpy(against.repeat(sizes, axis=0))
+        of_instances = torch.from_numpy(against.repeat(sizes, axis=0))
+        log_p[:, : against.shape[1]] += self.bag_share * of_instances
         return log_p.log_softmax(-1)
 
     def bag_log_odds(
@@ -139,6 +143,7 @@ class BagEnsemble:
                 "shift",
                 "bag_scale",
                 "bag_shift",
+                "bag_share",
             )
         }
         members = [member.as_record() for member in self.members]
@@ -259,6 +264,23 @@ def calibrate_bags(
         return -float(label_log_likelihood(values, labels, exclusive, has_negative).mean())
 
     return _scale_and_shift(loss, has_shift=has_negative or not exclusive, spread=log_odds.std())
+
+
+def share_explained(
+    scores: FloatArray, labels: BoolArray, exclusive: bool, has_negative: bool
+) -> float:
+    """Return how much of what frequencies leave open of held-out labels is told, from 0 to 1.
+
+    Of the log likelihood, as in McFadden's R squared. `scores`: log likelihood of each bag.
+    `labels`, `exclusive`, `has_negative`: as in :func:`label_log_likelihood`.
+    """
+    rate = np.clip(labels.mean(axis=0), 1e-6, 1.0 - 1e-6)
+    none = np.clip(1.0 - labels.any(axis=1).mean(), 1e-6, 1.0)
+    together = exclusive and labels.shape[1] > 1
+    frequent = np.log(rate / (none if together else 1.0 - rate))
+    constant = np.tile(frequent, (len(labels), 1))
+    least = label_log_likelihood(constant, labels, exclusive, has_negative).mean()
+    return float(np.clip(1.0 - scores.mean() / min(float(least), -1e-9), 0.0, 1.0))
 
 
 def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tuple[float, float]:

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from groupnoise.bags.ensemble import (
+    MAX_BAG_SHARE,
     BagEnsemble,
     calibrate_bags,
     calibrate_instances,
     centred_log_probabilities,
     label_log_likelihood,
+    share_explained,
 )
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import MAX_LOG_ODDS, BagProblem, MemberSettings
@@ -230,6 +232,9 @@ def calibrated(
     free = averaged.shape[1] > ensemble.n_named
     scale, shift = calibrate_instances(averaged, bags.problem, free)
     of_bags = bags.judged_bags(pooled)
+    kind = (bags.exclusive, bags.problem.has_negative)
+    # Squared: on sets whose bags are half told, their word blurs the order of instances.
+    told = share_explained(of_bags.scores, bags.labels, *kind) ** 2
     return replace(
         ensemble,
         members=members,
@@ -238,6 +243,7 @@ def calibrated(
         shift=shift,
         bag_scale=of_bags.bag_scale,
         bag_shift=of_bags.bag_shift,
+        bag_share=MAX_BAG_SHARE * told,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests import reference
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.ensemble import BAG_SHARE
+from groupnoise.bags.ensemble import MAX_BAG_SHARE
 from groupnoise.bags.object_answers import answer_objects, best_objects
 from groupnoise.cli import main
 from groupnoise.core.class_metrics import label_set_metrics
@@ -75,10 +75,11 @@ def test_an_object_of_no_class_is_background_and_every_answer_says_so(model, dat
 
 def test_labels_a_bag_seems_to_lack_are_less_likely_in_its_instances(model, data):
     alone = model.predict_proba(data.bags.objects, background=True).astype(np.float64)
-    present = model.bag_proba(data.bags)
+    present, share = model.bag_proba(data.bags), model.ensemble_.bag_share
+    assert 0.25 * MAX_BAG_SHARE < share <= MAX_BAG_SHARE
     for bag in (0, 1, 17):
         part = slice(data.bags.offsets[bag], data.bags.offsets[bag + 1])
-        expected = reference.within_bag(alone[part].tolist(), present[bag].tolist(), BAG_SHARE)
+        expected = reference.within_bag(alone[part].tolist(), present[bag].tolist(), share)
         found = model.predict_proba([data.bags[bag]], background=True)
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
 
@@ -106,7 +107,17 @@ def test_an_instance_of_a_negative_bag_needs_more_to_be_positive():
     np.testing.assert_allclose(within[~lacks], alone[~lacks], atol=1e-5)
     called = model.predict(bags) == 1
     by_themselves = model.predict(bags.reshape(-1, 3)) == 1
-    assert called[lacks].sum() < 0.75 * by_themselves[lacks].sum()
+    assert called[lacks].sum() < by_themselves[lacks].sum()
+
+
+def test_bags_that_are_told_by_chance_say_nothing_of_their_instances():
+    generator = np.random.default_rng(0)
+    bags, labels = generator.normal(size=(60, 6, 3)), np.arange(60) % 2
+    one = [(1.0, {"likelihood": "noisy_or", "weight_decay": 0.1})]
+    model = MaxMatchingMILClassifier(ensemble=one, random_state=0).fit(bags, labels)
+    assert model.ensemble_.bag_share < 0.05
+    alone = model.predict_proba(bags.reshape(-1, 3))
+    np.testing.assert_allclose(model.predict_proba(bags), alone, atol=0.02)
 
 
 def test_a_bag_has_all_labels_that_are_likelier_in_it_than_not(model, data):
