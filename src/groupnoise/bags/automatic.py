@@ -32,7 +32,7 @@ MIN_GAIN = 1e-3
 """Nats per bag by which members must do better than the frequencies of labels."""
 CLEAR = 2.0
 """Standard errors by which held-out bags must prefer a negative label that no name tells of."""
-CRITERION = "log likelihood of held-out bags and of their labels on single instances"
+CRITERION = "held-out bags: log likelihood, and evidence of single instances"
 
 
 @dataclass(frozen=True)

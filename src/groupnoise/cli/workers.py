@@ -49,6 +49,11 @@ def read_checkpoints(folder: Path | None, every: str, resume: bool) -> Checkpoin
     if number is None or (number[2].startswith("step") and "." in number[1]):
         raise ParameterError(f"--checkpoint-every takes 30s, 5m, 1h or 200steps; got {every!r}.")
     by_steps = number[2].startswith("step")
+    if resume and is_first():
+        if folder.is_dir() and any(folder.iterdir()):
+            typer.echo(f"resuming the training saved in {folder}", err=True)
+        else:
+            typer.echo(f"nothing is saved in {folder}, so the training begins", err=True)
     return Checkpoints(
         folder,
         every_seconds=None if by_steps else float(number[1]) * SECONDS[number[2]],

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 
+MIN_TOLD = 0.01
+"""Weight from which on a member is named."""
+MIN_ROWS = 4
+"""Settings that are shown at least, so that what was taken can be compared."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """One option on one rung, and what held-out groups said of it.
@@ -168,8 +174,11 @@ class Decisions:
         taken = [
             name if len(self.taken) == 1 else f"{name} ({weight:.0%})"
             for name, weight in sorted(self.taken, key=lambda pair: -pair[1])
+            if weight >= MIN_TOLD
         ]
-        lines.append(f"Taken: {'; '.join(taken)}.")
+        n_small = len(self.taken) - len(taken)
+        rest = f"; and {n_small} others of less than {MIN_TOLD:.0%} each" if n_small else ""
+        lines.append(f"Taken: {'; '.join(taken)}{rest}.")
         lines += self.reasons
         if self.baselines:
             simple = ", ".join(f"{name} {value:.3f}" for name, value in self.baselines.items())
@@ -297,6 +306,8 @@ def _finite(value: Any) -> Any:
 def render_decisions(decisions: Decisions, *, max_rows: int = 8) -> Group:
     """Return what a console of rich prints: the summary, then what was tried.
 
+    Of what was tried those that answer are shown, with the best of the others if these are few.
+
     `decisions`: of a fitted estimator. `max_rows`: options shown at most; 0 prints the summary
     alone.
     """
@@ -308,15 +319,17 @@ def render_decisions(decisions: Decisions, *, max_rows: int = 8) -> Group:
     rows = decisions.table()
     parts: list[Text | Table] = [Text(decisions.summary())]
     if max_rows and decisions.trials:
-        table = Table(title=f"settings by {decisions.criterion}", title_justify="left")
-        for column in ("setting", "weight", "score", "seconds", "note"):
+        table = Table(title=f"score: {decisions.criterion}", title_justify="left")
+        for column in ("setting", "weight", "score", "note"):
             table.add_column(column, justify="left" if column in ("setting", "note") else "right")
-        for row in rows[:max_rows]:
+        n_taken = sum(row["weight"] >= MIN_TOLD for row in rows)
+        shown = rows[: min(max_rows, max(n_taken, MIN_ROWS))]
+        for row in shown:
             score = "" if row["score"] is None else f"{row['score']:.4f} ± {row['std_error']:.4f}"
-            weight = f"{row['weight']:.2f}" if row["weight"] else ""
-            cells = (row["option"], weight, score, f"{row['seconds']:.1f}", row["note"])
-            table.add_row(*(escape(cell) for cell in cells))
-        if len(rows) > max_rows:
-            table.caption = f"and {len(rows) - max_rows} more"
+            weight = f"{row['weight']:.0%}" if row["weight"] else ""
+            table.add_row(*(escape(cell) for cell in (row["option"], weight, score, row["note"])))
+        if len(rows) > len(shown):
+            more_taken = f"{n_taken - len(shown)} more with a weight, " * (n_taken > len(shown))
+            table.caption = f"{more_taken}{len(rows) - max(n_taken, len(shown))} others tried"
         parts.append(table)
     return Group(*parts)

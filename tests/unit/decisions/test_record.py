@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pytest
+from rich.console import Console
 
 from groupnoise.decisions import Decisions
 from groupnoise.decisions.halving import successive_halving
@@ -113,10 +115,25 @@ def test_the_snippet_of_several_names_weights_and_parameters():
 
 
 def test_the_terminal_shows_the_sentences_and_the_settings():
-    from rich.console import Console
-
     stream = io.StringIO()
     Console(file=stream, width=120).print(render_decisions(DECISIONS, max_rows=3))
     text = stream.getvalue()
-    for part in ("Taken: mlp (75%)", "out of memory", "-0.7000 ± 0.0500", "and 1 more"):
+    for part in ("Taken: mlp (75%)", "out of memory", "-0.7000 ± 0.0500", "1 others tried"):
         assert part in text
+
+
+def test_members_of_next_to_no_weight_are_counted_not_listed():
+    names = [f"setting {number}" for number in range(30)]
+    weights = np.array([50.0, 30.0, 19.0] + [1 / 27] * 27) / 100
+    decisions = Decisions(
+        {},
+        tuple(Option(name, {}) for name in names),
+        tuple(Trial(name, 0, 1, -1.0, 0.1, 0.1) for name in names),
+        tuple(zip(names, weights.tolist(), strict=True)),
+    )
+    stream = io.StringIO()
+    Console(file=stream, width=120).print(render_decisions(decisions))
+    text = stream.getvalue()
+    assert "setting 2 (19%); and 27 others of less than 1% each." in text
+    assert "26 others tried" in text
+    assert "setting 9" not in text
