@@ -84,6 +84,7 @@ def test_a_folder_of_another_kind_is_named_with_the_remedy(refused, trained, fil
         said = refused(*words)
         assert f"{rs} is a model of `groupnoise fit`, not a groupnoise artifact" in said
         assert f"`groupnoise export {rs} -o ARTIFACT`" in said
+    assert "is a model of `groupnoise fit`, not data" in refused("fit", rs, "-o", "new")
     for words in (
         ["evaluate", artifact, "clicks.csv"],
         ["predict", artifact, "clicks.csv", "-o", "out.csv"],

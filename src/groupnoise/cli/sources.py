@@ -75,11 +75,16 @@ def find_data(
     """
     from groupnoise.io.data_folder import is_data_folder, open_groups
     from groupnoise.io.datasets import Windows
+    from groupnoise.io.files import ARTIFACT, KINDS, MODEL, form_of
     from groupnoise.io.named import load_dataset
     from groupnoise.io.registry import find_dataset, list_datasets
     from groupnoise.io.setting import find_setting, setting_of
 
     path = Path(name)
+    if path.is_dir() and (form := form_of(path)) in (MODEL, ARTIFACT):
+        raise DataError(
+            f"{name} is {KINDS[form]}, not data; give a table, converted data, or a name."
+        )
     if not path.is_dir() or not is_data_folder(name):
         if options.setting is not None:
             if not path.exists() and any(entry.name == name for entry in list_datasets()):

@@ -162,22 +162,27 @@ def check_writable_file(path: Path) -> None:
         raise OutputError(f"{path} cannot be written: {error}") from error
 
 
+def form_of(folder: Path) -> str | None:
+    """Return what a folder's manifest says it is, empty where it says nothing; None without one."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError):
+        return ""
+    return str(manifest.get("format", "")) if isinstance(manifest, dict) else ""
+
+
 def check_replaceable(folder: Path, form: str) -> bool:
     """Refuse a folder whose manifest is of something else, which would be lost.
 
     Result: whether the folder holds what will be replaced. `form`: of `KINDS`, what is written.
     """
-    try:
-        manifest = read_json(folder / MANIFEST)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except (OSError, ValueError):
-        manifest = None
-    found = manifest.get("format") if isinstance(manifest, dict) else None
-    if found != form:
-        other = KINDS.get(str(found), f"a {MANIFEST} of something else")
+    found = form_of(folder)
+    if found not in (None, form):
+        other = KINDS.get(found, f"a {MANIFEST} of something else")
         raise OutputError(f"{folder} holds {other}, which would be lost; give another folder.")
-    return True
+    return found == form
 
 
 def check_not_own_input(output: Path, source: Path | str) -> None:
