@@ -1,12 +1,13 @@
 """Log-normalizers of queries over a catalogue: exact, or by clusters of items where that is long.
 
-All pairs of a million items would take hours. There, items are clustered; a cluster that holds a
-noticeable part of a query's sum is summed item by item, any other as if its scores were normal:
+All pairs of a million items would take hours. There, items are clustered, and the scores of a
+cluster are taken as if they were normal:
 
     sum_(t in C) exp(q . t) ~ |C| exp(q . m + q^2 . s / 2),   m, s: mean and variances of C.
 
-What that makes of some queries is held against their exact sums, and what counts as noticeable is
-lowered until all of them agree.
+That is right where they hardly vary. A cluster whose part of a query's sum, times the variance of
+its scores, is noticeable is summed item by item. What that makes of some queries is held against
+their exact sums, and what counts as noticeable is lowered until all of them agree.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from groupnoise.clicks.mixture import Float32Array, log_sum_exp
@@ -31,14 +34,15 @@ _BLOCK_ITEMS, _BLOCK_QUERIES = 512, 256
 _MIN_BLOCKS_PER_THREAD = 8
 _CLUSTERS_PER_ROOT = 4
 _POINTS_PER_CLUSTER, _N_ROUNDS = 32, 4
-_NOTICEABLE = (1e-2, 3e-3, 1e-3, 1e-4, 0.0)
-"""Parts of a sum from which on a cluster is summed item by item; at 0 every one is."""
-_FAR = 4.0
-"""Standard deviations above the mean of its cluster at which an item may stand."""
-_TINY = 1e-30
+_NOTICEABLE = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 1e-6, 0.0)
+"""Parts of a sum times a variance from which on a cluster is summed item by item; at 0 each is."""
+_FAR, _FAR_PART = 4.0, 1e-2
+"""Standard deviations above the mean of its cluster at which an item may stand, and the part of a
+sum that it would have there for its cluster to be summed item by item."""
 _CHECKED_QUERIES = 256
-_QUERIES_TOGETHER = 1 << 15
-"""Queries whose noticeable clusters are summed together, so that products are large."""
+_QUERIES_TOGETHER, _PAIRS_TOGETHER = 1 << 15, 1 << 22
+"""Queries whose noticeable clusters are summed together, so that products are large; of many such
+clusters fewer, so that memory does not grow with them."""
 
 
 def log_normalizers(queries: Float32Array, targets: Float32Array) -> Float32Array:
@@ -104,27 +108,41 @@ class ItemClusters:
         return cls(rows, offsets, means.astype(np.float32), variances.astype(np.float32))
 
     def log_sums(self, queries: Float32Array, noticeable: float) -> Float32Array:
-        """Return the log-sum-exp of each query, clusters from a part of it on item by item."""
-        shifts = np.empty(len(queries), dtype=np.float32)
-        rest = np.empty(len(queries), dtype=np.float32)
-        found: list[tuple[IntArray, IntArray]] = []
-        log_sizes = np.log(np.diff(self.offsets)).astype(np.float32)
-        for first in range(0, len(queries), _BLOCK_QUERIES):
-            rows = queries[first : first + _BLOCK_QUERIES]
-            centre = rows @ self.means.T
-            variance = (rows * rows) @ self.variances.T
-            scores = centre + 0.5 * variance + log_sizes
-            shift = scores.max(axis=1)
-            part = np.exp(scores - shift[:, None])
-            least = np.log(noticeable * part.sum(axis=1) + _TINY) + shift
-            # A single item far above its cluster counts as well, which no variance tells.
-            is_noticeable = np.maximum(scores, centre + _FAR * np.sqrt(variance)) >= least[:, None]
-            query, cluster = np.nonzero(is_noticeable)
-            found.append((query + first, cluster))
-            part[is_noticeable] = 0.0
-            own = slice(first, first + len(rows))
-            shifts[own], rest[own] = shift, part.sum(axis=1)
-        query, cluster = (np.concatenate(each) for each in zip(*found, strict=True))
+        """Return the log-sum-exp of each query, noticeable clusters item by item."""
+        found: list[_Noticed] = []
+        result = []
+        for block in _blocks(len(queries), _BLOCK_QUERIES):
+            found.append(self._noticed(queries[block], noticeable))
+            # Where many clusters matter, a few thousand queries have millions of pairs.
+            if sum(len(each.query) for each in found) > _PAIRS_TOGETHER:
+                result.append(self._summed(found))
+                found = []
+        if found:
+            result.append(self._summed(found))
+        return np.concatenate(result)
+
+    def _noticed(self, rows: Float32Array, noticeable: float) -> _Noticed:
+        """Return which clusters are summed for which of some queries, and what the rest is."""
+        centre = rows @ self.means.T
+        variance = (rows * rows) @ self.variances.T
+        scores = centre + 0.5 * variance + np.log(np.diff(self.offsets)).astype(np.float32)
+        shift = scores.max(axis=1)
+        part = np.exp(scores - shift[:, None])
+        total = part.sum(axis=1, keepdims=True)
+        # A single item far above a large cluster counts as well, which no variance tells.
+        is_far = centre + _FAR * np.sqrt(variance) >= np.log(_FAR_PART * total) + shift[:, None]
+        is_noticeable = (part * variance >= noticeable * total) | is_far
+        query, cluster = (each.astype(np.int32) for each in np.nonzero(is_noticeable))
+        part[is_noticeable] = 0.0
+        return _Noticed(rows, query, cluster, shift, part.sum(axis=1))
+
+    def _summed(self, found: list[_Noticed]) -> Float32Array:
+        """Return the log-sum-exp of queries, cluster by cluster for all that notice it."""
+        starts = np.cumsum([0] + [len(each.rows) for each in found[:-1]], dtype=np.int32)
+        queries = np.concatenate([each.rows for each in found])
+        query = np.concatenate([each.query + at for each, at in zip(found, starts, strict=True)])
+        cluster = np.concatenate([each.cluster for each in found])
+        shifts = np.concatenate([each.shift for each in found])
         order = np.argsort(cluster, kind="stable")
         query, cluster = query[order], cluster[order]
         begins = np.searchsorted(cluster, np.arange(len(self.means) + 1))
@@ -137,9 +155,23 @@ class ItemClusters:
                 sums[pairs][block] = log_sum_exp(queries[asked[block]] @ items.T, axis=1)
         highest = shifts.copy()
         np.maximum.at(highest, query, sums)
-        result = rest * np.exp(shifts - highest)
+        result = np.concatenate([each.rest for each in found]) * np.exp(shifts - highest)
         np.add.at(result, query, np.exp(sums - highest[query]))
         return np.asarray(np.log(result) + highest, dtype=np.float32)
+
+
+class _Noticed(NamedTuple):
+    """Pairs of a query and a cluster that is summed item by item for it.
+
+    `rows` (n_queries, dimension + 1): the queries. `query`, `cluster`: the pairs.
+    `rest`: the sum over all other clusters, after `shift` was taken from its logarithms.
+    """
+
+    rows: Float32Array
+    query: NDArray[np.int32]
+    cluster: NDArray[np.int32]
+    shift: Float32Array
+    rest: Float32Array
 
 
 def _nearest(points: Float32Array, centres: Float32Array) -> IntArray:

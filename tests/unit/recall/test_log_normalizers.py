@@ -36,8 +36,10 @@ def test_normalizers_of_many_queries_and_of_scores_beyond_the_range_of_exponenti
 
 
 @pytest.mark.parametrize("spread", [0.05, 0.5])
-def test_sums_by_clusters_agree_with_sums_over_all_items(monkeypatch, spread):
+@pytest.mark.parametrize("pairs_together", [1, 1 << 22])
+def test_sums_by_clusters_agree_with_sums_over_all_items(monkeypatch, spread, pairs_together):
     monkeypatch.setattr(module, "MAX_EXACT_PAIRS", 1000)
+    monkeypatch.setattr(module, "_PAIRS_TOGETHER", pairs_together)
     queries, targets = topics(3000, spread=spread)
     exact = exact_log_normalizers(queries, targets)
     assert np.abs(log_normalizers(queries, targets) - exact).max() < 2 * module.MAX_ERROR
