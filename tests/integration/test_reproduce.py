@@ -147,6 +147,9 @@ def test_a_file_that_keeps_no_trials_is_refused(tmp_path, groupnoise):
     code, _, said = groupnoise("reproduce", "pll", "--check", 1, "--kept", "rows.json")
     assert code == 2
     assert "rows.json is not a result file of reproduce" in said
+    code, _, said = groupnoise("reproduce", "unsen")
+    assert code == 2
+    assert "there is no recipe 'unsen' (did you mean 'unseen'?)" in said
     code, _, said = groupnoise("reproduce", "pll", "--kept", "rows.json")
     assert code == 2
     assert "--kept goes with --check" in said

@@ -16,6 +16,7 @@ from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and
 from groupnoise.cli.options import progress_bars
 from groupnoise.cli.reproduce_measures import MEASURES, Request
 from groupnoise.cli.reproduce_measures import run_and_report as run_measure
+from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import ConfigError, ParameterError
 
 if TYPE_CHECKING:
@@ -345,8 +346,11 @@ def _recipe_paths(name: str, folder: Path) -> list[Path]:
         return known
     found = [path for path in known if path.stem == name]
     if not found:
-        names = ", ".join(path.stem for path in known)
-        raise ConfigError(f"there is no recipe {name!r}; there are {names}, {DEMO} and {ALL}.")
+        names = [*(path.stem for path in known), *MEASURES, DEMO]
+        raise ConfigError(
+            f"there is no recipe {name!r}{did_you_mean(name, names)}; there are "
+            f"{', '.join(names)} and {ALL}."
+        )
     return found
 
 
