@@ -444,6 +444,9 @@ def dawid_skene_by_loops(votes, n_steps, smoothing):
             (sum(belief[row][label] for row in voted) + 1.0) / (len(voted) + n_classes)
             for label in range(n_classes)
         ]
+        n_named = [sum(w[label] for _, _, w in triples) + 1.0 for label in range(n_classes)]
+        prior = [min(p, 2.0 * n / sum(n_named)) for p, n in zip(prior, n_named, strict=True)]
+        prior = [p / sum(prior) for p in prior]
         belief = [list(prior) for _ in range(n_rows)]
         for row, who, weights in triples:
             for true in range(n_classes):

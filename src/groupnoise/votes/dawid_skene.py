@@ -21,6 +21,8 @@ SHARED_ACCURACY = 0.7
 """Accuracy of an annotator before any vote was seen."""
 ACCURACY_VOTES = 20.0
 """Votes that the accuracy of all annotators is worth in that of one."""
+MAX_OVER_NAMED = 2.0
+"""How many times as frequent a label may be believed to be as it is named."""
 MIN_KNOWN = 0.1
 """Least part of the votes that an interval is made from, however doubtful the labels are."""
 
@@ -151,12 +153,19 @@ class DawidSkene:
             self._is_checked |= truth[votes.rows] >= 0
         self._has_prior = fixed is not None
         everything = np.ones(votes.n_rows, dtype=bool)
+        # A label that hardly anybody names would else gather the rows on which annotators differ.
+        n_named = votes.weights.sum(axis=0) + 1.0
+        if votes.named is not None:
+            n_named = votes.named.sum(axis=0) + 1.0
+        most_frequent = MAX_OVER_NAMED * n_named / n_named.sum()
         for step in range(1, self.max_iterations + 1):
             self.n_iterations_ = step
             confusion = self._confusion(votes, belief, confusion, everything)
-            self.class_prior_ = (belief[votes.counts > 0].sum(axis=0) + 1.0) / (
+            frequency = (belief[votes.counts > 0].sum(axis=0) + 1.0) / (
                 (votes.counts > 0).sum() + votes.n_classes
             )
+            frequency = np.minimum(frequency, most_frequent)
+            self.class_prior_ = frequency / frequency.sum()
             log_prior = np.log(self.class_prior_ if fixed is None else fixed)
             updated = with_truth(vote_posterior(votes, confusion, log_prior), truth)
             change = float(np.abs(updated - belief).max())

@@ -99,6 +99,24 @@ def test_accuracies_of_votes_with_confidences_lie_in_their_intervals(kind, has_f
     assert np.abs(np.mean(missed_by, axis=0)).max() < 0.04
 
 
+@pytest.mark.parametrize("has_features", [True, False])
+def test_a_label_that_is_named_once_gathers_no_rows_and_spoils_no_accuracy(has_features):
+    votes, points, truth, accuracy = votes_with_confidences("too sure", 0)
+    said = [votes.class_names[k] for k in votes.weights.argmax(axis=1)]
+    said[17] = "typo"
+    people = [votes.annotator_names[who] for who in votes.annotators]
+    entries = zip(votes.rows.tolist(), people, said, [None] * len(said), strict=True)
+    slipped = Votes.from_entries(
+        entries, votes.n_rows, class_names=[*LABELS, "typo"], annotator_names=votes.annotator_names
+    )
+    # Not by class means: these give a label of one row as much room as any other.
+    belief = believe(slipped, points if has_features else None)
+    assert (belief.probabilities.argmax(axis=1) == 3).sum() <= 1
+    assert (belief.probabilities.argmax(axis=1) == truth).mean() > 0.8
+    told = belief.model.reliability(slipped, belief=belief.probabilities)
+    assert ((told.accuracy_low <= accuracy) & (accuracy <= told.accuracy_high)).all()
+
+
 def test_confidences_are_heeded_as_far_as_other_votes_bear_them_out():
     for kind, is_heeded in (("calibrated", True), ("unsure", False)):
         votes = votes_with_confidences(kind, 0)[0]
