@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from groupnoise import Groups
-from groupnoise.clicks import rank_targets, read_clicks
+from groupnoise.clicks import rank_targets, read_clicks, split_histories
 from groupnoise.clicks.baselines import (
     AttRecRecommender,
     BlockEASERecommender,
@@ -253,6 +253,8 @@ def test_a_frame_of_clicks_is_learned_and_answered_as_its_histories_are(library,
         answers = by_log.recommend(given, top=3)
         np.testing.assert_array_equal(answers[0], asked[0])
         np.testing.assert_array_equal(answers[1], asked[1])
+    split = split_histories(log, "leave_one_out")
+    assert clone(model).fit(split.train).n_items_ == N_ITEMS
     with_catalogue = clone(model).fit(log, item_ids=np.arange(N_ITEMS + 5))
     assert with_catalogue.n_items_ == N_ITEMS + 5
     with pytest.raises(DataError, match=r"pass read_clicks\(frame, user=...\)"):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.clicks.catalogue import ClickLog, click_log
 from groupnoise.clicks.splits import DEFAULT_QUANTILE, ClickProtocol
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
@@ -70,13 +71,15 @@ class HistorySplit:
         return about_counts(self.counts)
 
 
-def split_histories(dataset: ClickDataset, protocol: ClickProtocol | str) -> HistorySplit:
+def split_histories(
+    dataset: ClickDataset | ClickLog, protocol: ClickProtocol | str
+) -> HistorySplit:
     """Divide a log into what trains, what validates and what is asked for.
 
     Parameters
     ----------
-    dataset : ClickDataset
-        The log.
+    dataset : ClickDataset or frame
+        The log; of a frame with one row per click the columns are guessed.
     protocol : ClickProtocol or str
         How; see :meth:`ClickProtocol.parse`.
 
@@ -99,7 +102,13 @@ def split_histories(dataset: ClickDataset, protocol: ClickProtocol | str) -> His
     """
     if isinstance(protocol, str):
         protocol = ClickProtocol.parse(protocol)
-    histories = dataset.histories
+    log = click_log(dataset)
+    if log is None:
+        raise DataError(
+            f"a {type(dataset).__name__} is no log of clicks; give a frame, or what read_clicks "
+            "returned."
+        )
+    dataset, histories = log, log.histories
     in_test, in_validation, is_later = _marked(dataset, protocol)
     in_training = ~in_test & ~is_later
     if not protocol.trains_validation:

@@ -143,6 +143,8 @@ def test_what_cannot_be_divided_is_refused_in_one_sentence(shop):
         split_histories(replace(shop, timestamps=None), "time:0.9")
     with pytest.raises(DataError, match="nobody clicks after the cut"):
         split_histories(shop, "time:99999")
+    with pytest.raises(DataError, match="a list is no log of clicks; give a frame"):
+        split_histories([[0, 1, 2]], "time:0.9")
     with pytest.raises(DataError, match=r"nobody clicks after the cut of .* which are no dates"):
         split_histories(shop, "time:2030-01-01")
     with pytest.raises(DataError, match="nothing of log to train on"):
