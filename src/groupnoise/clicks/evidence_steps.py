@@ -1,9 +1,8 @@
-"""The steps of a training of evidence: the loss of a batch, and its gradient on several threads."""
+"""What a step of a training of evidence is made of: its plan, its sequences and their loss."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from torch.nn import functional as F
 from groupnoise.clicks.evidence import EvidenceModel
 from groupnoise.clicks.recurrence_loops import RowLoops, row_loops
 from groupnoise.clicks.recurrence_step import Dropped, read_in_order
+from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import check_count, check_dropout, check_positive
 from groupnoise.core.chunked_softmax import cross_entropy
 from groupnoise.core.encoders import kept_bytes
@@ -58,8 +58,8 @@ class EvidencePlan:
     `weight_decay`: decay of the vectors towards their initial ones: learning_rate * weight_decay of
         the way each step.
     `dropout`: chance of a click to be left out of the contexts of a batch.
-    `n_negatives`: items drawn beside all targets of a batch, whose sum stands for all others; None,
-        or a catalogue hardly larger, takes the exact softmax.
+    `n_negatives`: items drawn beside all targets of a batch, or of half a large one, whose sum
+        stands for all others; None, or a catalogue hardly larger, takes the exact softmax.
     """
 
     max_epochs: int = 6
@@ -100,7 +100,7 @@ class EvidencePlan:
         return float(self.batch_size * (n_scored * width + sum(each.numel() for each in encoder)))
 
 
-class _Shared(NamedTuple):
+class SharedOfBatch(NamedTuple):
     """What all parts of a batch have in common.
 
     `table`: what :meth:`EvidenceModel.tables` returned.
@@ -113,7 +113,7 @@ class _Shared(NamedTuple):
     loops: StepLoops | None = None
 
     @classmethod
-    def of(cls, model: EvidenceModel, size: int, loops: StepLoops | None = None) -> _Shared:
+    def of(cls, model: EvidenceModel, size: int, loops: StepLoops | None = None) -> SharedOfBatch:
         """Return what sequences of at most `size` targets have in common."""
         encoder = model.encoder
         if loops is None or encoder is None or not encoder.drops:
@@ -121,7 +121,7 @@ class _Shared(NamedTuple):
         return cls(model.tables(size), encoder.products(), loops)
 
 
-class _Batch(NamedTuple):
+class SequenceBatch(NamedTuple):
     """What the loss of a batch is made of; steps come before sequences.
 
     `features` (size, n, dim): f of the clicks.
@@ -139,9 +139,9 @@ class _Batch(NamedTuple):
     positive: Tensor
 
     def loss(
-        self, model: EvidenceModel, shared: _Shared, drawn: Sequence[Tensor] | None = None
+        self, model: EvidenceModel, shared: SharedOfBatch, drawn: Sequence[Tensor] | None
     ) -> Tensor:
-        """Return the mean loss; `drawn` is what the encoder drops, by default drawn there."""
+        """Return the mean loss; `drawn` is what the encoder drops."""
         at_target = None
         if self.is_real is not None:
             at_target = self.is_real.reshape(-1).nonzero().squeeze(-1)
@@ -161,30 +161,26 @@ class _Batch(NamedTuple):
             if self.is_real is not None:
                 real = self.is_real.numpy()
                 rows = np.where(real, np.cumsum(real).reshape(size, n) - 1, -1)
-            found = encoder.draw((size, n)) if drawn is None else drawn
             contexts = contexts + read_in_order(
                 at_targets(self.features),
                 rows,
-                Dropped([at_targets(each).numpy() for each in found], kept_bytes(encoder.dropout)),
+                Dropped(
+                    [at_targets(each).numpy() for each in drawn or ()], kept_bytes(encoder.dropout)
+                ),
                 shared.products,
                 shared.loops.rows,
             )
         loop = None if shared.loops is None else shared.loops.slopes
         return cross_entropy(contexts, self.vectors, self.bias, self.positive, loop)
 
-    def parts(self, n_parts: int) -> list[tuple[slice, slice, _Batch]]:
+    def parts(self, n_parts: int) -> list[tuple[slice, slice, SequenceBatch]]:
         """Cut the sequences into parts of about as many targets, with the steps they have."""
         size, n = self.features.shape[:2]
         real = self.features.new_ones(size, n).bool() if self.is_real is None else self.is_real
         place = self.positive.new_zeros(size, n)
         place[real] = self.positive
-        reached = np.cumsum(np.append(0, real.sum(0).numpy()))
-        goals = np.arange(1, n_parts) * (reached[-1] / n_parts)
-        ends = np.abs(reached - goals[:, None]).argmin(1).tolist()
         found = []
-        for begin, end in zip([0, *ends], [*ends, n], strict=True):
-            if begin >= end:
-                continue
+        for begin, end in even_parts(real.sum(0).numpy(), n_parts):
             n_steps = int(real[:, begin:end].any(1).sum())
             rows, columns = slice(0, n_steps), slice(begin, end)
             own = real[rows, columns]
@@ -211,123 +207,75 @@ def batch_loss(
     with `n_items`. `plan`: says how many clicks are dropped and how many negatives are drawn.
     `lookup`: called with items and a table; returns their rows.
     """
-    batch = _read(model, clicks, plan, noise, lookup)
-    return batch.loss(model, _Shared.of(model, len(batch.features)))
+    (batch,) = read_sets(model, [clicks], plan, noise, lookup)
+    return batch.loss(model, SharedOfBatch.of(model, len(batch.features)), drawn_for(model, batch))
 
 
-def descend_loss(
+def even_parts(sizes: IntArray, n_parts: int) -> list[tuple[int, int]]:
+    """Return where parts of much the same sum begin and end, none of them empty."""
+    reached = np.cumsum(np.append(0, sizes))
+    goals = np.arange(1, n_parts) * (reached[-1] / n_parts)
+    ends = np.abs(reached - goals[:, None]).argmin(1).tolist()
+    both = zip([0, *ends], [*ends, len(sizes)], strict=True)
+    return [(begin, end) for begin, end in both if begin < end]
+
+
+def drawn_for(model: EvidenceModel, batch: SequenceBatch) -> list[Tensor] | None:
+    """Draw what the encoder drops of a batch, if there is an encoder."""
+    return None if model.encoder is None else list(model.encoder.draw(batch.features.shape[:2]))
+
+
+def read_sets(
     model: EvidenceModel,
-    clicks: Tensor,
-    plan: EvidencePlan,
-    noise: torch.Generator,
-    lookup: Lookup = F.embedding,
-    *,
-    pool: Executor | None = None,
-    n_parts: int = 1,
-    loops: StepLoops | None = None,
-) -> float:
-    """Return the loss of :func:`batch_loss`, and leave its gradient with the parameters.
-
-    `pool`: threads that each take a part of the sequences; a step of many small operations has
-    more of two threads that wait for each other once than of threads in each operation. What is
-    drawn is the same. `n_parts`: how many parts. `loops`: compiled; None leaves everything to
-    torch.
-    """
-    size = clicks.shape[1] - 1
-    if pool is None or len(clicks) < n_parts:
-        batch = _read(model, clicks, plan, noise, lookup)
-        loss = batch.loss(model, _Shared.of(model, size, loops))
-        loss.backward()
-        return loss.item()
-    making = pool.submit(_Shared.of, model, size, loops)
-    batch = _read(model, clicks, plan, noise, lookup)
-    encoder = model.encoder
-    drawn = None if encoder is None else list(encoder.draw(batch.features.shape[:2]))
-    shared = making.result()
-    others = [] if encoder is None or shared.products else list(encoder.parameters())
-    own_table, *own_products = (_leaf(each) for each in (shared.table, *shared.products))
-    of_parts = shared._replace(table=own_table, products=own_products)
-    n_targets = len(batch.positive)
-
-    def descend(cut: tuple[slice, slice, _Batch]) -> tuple[float, tuple[Tensor, ...]]:
-        rows, columns, part = cut
-        leaves = [_leaf(each) for each in (part.features, *part[3:5])]
-        part = part._replace(features=leaves[0], vectors=leaves[1], bias=leaves[2])
-        own = None if drawn is None else [each[rows, columns] for each in drawn]
-        loss = part.loss(model, of_parts, own) * (len(part.positive) / n_targets)
-        asked = [*leaves, own_table, *own_products, *others]
-        return loss.item(), torch.autograd.grad(loss, asked)
-
-    cuts = batch.parts(n_parts)
-    found = list(pool.map(descend, cuts))
-    of_vectors, of_bias, *slopes = (
-        _sum(each) for each in zip(*(own[1:] for _, own in found), strict=True)
-    )
-    made = (shared.table, *shared.products)
-    passing = pool.submit(torch.autograd.backward, made, slopes[: len(made)])
-    for parameter, slope in zip(others, slopes[len(made) :], strict=True):
-        parameter.grad = slope
-    features = torch.zeros_like(batch.features)
-    for (rows, columns, _), (_, gradient) in zip(cuts, found, strict=True):
-        features[rows, columns] = gradient[0]
-    torch.autograd.backward(
-        [batch.features, batch.vectors, batch.bias], [features, of_vectors, of_bias]
-    )
-    passing.result()
-    return sum(loss for loss, _ in found)
-
-
-def _leaf(values: Tensor) -> Tensor:
-    """Return values whose gradient ends with them."""
-    return values.detach().requires_grad_()
-
-
-def _sum(parts: Sequence[Tensor]) -> Tensor:
-    """Return the sum of arrays in the place of the first."""
-    total, *others = parts
-    for each in others:
-        total += each
-    return total
-
-
-def _read(
-    model: EvidenceModel,
-    clicks: Tensor,
+    sets: Sequence[Tensor],
     plan: EvidencePlan,
     noise: torch.Generator,
     lookup: Lookup,
-) -> _Batch:
-    """Look up what a batch needs, and draw what is dropped and what stands for the catalogue."""
-    steps = clicks.t()  # one step of all sequences after the other, as an encoder reads them
-    before, after = steps[:-1], steps[1:]
-    is_real = after != model.n_items
-    has_padding = not bool(is_real.all())
-    targets = after[is_real] if has_padding else after.reshape(-1)
-    dropped = None
-    if model.training and plan.dropout:
-        kept = torch.rand(before.t().shape, generator=noise) >= plan.dropout
-        dropped = kept.t().to(before.device) / (1 - plan.dropout)
-    read = before.reshape(-1)
-    if has_padding:
-        read = read.masked_fill(~is_real.reshape(-1), 0)
-    drawn = _candidates(targets, model.n_items, plan.n_negatives, noise)
-    vectors: Tensor = model.targets
-    bias: Tensor = model.bias
-    positive = targets
-    if drawn is None:
-        features = lookup(read, model.objects)
+) -> list[SequenceBatch]:
+    """Look up what sets of sequences need, and draw what is dropped and stands for the catalogue.
+
+    `sets`: sequences (n, size), padded at their ends.
+    """
+    drafts, reads, candidates = [], [], []
+    for clicks in sets:
+        steps = clicks.t()  # one step of all sequences after the other, as an encoder reads them
+        before, after = steps[:-1], steps[1:]
+        is_real = after != model.n_items
+        has_padding = not bool(is_real.all())
+        targets = after[is_real] if has_padding else after.reshape(-1)
+        dropped = None
+        if model.training and plan.dropout:
+            kept = torch.rand(before.t().shape, generator=noise) >= plan.dropout
+            dropped = kept.t().to(before.device) / (1 - plan.dropout)
+        read = before.reshape(-1)
+        reads.append(read.masked_fill(~is_real.reshape(-1), 0) if has_padding else read)
+        drawn = _candidates(targets, model.n_items, plan.n_negatives, noise)
+        bias: Tensor = model.bias
+        if drawn is not None:
+            candidates.append(drawn[0])
+            bias, targets = bias.index_select(0, drawn[0]) + drawn[1], drawn[2]
+        draft = (dropped, is_real if has_padding else None), (bias, targets)
+        drafts.append((before.shape, drawn is None, *draft))
+    if model.targets is model.objects:
+        # Looked up together: one gradient as large as the table, and not two.
+        rows = iter(_rows(lookup, [*reads, *candidates], model.objects))
+        features = [next(rows) for _ in reads]
     else:
-        candidates, offset, positive = drawn
-        bias = bias.index_select(0, candidates) + offset
-        if model.targets is model.objects:
-            # Looked up together: one gradient as large as the table, and not two.
-            rows = lookup(torch.cat([read, candidates]), model.objects)
-            features, vectors = rows.split([len(read), len(candidates)])
-        else:
-            features = lookup(read, model.objects)
-            vectors = lookup(candidates, model.targets)
-    features = features.view(*before.shape, -1)
-    return _Batch(features, dropped, is_real if has_padding else None, vectors, bias, positive)
+        features = _rows(lookup, reads, model.objects)
+        rows = iter(_rows(lookup, candidates, model.targets))
+    found = []
+    for own, (shape, is_all, of_clicks, of_items) in zip(features, drafts, strict=True):
+        vectors = model.targets if is_all else next(rows)
+        found.append(SequenceBatch(own.view(*shape, -1), *of_clicks, vectors, *of_items))
+    return found
+
+
+def _rows(lookup: Lookup, ids: Sequence[Tensor], table: Tensor) -> list[Tensor]:
+    """Return the rows of a table for each of some lists, looked up at once."""
+    if not ids:
+        return []
+    found = lookup(torch.cat([*ids]), table)
+    return list(torch.split(found, [len(each) for each in ids]))
 
 
 def _candidates(

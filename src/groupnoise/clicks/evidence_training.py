@@ -13,8 +13,9 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from groupnoise.clicks.evidence import EvidenceModel
+from groupnoise.clicks.evidence_descent import descend_loss
 from groupnoise.clicks.evidence_saves import EvidenceProgress
-from groupnoise.clicks.evidence_steps import EvidencePlan, Lookup, descend_loss, step_loops
+from groupnoise.clicks.evidence_steps import EvidencePlan, Lookup, step_loops
 from groupnoise.core.arrays import IntArray, ProgressCallback, ragged_rows, torch_generator
 from groupnoise.core.device import CPU, answering_on_cpu, current_device
 from groupnoise.core.groups import Groups
@@ -35,6 +36,8 @@ MAX_GRADIENT = 1.0
 
 MIN_UNITS = 2
 """Pairs of the longest sequences that a batch must hold for sequences to stay in pairs."""
+MIN_SET = 512
+"""Targets of a half of a batch from which it draws what stands for the catalogue by itself."""
 MAX_PARTS = 4
 """Threads that share the sequences of a batch: of long ones it has few."""
 
@@ -140,6 +143,7 @@ def train_evidence(
     n_targets = sequences.sizes - 1
     # Two threads have as much to do where a batch has as many long sequences for each.
     unit = 2 if is_large and plan.batch_size >= MIN_UNITS * 2 * n_targets.max() else 1
+    n_sets = unit if plan.batch_size >= unit * MIN_SET else 1
     loops = step_loops(plan.max_epochs * int(n_targets.sum())) if device == CPU else None
     with thread_pool(n_parts) as pool:
         for epoch in range(len(progress.records), plan.max_epochs):
@@ -156,7 +160,15 @@ def train_evidence(
                 for parameter in learned:
                     parameter.grad = None
                 loss_sum += descend_loss(
-                    model, clicks, plan, noise, lookup, pool=pool, n_parts=n_parts, loops=loops
+                    model,
+                    clicks,
+                    plan,
+                    noise,
+                    lookup,
+                    pool=pool,
+                    n_parts=n_parts,
+                    n_sets=n_sets,
+                    loops=loops,
                 )
                 moved = None
                 if encoder_optimizer is not None:

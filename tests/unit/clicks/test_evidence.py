@@ -8,12 +8,12 @@ import reference
 from groupnoise import Groups
 from groupnoise.clicks import recurrence_loops
 from groupnoise.clicks.evidence import EvidenceModel, joined
+from groupnoise.clicks.evidence_descent import descend_loss
 from groupnoise.clicks.evidence_steps import (
     MIN_READS,
     EvidencePlan,
     StepLoops,
     batch_loss,
-    descend_loss,
     step_loops,
 )
 from groupnoise.clicks.evidence_training import _batches, train_evidence, training_sequences
@@ -135,7 +135,7 @@ def test_threads_and_compiled_loops_find_the_same_gradient(encoder, n_negatives,
         clicks[row, :size] = rng.integers(n_items, size=size)
     plan = EvidencePlan(n_negatives=n_negatives)
 
-    def gradient(n_parts, loops=None):
+    def gradient(n_parts, n_sets, loops=None, *, training=True):
         reader = None
         if encoder:
             draws = torch.Generator().manual_seed(1)
@@ -143,23 +143,37 @@ def test_threads_and_compiled_loops_find_the_same_gradient(encoder, n_negatives,
             torch.nn.init.normal_(reader.answer.weight, generator=draws)
         model = EvidenceModel(
             vectors, vectors[:, 0], history_length=20, shared=shared, encoder=reader
-        ).train()
+        ).train(training)
         noise = torch.Generator().manual_seed(2)
         before = torch.get_num_threads()
         with thread_pool(n_parts) as pool:
             asked = torch.from_numpy(clicks)
-            loss = descend_loss(model, asked, plan, noise, pool=pool, n_parts=n_parts, loops=loops)
+            loss = descend_loss(
+                model,
+                asked,
+                plan,
+                noise,
+                pool=pool,
+                n_parts=n_parts,
+                n_sets=n_sets,
+                loops=loops,
+            )
         assert torch.get_num_threads() == before
         return loss, {name: each.grad for name, each in model.named_parameters()}
 
-    loss, whole = gradient(1)
+    def assert_same(found, expected):
+        assert found[0] == pytest.approx(expected[0], rel=1e-5)
+        assert set(found[1]) == set(expected[1])
+        for name, slope in expected[1].items():
+            torch.testing.assert_close(found[1][name], slope, rtol=1e-4, atol=1e-6, msg=name)
+
     loops = {"torch": None, "loops": PLAIN, "numba": step_loops(MIN_READS)}[kind]
-    for n_parts in (1, 2, 3):
-        other, found = gradient(n_parts, loops)
-        assert other == pytest.approx(loss, rel=1e-5)
-        assert set(found) == set(whole)
-        for name in whole:
-            torch.testing.assert_close(found[name], whole[name], rtol=1e-4, atol=1e-6, msg=name)
+    for n_sets in (1, 2):
+        whole = gradient(1, n_sets)
+        for n_parts in (1, 2, 3):
+            assert_same(gradient(n_parts, n_sets, loops), whole)
+    if n_negatives is None:  # sets differ in what is drawn alone
+        assert_same(gradient(2, 2, loops, training=False), gradient(1, 1, training=False))
 
 
 def test_drawn_items_stand_for_the_catalogue_on_average():

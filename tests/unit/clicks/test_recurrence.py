@@ -8,7 +8,8 @@ import reference
 from groupnoise import Groups, MaxMatchingRecommender
 from groupnoise.clicks import recurrence_loops
 from groupnoise.clicks.evidence import EvidenceModel, joined
-from groupnoise.clicks.evidence_steps import EvidencePlan, StepLoops, descend_loss
+from groupnoise.clicks.evidence_descent import descend_loss
+from groupnoise.clicks.evidence_steps import EvidencePlan, StepLoops
 from groupnoise.clicks.evidence_training import train_evidence
 from groupnoise.clicks.history_scores import evidence_of_clicks
 from groupnoise.clicks.mixture import ItemVectors
