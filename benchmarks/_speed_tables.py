@@ -79,6 +79,26 @@ def limits_table(result: dict[str, Any]) -> str:
     )
 
 
+MAX_LOAD = 3.0
+"""Load of the machine, ours included, beyond which a clock is not shown."""
+
+
+def history_threads_table(result: dict[str, Any]) -> str:
+    """One line per way to train on long histories, and what products alone would take below."""
+    lines = ["| way | seconds | of the processors |", "|---|---|---|"]
+    for row in result["rows"]:
+        # On cores with other work the clock says nothing.
+        seconds = f"{row['seconds']:.1f}" if result["load"] <= MAX_LOAD else ""
+        lines.append(f"| {row['way']} | {seconds} | {row['processor_seconds']:.1f} |")
+    scores = result["config"]["scores of a target"]
+    lines += [
+        "",
+        f"Products alone, with {scores} scores of a target: {result['bound']:.1f} s of one core; "
+        f"load of the machine {result['load']:.1f}. `{result['command']}`.",
+    ]
+    return "\n".join(lines)
+
+
 def epochs_table(result: dict[str, Any]) -> str:
     """One line per log and kind of member."""
     rows = [
