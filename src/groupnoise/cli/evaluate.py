@@ -252,14 +252,15 @@ def _about_groups(
 
 
 def _show(result: Evaluation) -> None:
+    longest = max(26, *(len(name) for name in result.metrics)) + 2
     if result.majority:
-        typer.echo(f"{'':<28}{'model':>8}{result.beside:>12}")
+        typer.echo(f"{'':<{longest}}{'model':>8}{result.beside:>12}")
     for name, value in result.metrics.items():
         beside = result.majority.get(name)
         cell = f"{beside:>12.4f}" if beside is not None else " " * 12 * bool(result.majority)
         ends = result.intervals.get(name)
         spread = "" if ends is None else f"   [{ends[0]:.4f}, {ends[1]:.4f}]"
-        typer.echo((f"{name:<28}{value:>8.4f}{cell}" + spread).rstrip())
+        typer.echo((f"{name:<{longest}}{value:>8.4f}{cell}" + spread).rstrip())
     if not result.per_class:
         return
     figures = list(dict.fromkeys(name for found in result.per_class.values() for name in found))

@@ -319,7 +319,7 @@ def render_decisions(decisions: Decisions, *, max_rows: int = 8) -> Group:
     rows = decisions.table()
     parts: list[Text | Table] = [Text(decisions.summary())]
     if max_rows and decisions.trials:
-        table = Table(title=f"score: {decisions.criterion}", title_justify="left")
+        table = Table(title=f"settings, judged by {decisions.criterion}", title_justify="left")
         for column in ("setting", "weight", "score", "note"):
             table.add_column(column, justify="left" if column in ("setting", "note") else "right")
         n_taken = sum(row["weight"] >= MIN_TOLD for row in rows)
