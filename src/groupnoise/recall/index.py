@@ -34,7 +34,7 @@ _FIRST_BYTES = {"ivf": b"IwFl", "hnsw": b"IHNf"}
 """How faiss begins an index of each kind that keeps vectors whole."""
 _READING = threading.Lock()
 """The limits that faiss reads under belong to the whole process."""
-EFFORTS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256)
+EFFORTS = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 256, 384, 512, 768, 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
