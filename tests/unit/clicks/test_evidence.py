@@ -127,7 +127,7 @@ def test_threads_and_compiled_loops_find_the_same_gradient(encoder, n_negatives,
     if kind == "numba":
         pytest.importorskip("numba", reason="numba is an extra, `fast`")
     rng = np.random.default_rng(0)
-    n_items = 300
+    n_items = 120
     vectors = rng.normal(size=(n_items, 8)).astype(np.float32)
     sizes = [2, 3, 3, 5, 9, 9, 20]
     clicks = np.full((len(sizes), max(sizes)), n_items)
@@ -165,9 +165,11 @@ def test_threads_and_compiled_loops_find_the_same_gradient(encoder, n_negatives,
         assert found[0] == pytest.approx(expected[0], rel=1e-5)
         assert set(found[1]) == set(expected[1])
         for name, slope in expected[1].items():
-            torch.testing.assert_close(found[1][name], slope, rtol=1e-4, atol=1e-6, msg=name)
+            # Sums of numbers as large as the largest are rounded, also those that are near zero.
+            nearly = 1e-6 * max(1.0, float(slope.abs().max()))
+            torch.testing.assert_close(found[1][name], slope, rtol=1e-4, atol=nearly, msg=name)
 
-    loops = {"torch": None, "loops": PLAIN, "numba": step_loops(MIN_READS)}[kind]
+    loops = step_loops(MIN_READS) if kind == "numba" else PLAIN if kind == "loops" else None
     for n_sets in (1, 2):
         whole = gradient(1, n_sets)
         for n_parts in (1, 2, 3):
