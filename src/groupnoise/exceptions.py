@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 
 class GroupNoiseError(Exception):
     """Base of every deliberate error; the command line turns it into exit code 2."""
@@ -25,7 +23,7 @@ class MissingColumnError(DataError):
     `columns`: the columns that there are.
     """
 
-    def __init__(self, message: str, part: str = "", columns: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, part: str = "", columns: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.part = part
         self.columns = columns

@@ -135,7 +135,7 @@ def need_column(
             f"(--{part}). "
             f"Its columns are {_listing(columns)}.",
             part,
-            columns,
+            tuple(columns),
         )
     return column
 
@@ -334,7 +334,7 @@ def check_column(
             f"{origin} has no column {name!r} {purpose}{did_you_mean(name, columns)}; its columns "
             f"are {_listing(columns)}.",
             part,
-            columns,
+            tuple(columns),
         )
     return name
 
