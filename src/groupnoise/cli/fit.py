@@ -172,7 +172,7 @@ def fit(
     if not is_worker():  # workers would remove each other's trial files
         check_writable_folder(output)
     start_workers(workers, max_restarts, launcher, saves=checkpoint is not None)
-    checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume)
+    checkpoints = read_checkpoints(checkpoint, checkpoint_every, resume, quiet)
     if out_of_core is not None and method != "max-matching":
         raise ParameterError(f"--out-of-core goes with max-matching; {method} trains in memory.")
     if out_of_core is not None and protocol is not None:

@@ -16,7 +16,6 @@ from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and
 from groupnoise.cli.options import progress_bars
 from groupnoise.cli.reproduce_measures import MEASURES, Request
 from groupnoise.cli.reproduce_measures import run_and_report as run_measure
-from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import ConfigError, ParameterError
 
 if TYPE_CHECKING:
@@ -335,6 +334,8 @@ def _own_recipes() -> Path:
 
 def _recipe_paths(name: str, folder: Path) -> list[Path]:
     """Return the recipes that a name stands for; the demonstration has none."""
+    from groupnoise.core.checks import did_you_mean
+
     if name.endswith(".toml"):
         return [Path(name)]
     if name == DEMO:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from groupnoise.cli.options import HISTORY_PARTS, DataOptions, option_of
-from groupnoise.core.misspelt_labels import TYPING_ERROR
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 
 if TYPE_CHECKING:
@@ -202,6 +201,7 @@ def read_file(
     `remembered`: as in `find_data`. `report`: told what was guessed, instead of the error stream.
     `reader_options`: further options of the reader.
     """
+    from groupnoise.core.misspelt_labels import TYPING_ERROR
     from groupnoise.io.columns import read_as_remembered
 
     check_columns(setting, options)

@@ -37,8 +37,10 @@ SHUFFLE_POOL = 1_000_000
 """Windows mixed at a time unless `shuffle_pool` says otherwise; 40 MB of memory."""
 
 
-def read_checkpoints(folder: Path | None, every: str, resume: bool) -> Checkpoints | None:
-    """Return what the options --checkpoint, --checkpoint-every and --resume ask for."""
+def read_checkpoints(
+    folder: Path | None, every: str, resume: bool, quiet: bool = False
+) -> Checkpoints | None:
+    """Return what the options --checkpoint, --checkpoint-every, --resume and --quiet ask for."""
     from groupnoise.training.checkpoints import Checkpoints
 
     if folder is None:
@@ -49,18 +51,17 @@ def read_checkpoints(folder: Path | None, every: str, resume: bool) -> Checkpoin
     if number is None or (number[2].startswith("step") and "." in number[1]):
         raise ParameterError(f"--checkpoint-every takes 30s, 5m, 1h or 200steps; got {every!r}.")
     by_steps = number[2].startswith("step")
-    if resume and is_first():
-        if folder.is_dir() and any(folder.iterdir()):
-            typer.echo(f"resuming the training saved in {folder}", err=True)
-        else:
-            typer.echo(f"nothing is saved in {folder}, so the training begins", err=True)
-    return Checkpoints(
+    if resume and not quiet and is_first() and not (folder.is_dir() and any(folder.iterdir())):
+        typer.echo(f"nothing is saved in {folder}, so the training begins", err=True)
+    checkpoints = Checkpoints(
         folder,
         every_seconds=None if by_steps else float(number[1]) * SECONDS[number[2]],
         every_steps=int(number[1]) if by_steps else None,
         resume=resume or n_restarts() > 0,
         report=partial(typer.echo, err=True),
     )
+    checkpoints.tells_resumed = not quiet
+    return checkpoints
 
 
 @contextmanager

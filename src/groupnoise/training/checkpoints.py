@@ -82,6 +82,7 @@ class Checkpoints:
         self.keep = keep
         self.resume = resume
         self.report = report or _warn
+        self.tells_resumed = False
         self.stop_signal: int | None = None
         self._parent: Checkpoints | None = None
         self._lock: FolderLock | None = None
@@ -109,6 +110,13 @@ class Checkpoints:
         )
         part._parent = self
         return part
+
+    def tell_resumed(self) -> None:
+        """Report once that a fit goes on with what was saved, where `tells_resumed` asks for it."""
+        whole = self if self._parent is None else self._parent
+        if whole.tells_resumed:
+            whole.tells_resumed = False
+            whole.report(f"resuming the training saved in {whole.folder}")
 
     def stop(self, signal_number: int = 0) -> None:
         """Ask the training to save and stop after the step under way; safe in signal handlers.

@@ -107,6 +107,7 @@ class FitSaves:
                 )
             saved = read_json(known)
             check_same_training(checkpoints.folder, saved["identity"], identity)
+            checkpoints.tell_resumed()
             generator.bit_generator.state = saved["generator"]
             return
         self.folder.mkdir(parents=True, exist_ok=True)

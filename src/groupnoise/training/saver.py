@@ -154,6 +154,8 @@ class Saver:
             # Workers must resume from the same save, even if one of them alone cannot.
             (n_problems,) = self.workers.sum(float(problem is not None))
             if not n_problems:
+                if self.workers.rank == 0:
+                    self.checkpoints.tell_resumed()
                 return
             reason = problem or "the part of another worker is damaged."
             if saved == saves[0]:

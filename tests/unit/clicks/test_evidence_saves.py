@@ -109,9 +109,10 @@ def test_a_killed_command_goes_on_and_leaves_no_saves(tmp_path):
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
     done = subprocess.run(
-        [*words, "-o", "model", "--resume", "-q"], cwd=tmp_path, capture_output=True, text=True
+        [*words, "-o", "model", "--resume"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+    assert done.stderr.count("resuming the training saved in saves") == 1
     assert (tmp_path / "model").is_dir()
     assert not (tmp_path / "saves").exists()
     shutil.rmtree(tmp_path / "model")
