@@ -93,6 +93,16 @@ def test_what_cannot_be_done_is_said(
         run("items", *words)
 
 
+def test_an_error_about_a_registry_names_the_version_that_is_served(
+    shop: Path, tmp_path: Path
+) -> None:
+    run("export", shop / "model", "--output", tmp_path / "registry", "--registry")
+    run("versions", "promote", tmp_path / "registry")
+    with pytest.raises(GroupNoiseError, match="has no item 'i1000' to remove") as refusal:
+        run("items", "remove", tmp_path / "registry", "i1000")
+    assert "unfinished" not in str(refusal.value)
+
+
 def test_a_method_that_reads_no_items_says_so(shop: Path, tmp_path: Path) -> None:
     words = (
         "fit",

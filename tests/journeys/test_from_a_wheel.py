@@ -57,8 +57,9 @@ def test_the_commands_of_the_readme_run_and_print_what_it_shows(from_wheel, whee
     printed = (said.stdout + said.stderr).splitlines()
     for answers in set(from_wheel.folder.glob("*.csv")) - inputs:
         printed += answers.read_text(encoding="utf-8").splitlines()[:2]
-    shapes = {shape_of(line) for line in printed}
-    assert not [line for line in SHOWN if shape_of(line) not in shapes]
+    # One after the other: where a sentence is broken depends on how long its figures are.
+    whole = " ".join(map(shape_of, printed))
+    assert not [line for line in SHOWN if shape_of(line) not in whole]
 
 
 @pytest.mark.slow

@@ -243,7 +243,11 @@ def _changing(artifact: Path) -> Iterator[Path]:
         with explaining_writes(artifact):
             for path in promoted.iterdir():
                 shutil.copyfile(path, folder / path.name)
-        yield folder
+        try:
+            yield folder
+        except DataError as error:
+            # Of what the user named: the copy is gone before the sentence is read.
+            raise DataError(str(error).replace(str(folder), str(promoted))) from None
         version = str(read_manifest(folder)["version"])
     registry.promote(version)
 

@@ -165,7 +165,8 @@ def _read_value(name: str, text: str, labels: Sequence[str]) -> Any:
     from groupnoise.core.checks import did_you_mean
 
     try:
-        value = json.loads(text)
+        # As messages and docs write it, which are Python's, unless a label is called so.
+        value = None if text == "None" and text not in labels else json.loads(text)
     except json.JSONDecodeError:
         value = text  # plain words need no quotes
     if name not in NAMES_A_LABEL or not labels or value in (None, "auto"):

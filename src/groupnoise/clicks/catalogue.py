@@ -308,7 +308,7 @@ def click_log(histories: Any) -> ClickDataset | None:
         return read_clicks(histories)
     except MissingColumnError as error:
         option = f"name it with `{error.part}` (--{error.part})"
-        remedy = f"rename it, or pass read_clicks(frame, {error.part}=...)"
+        remedy = f"rename it, or pass groupnoise.clicks.read_clicks(frame, {error.part}=...)"
         raise MissingColumnError(str(error).replace(option, remedy), error.part) from None
 
 

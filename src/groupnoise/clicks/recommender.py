@@ -102,7 +102,8 @@ class Recommender(BaseEstimator):
         Parameters
         ----------
         histories : sequence of sequences of item ids, Groups of item indices, or a log
-            As in :meth:`scores`.
+            As in :meth:`scores`. Of a log, answers are of its users in the order of their ids, as
+            `numpy.unique` has them, not in that of their first clicks.
         top : int, default=10
             How many items to return; never more than the catalogue holds.
         exclude_seen : bool, default=True

@@ -10,6 +10,7 @@ KNOWN = {"dim": 8, "encoder": "mlp", "random_state": None, "on_epoch": None}
 
 def test_values_are_json_or_plain_words():
     assert read_parameters(["dim=3", "encoder=linear"], KNOWN) == {"dim": 3, "encoder": "linear"}
+    assert read_parameters(["dim=None", "encoder=null"], KNOWN) == {"dim": None, "encoder": None}
 
 
 @pytest.mark.parametrize(
