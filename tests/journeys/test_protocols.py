@@ -72,6 +72,29 @@ def test_another_log_is_asked_under_any_protocol(command, log, tmp_path):
         assert judged["protocol"] == protocol
 
 
+def test_of_a_log_with_one_more_day_only_what_is_asked_for_counts_as_learned(command, tmp_path):
+    rows = dated_rows()
+    write_csv(tmp_path / "log.csv", COLUMNS, rows)
+    for name in ("item-cf", "popularity"):
+        fit = ["fit", "log.csv", "--setting", "rs", "-q", "--method", name, "--validation", 0]
+        command(*fit, "-o", name)
+    users, end = sorted({user for user, *_ in rows}), max(time for *_, time in rows)
+    day = [(user, "i03", end + 60 * number + 60) for number, user in enumerate(users[:7])]
+    write_csv(tmp_path / "both.csv", COLUMNS, [*rows, *day])
+    words = ["evaluate", "item-cf", "both.csv", "--against", "popularity", "--json"]
+    share = (len(rows) - 0.5) / (len(rows) + len(day))
+    asked = command(*words, "--protocol", f"time:{share:.6f}")
+    new = json.loads(asked.out)
+    assert (new["groups"], new["trained_on"], new["other_trained_on"]) == (7, 0, 0)
+    assert "flatter" not in asked.err
+    asked = command(*words, "--protocol", "time:0.5:successive")
+    both = json.loads(asked.out)
+    assert both["trained_on"] == both["other_trained_on"] == both["groups"] - len(day) > 0
+    learned = f"learned from {both['trained_on']} of the {both['groups']} histories"
+    assert f"warning: item-cf {learned}" in asked.err
+    assert f"warning: popularity {learned}" in asked.err
+
+
 def test_two_models_rows_and_lengths(command, log, tmp_path):
     words = [log, "--setting", "rs"]
     for method in ("item-cf", "popularity"):

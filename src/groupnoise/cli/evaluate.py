@@ -75,6 +75,7 @@ def evaluate(
     from groupnoise.io.files import check_writable_file
     from groupnoise.io.model_files import weights_of
     from groupnoise.io.setting import as_record
+    from groupnoise.io.training_record import read_training_record
 
     if on is not None:
         check_choice("--on", on, PARTS)
@@ -101,14 +102,16 @@ def evaluate(
     ahead: dict[str, Interval] = {}
     if against is not None:
         ahead = _ahead(result, against, found, record, rows, seed, options_given)
-    trained_on = None
-    if held_out is not None:
-        n_targets = result.counts["groups"]
-        # Under another protocol than that of the training any target may have been trained on.
-        n_safe = 0 if protocol is not None else len(held_out)
-        trained_on = 0 if part == "held-out" else n_targets - n_safe
-    elif record is not None:
-        trained_on = record.n_trained_among(found.setting, found.dataset)
+    asked = options_given.get("protocol")
+    trained_on: int | None = 0
+    if part != "held-out":
+        trained_on = _n_trained_on(record, found, result, fingerprint, asked)
+    _warn_of_learned(model, trained_on, found, result)
+    other_trained_on: int | None = 0
+    if against is not None and rows is None:
+        theirs = read_training_record(against)
+        other_trained_on = _n_trained_on(theirs, found, result, fingerprint, asked)
+        _warn_of_learned(against, other_trained_on, found, result)
     if per_user is not None:
         write_columns(per_user, {name: cells.tolist() for name, cells in result.rows.items()})
     told = f", {options_given['protocol']}" if protocol is not None else ""
@@ -126,6 +129,7 @@ def evaluate(
             about["protocol"] = options_given["protocol"]
         if ahead:
             about[f"ahead of {against}"] = {name: list(each) for name, each in ahead.items()}
+            about["other_trained_on"] = other_trained_on
         answer = {**about, "trained_on": trained_on, **as_record(result)}
         typer.echo(json.dumps(answer, indent=2))
         return
@@ -233,6 +237,35 @@ def check_held_out(record: TrainingRecord | None, is_same: bool, model: Path, da
         )
 
 
+def _n_trained_on(
+    record: TrainingRecord | None,
+    found: Found,
+    result: Evaluation,
+    fingerprint: str,
+    protocol: str | None,
+) -> int | None:
+    """Return how many of the groups that were scored a model learned from; None if it is silent."""
+    if record is None:
+        return None
+    if fingerprint not in (record.fingerprint, *record.added):
+        return record.n_trained_among(found.setting, found.setting.scored(found.dataset, result))
+    n_groups = result.counts["groups"]
+    if protocol is None:
+        return max(0, n_groups - len(record.held_out))
+    # Under another protocol than that of the training any target may have been trained on.
+    return 0 if record.protocol == protocol else n_groups
+
+
+def _warn_of_learned(model: Path, trained_on: int | None, found: Found, result: Evaluation) -> None:
+    """Say loudly that a model is asked for what it was taught."""
+    if trained_on:
+        typer.echo(
+            f"warning: {model} learned from {trained_on} of the {result.counts['groups']} "
+            f"{found.setting.units} that are scored, so these figures flatter it.",
+            err=True,
+        )
+
+
 def _about_groups(
     found: Found,
     result: Evaluation,
@@ -246,9 +279,10 @@ def _about_groups(
         return f"{groups}, held out of training"
     if trained_on is None or record is None:
         return f"{groups}; the model does not say what it was trained on"
+    whole = " with the click asked for" if found.setting.judged_by_protocol else ""
     if trained_on:
-        return f"{groups}, {trained_on} of them trained on"
-    return f"{groups}, none of them trained on, compared by their values"
+        return f"{groups}, {trained_on} of them trained on{whole}"
+    return f"{groups}, none of them trained on{whole}, compared by their values"
 
 
 def _show(result: Evaluation) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from groupnoise.clicks.audit import ClickSource
 from groupnoise.clicks.catalogue import Catalogue, IndexedHistories
@@ -14,7 +15,7 @@ from groupnoise.clicks.evaluation import evaluate_histories, evaluate_queries
 from groupnoise.clicks.history_split import HistorySplit, split_histories
 from groupnoise.clicks.judged import TOP
 from groupnoise.clicks.log import read_clicks
-from groupnoise.core.arrays import IntArray, ragged_rows
+from groupnoise.core.arrays import BoolArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
@@ -204,6 +205,33 @@ class ClickSetting(Setting[ClickDataset]):
         """Yield clicks, histories, items and users."""
         yield from (dataset.histories.objects, dataset.histories.offsets)
         yield from (dataset.item_ids, dataset.user_ids)
+
+    def scored(self, dataset: ClickDataset, result: Evaluation) -> ClickDataset:
+        """Return a history for each target: the clicks of its user up to it, and with it."""
+        order = np.argsort(dataset.user_ids, kind="stable")
+        users = result.rows["user"]
+        rows = order[np.searchsorted(dataset.user_ids, users, sorter=order)]
+        sizes = result.rows["position"] + 1
+        clicks = ragged_rows(dataset.histories.offsets[rows], sizes)
+        objects = np.asarray(dataset.histories.objects)[clicks]
+        return replace(
+            dataset,
+            histories=Groups(objects, np.concatenate([[0], np.cumsum(sizes)])),
+            user_ids=users,
+            is_stray=None,
+            source_rows=None,
+            timestamps=None,
+        )
+
+    def are_among(self, dataset: ClickDataset, fingerprints: NDArray[np.uint64]) -> BoolArray:
+        """Return which histories are known, or begin one of the same user that is."""
+        is_known = super().are_among(dataset, fingerprints)
+        sizes = dataset.histories.sizes
+        users, owner = np.unique(dataset.user_ids, return_inverse=True)
+        longest = np.zeros(len(users), dtype=np.int64)
+        np.maximum.at(longest, owner, np.where(is_known, sizes, 0))
+        # Of one user all are beginnings of one history, as `scored` cuts them.
+        return np.asarray(sizes <= longest[owner])
 
     def group_content(self, dataset: ClickDataset, row: int) -> bytes:
         """Return the user and the clicks of a history."""

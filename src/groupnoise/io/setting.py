@@ -225,6 +225,15 @@ class Setting(ABC, Generic[Data]):
         )
         return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
+    def are_among(self, dataset: Data, fingerprints: NDArray[np.uint64]) -> BoolArray:
+        """Return which groups are among those of some checksums, of shape (n_groups,)."""
+        rows = np.arange(self.n_groups(dataset))
+        return np.isin(self.group_fingerprints(dataset, rows), fingerprints)
+
+    def scored(self, dataset: Data, result: Evaluation) -> Data:
+        """Return the groups that the figures of an evaluation of all the data rest on."""
+        return dataset
+
     def divide(self, dataset: Data, protocol: str) -> Any:
         """Return the data divided by a protocol of clicks, a `HistorySplit`.
 

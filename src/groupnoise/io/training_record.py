@@ -121,10 +121,9 @@ class TrainingRecord:
         trained = np.frombuffer(base64.b64decode(self.trained), dtype="<u8").astype(np.uint64)
         if not len(trained):
             return 0
-        rows = np.arange(setting.n_groups(dataset))
-        n_found = int(np.isin(setting.group_fingerprints(dataset, rows), trained).sum())
+        is_found = setting.are_among(dataset, trained)
         share = min(1.0, len(trained) / max(1, self.n_groups - len(self.held_out)))
-        return min(len(rows), round(n_found / share))
+        return min(len(is_found), round(int(is_found.sum()) / share))
 
     @property
     def rows(self) -> IntArray:
