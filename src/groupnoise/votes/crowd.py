@@ -35,6 +35,8 @@ COOLING = np.geomspace(1.02, 8.0, 100)
 SHARES = np.linspace(0.0, 1.0, 11)
 HEEDED = (1.0, 0.5, 0.25, 0.0)
 """How much of the doubt that annotators profess may be taken over."""
+GUESSED = 0.1
+"""Part of an even share of all votes from which on a label counts wholly as one that is guessed."""
 MIN_ROWS = 20
 """Rows with votes below which no classifier is trained: a fold would hold next to nothing."""
 
@@ -166,19 +168,26 @@ def heed_confidences(votes: Votes, truth: IntArray | None) -> Votes:
     """Return votes with as much of the doubt that annotators profess as other votes bear out.
 
     Who is right in nine votes of ten and calls himself half sure would be heard too little. Given
-    its confidence a vote is a draw from a distribution over labels, so likelihoods compare.
+    its confidence a vote is a draw from a distribution over labels, so likelihoods compare. Who
+    does not know guesses among the labels in use: were one that was named once, by a slip, guessed
+    as often as others, no guess would be as likely as it is and no doubt be borne out.
     """
     if votes.named is None:
         return votes
+    named = votes.named / votes.named.sum(axis=1, keepdims=True)
+    in_use = np.minimum(named.mean(axis=0) * votes.n_classes / GUESSED, 1.0).sum()
+    doubt = np.where(votes.named.all(axis=1), 0.0, votes.weights.min(axis=1))[:, None]
+    heard = votes.weights + doubt * (votes.n_classes / in_use - 1.0)
     plain = votes.first_choices().weights
-    offered = [
-        replace(votes, weights=share * votes.weights + (1.0 - share) * plain) for share in HEEDED
-    ]
-    scores = []
-    for each in offered:
+    offered, scores = [], []
+    for share in HEEDED:
+        weights = share * heard + (1.0 - share) * plain
+        scale = weights.sum(axis=1, keepdims=True) if in_use < votes.n_classes else np.ones(1)
+        each = replace(votes, weights=weights / scale)
         model = DawidSkene(max_iterations=30).fit(each, truth=truth)
         logits = np.log(model.class_prior_) + log_vote_likelihood(each, model)
-        scores.append(float(np.logaddexp.reduce(logits, axis=1).sum()))
+        offered.append(each)
+        scores.append(float(np.logaddexp.reduce(logits, axis=1).sum() + np.log(scale).sum()))
     return offered[int(np.argmax(scores))]
 
 

@@ -125,6 +125,22 @@ def test_confidences_are_heeded_as_far_as_other_votes_bear_them_out():
         np.testing.assert_array_equal(heard.candidates(), votes.candidates())
 
 
+@pytest.mark.parametrize("n_rare", [1, 7, 20])
+def test_a_rare_label_switches_no_confidences_off(n_rare):
+    votes, _, truth, _ = votes_with_confidences("calibrated", 0)
+    said = [LABELS[k] for k in votes.named.argmax(axis=1)]
+    said[10 : 10 + 9 * n_rare : 9] = ["rare"] * n_rare
+    people = [votes.annotator_names[who] for who in votes.annotators]
+    sure = (1.0 - 3.0 * votes.weights.min(axis=1)).clip(0.0, 1.0).tolist()
+
+    def right_with(sure):
+        entries = zip(votes.rows.tolist(), people, said, sure, strict=True)
+        slipped = Votes.from_entries(entries, votes.n_rows, class_names=[*LABELS, "rare"])
+        return (believe(slipped, None).probabilities.argmax(axis=1) == truth).mean()
+
+    assert right_with(sure) > right_with([None] * len(sure)) + 0.01
+
+
 def test_useless_features_leave_single_votes_as_they_are():
     table, truth, said = rows_with_single_votes(30.0, (0.65, 0.7, 0.7))
     found = resolve(table, fit=mean_classifier)
