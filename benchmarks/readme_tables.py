@@ -157,6 +157,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reproduce_pll_final": partial(reproduction_table, is_ranked=False),
     "reproduce_pll_final:smoothing": smoothing_table,
     "reproduce_pll_final:differences": difference_table,
+    "reproduce_mil_final:differences": difference_table,
     "reproduce_mil_final": partial(reproduction_table, is_ranked=False),
     "reproduce_amazon:budget": budget_table,
     "reproduce_pll:differences": difference_table,
