@@ -257,7 +257,7 @@ def test_a_frame_of_clicks_is_learned_and_answered_as_its_histories_are(library,
     assert clone(model).fit(split.train).n_items_ == N_ITEMS
     with_catalogue = clone(model).fit(log, item_ids=np.arange(N_ITEMS + 5))
     assert with_catalogue.n_items_ == N_ITEMS + 5
-    with pytest.raises(DataError, match=r"pass read_clicks\(frame, user=...\)"):
+    with pytest.raises(DataError, match=r"pass groupnoise.clicks.read_clicks\(frame, user=...\)"):
         clone(model).fit(frames.DataFrame({"who": user, "sku": item}))
 
 
