@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from groupnoise.bags.forms import read_bag_labels, read_instance_labels
-from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated
@@ -111,25 +111,10 @@ class BagCalibration(CalibratedSets, Calibration):
         )
         return self
 
-    def abstain(self, X: ArrayLike, risk: float = 0.05) -> BoolArray:
-        """Return the instances to leave unanswered, so that few of the answers given are wrong.
-
-        Any class is wrong of an instance that is background, so these are left unanswered.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Instances, without their bags.
-
-        Returns
-        -------
-        bool ndarray of shape (n_rows,)
-            True where to abstain.
-        """
+    def _background_of(self, X: ArrayLike) -> FloatArray:
         estimator: Any = self
-        calibration = check_calibrated(self.set_calibration_)
-        proba = np.exp(estimator.predict_log_proba(X)).astype(np.float64)
-        return calibration.abstains(proba, risk, estimator.background_proba(X))
+        proba: FloatArray = estimator.background_proba(X)
+        return proba
 
     def _possible(self, bags: Groups, labels: BoolArray) -> BoolArray:
         """Return the labels that instances may have, shape (n_instances, n_classes)."""

@@ -229,6 +229,8 @@ class CalibratedSets:
     def abstain(self, X: ArrayLike, risk: float = 0.05) -> BoolArray:
         """Return the rows to leave unanswered, so that few of the answers given are wrong.
 
+        Any class is wrong of an instance that is background, so these are left unanswered.
+
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
@@ -243,7 +245,12 @@ class CalibratedSets:
         """
         estimator: Any = self
         calibration = check_calibrated(self.set_calibration_)
-        return calibration.abstains(np.exp(estimator.predict_log_proba(X)), risk)
+        proba = np.exp(estimator.predict_log_proba(X)).astype(np.float64)
+        return calibration.abstains(proba, risk, self._background_of(X))
+
+    def _background_of(self, X: ArrayLike) -> FloatArray | None:
+        """Return how likely rows are of no class; None where every row has one."""
+        return None
 
     def _set_arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a model folder keeps of the held-out rows: no features."""
