@@ -197,10 +197,22 @@ def test_every_module_of_recall_loads_without_torch():
         "from groupnoise.core import hit_at_k",
         "import groupnoise.bags, groupnoise.candidates, groupnoise.decisions",
         "import groupnoise.cli",
+        "from groupnoise.cli.methods import methods; methods('rs', as_json=True)",
     ],
 )
 def test_torch_loads_only_when_it_is_needed(statement):
     assert "torch" not in modules_after(statement)
+
+
+@pytest.mark.parametrize("words", ["-p max_epoch=3", "--workers 2 -p max_epoch=3", "--method no"])
+def test_a_misspelt_word_of_fit_is_refused_before_torch_is_loaded(words, tmp_path):
+    argv = ["groupnoise", "fit", "missing.csv", "-o", str(tmp_path / "model"), *words.split()]
+    loaded = modules_after(
+        f"sys.argv = {argv!r}\nfrom groupnoise.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as left:\n    assert left.code == 2"
+    )
+    assert "groupnoise.reproduce.methods" in loaded
+    assert not loaded & {"torch", "sklearn", "polars"}
 
 
 def test_the_package_imports_in_under_three_tenths_of_a_second():

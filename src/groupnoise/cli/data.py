@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import SETTINGS, DataOptions, progress_bars, reads_data
+from groupnoise.cli.options import DATA_HELP, SETTINGS, DataOptions, progress_bars, reads_data
 from groupnoise.cli.sources import find_data
 from groupnoise.exceptions import MissingDataError
 
@@ -60,13 +60,7 @@ def list_command(
 @data_app.command("describe")
 @reads_data
 def describe_command(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="A name from `groupnoise data list`, a folder that `groupnoise data convert` "
-            "wrote, or a file of your own with --setting."
-        ),
-    ],
+    name: Annotated[str, typer.Argument(help=DATA_HELP)],
     options: DataOptions,
     html: Annotated[
         Path | None, typer.Option(help="Also write a page with plots to this file.")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from groupnoise.cli.options import DataOptions, progress_bars, reads_data
+from groupnoise.cli.options import DATA_HELP, DataOptions, progress_bars, reads_data
+from groupnoise.cli.updates import go_on, told_of_items
 from groupnoise.cli.workers import (
     cut_on_disk,
     explaining_lack_of_memory,
-    go_on,
     holds_bags,
     join_workers,
     open_bags,
@@ -27,6 +27,7 @@ from groupnoise.cli.workers import (
     stopping,
 )
 from groupnoise.core.threads import is_first, is_worker
+from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -37,13 +38,7 @@ if TYPE_CHECKING:
 
 @reads_data
 def fit(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="A name from `groupnoise data list`, a folder that `groupnoise data convert` "
-            "wrote, or a file with --setting."
-        ),
-    ],
+    data: Annotated[str, typer.Argument(help=DATA_HELP)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model folder to write.")],
     options: DataOptions,
     method: Annotated[
@@ -103,7 +98,9 @@ def fit(
         typer.Option(help="With --from: file of item ids to drop, one in each line."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides all randomness.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress; what was decided in one line.")
+    ] = False,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="Save the training here while it runs; Ctrl-C and SIGTERM save too."),
@@ -143,12 +140,25 @@ def fit(
         check_replaceable,
         check_writable_folder,
     )
-    from groupnoise.io.training_record import TrainingRecord, write_training_record
+    from groupnoise.io.training_record import (
+        TrainingRecord,
+        training_entry,
+        write_training_record,
+    )
 
     check_fraction("--validation", validation)
     check_fraction("--decay", decay)
     check_not_own_input(output, data)
+    pairs = [*(param or []), *([f"budget={budget}"] if budget is not None else [])]
+    if from_model is None and method != AUTO_METHOD:
+        check_names(method, pairs, options.setting)  # before torch is loaded
     is_replaced = check_replaceable(output, MODEL)
+    if is_replaced and is_first():
+        typer.echo(
+            f"{output} holds a model, which this one replaces when its training has ended; until "
+            "then, and if it fails, the old one stays whole.",
+            err=True,
+        )
     if from_model is not None:
         if param or paper or protocol or budget or checkpoint or out_of_core or workers > 1:
             raise ParameterError(
@@ -179,7 +189,6 @@ def fit(
         raise ParameterError("--protocol divides a log in memory; leave out --out-of-core.")
     if learn_truth is not None:
         options = _with_truth(options, learn_truth, out_of_core)
-    pairs = [*(param or []), *([f"budget={budget}"] if budget is not None else [])]
     if method == AUTO_METHOD:
         if param or paper or workers > 1:
             raise ParameterError(
@@ -187,8 +196,6 @@ def fit(
                 "to give --param, --paper or --workers."
             )
         pairs = []
-    else:
-        check_names(method, pairs, options.setting)
     made = partial(make_estimator, method, pairs, paper, seed)
     with explaining_lack_of_memory(data, out_of_core):
         if out_of_core is None or holds_bags(data, options):
@@ -230,12 +237,19 @@ def fit(
             record = TrainingRecord.of(
                 found.setting, found.dataset, held_out, found.options, protocol or ""
             )
-            write_training_record(output, record)
+            kept = _held_out_words(record, found)
+            contents = found.setting.summary(found.dataset)
+            entry = training_entry("trained on", data, contents, kept)
+            write_training_record(output, replace(record, trainings=[entry]))
             if checkpoints is not None:
                 checkpoints.clear()
     _show_decisions(estimator, quiet)
+    if items is not None:
+        typer.echo(told_of_items(items, estimator))
     place = f"{output}, in place of the model there" if is_replaced else f"{output}"
-    typer.echo(f"{method} on {found.dataset.name}: saved to {place}{_about(record, found)}")
+    use = " by `groupnoise evaluate`" if protocol else ", for `groupnoise evaluate`"
+    after = f"{kept}{use if record.held_out else ''}"
+    typer.echo(f"{method} on {found.dataset.name}: saved to {place} ({after})")
 
 
 def _with_truth(options: DataOptions, column: str, out_of_core: Path | None) -> DataOptions:
@@ -261,7 +275,7 @@ def _known_labels(setting: Any, training: Any, column: str | None) -> list[str |
         )
     n_known = sum(label is not None for label in known)
     if is_first():
-        typer.echo(f"learning from {n_known} right labels of {column!r}", err=True)
+        typer.echo(f"learning from {counted(n_known, 'right labels')} of {column!r}", err=True)
     return known
 
 
@@ -335,11 +349,13 @@ def _without_known_warnings(estimator: Any) -> Iterator[None]:
 
 
 def _show_decisions(estimator: Any, quiet: bool) -> None:
-    """Say what the training decided by itself; warnings are said even where it is to be quiet."""
+    """Say what the training decided by itself; in a line, and warnings, where it is to be quiet."""
     decisions = getattr(estimator, "decisions_", None)
     if decisions is None:
         return
     if quiet:
+        if decisions.trials:
+            typer.echo(decisions.headline())
         for sentence in decisions.warnings:
             typer.echo(f"warning: {sentence}", err=True)
         return
@@ -350,12 +366,11 @@ def _show_decisions(estimator: Any, quiet: bool) -> None:
     Console(highlight=False).print(render_decisions(decisions))
 
 
-def _about(record: TrainingRecord, found: Found) -> str:
+def _held_out_words(record: TrainingRecord, found: Found) -> str:
     """Say what was held out of the training."""
     if not record.held_out:
-        return " (nothing held out)"
+        return "nothing held out"
+    of = f"{len(record.held_out)} of {record.n_groups}"
     if record.protocol:
-        asked = f"{len(record.held_out)} of {record.n_groups} users"
-        return f" ({record.protocol}: {asked} to be asked about by `groupnoise evaluate`)"
-    what = f"{len(record.held_out)} of {record.n_groups} {found.setting.units}"
-    return f" ({found.setting.held_out_words.format(what)}, for `groupnoise evaluate`)"
+        return f"{record.protocol}: {of} users to be asked about"
+    return found.setting.held_out_words.format(f"{of} {found.setting.units}")

@@ -6,9 +6,14 @@ import importlib.util
 import json
 import platform
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from groupnoise.core.words import counted
+
+if TYPE_CHECKING:
+    from groupnoise.io.training_record import TrainingRecord
 
 EXTRAS = {
     "data": ("pyarrow",),
@@ -28,12 +33,24 @@ EXTRAS = {
 CORE = ("torch", "numpy", "scipy", "scikit-learn", "safetensors")
 
 
+MAX_MEMBERS = 5
+MAX_CLASSES = 12
+MAX_UPDATES = 5
+"""Settings, classes and updates that are shown without `--all`."""
+ABOUT = {"mil": "bags", "pll": "candidate labels", "rs": "clicks"}
+
+
 def info(
     model: Annotated[Path, typer.Argument(help="Folder written by `groupnoise fit`.")],
+    show_all: Annotated[
+        bool,
+        typer.Option("--all", help="Also every parameter, and every setting that was tried."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole manifest.")] = False,
 ) -> None:
-    """Show what a model folder holds, without loading the weights."""
+    """Say what a model is, what it was trained on, and what fit decided; no weights are loaded."""
     from groupnoise.io.model_files import read_model_manifest
+    from groupnoise.io.training_record import read_training_record
 
     manifest = read_model_manifest(model)
     if as_json:
@@ -42,29 +59,109 @@ def info(
     kind = _part(model, manifest, "kind", str)
     weights = _weights_file(model, _part(model, manifest, "weights", dict).get("file"))
     history = _part(model, manifest, "history", list)
-    chosen = _part(model, manifest, "trade_off", dict)
-    parameters = _part(model, manifest, "parameters", dict)
+    record = read_training_record(model)
+    about = "" if record is None else f" of {ABOUT.get(record.setting, record.setting)}"
+    typer.echo(f"{model}: {kind}{about}{_answers(model, manifest)}")
+    n_updates = _show_trainings(record, show_all)
     size = weights.stat().st_size / 1e6 if weights.is_file() else 0.0
-    typer.echo(f"{kind}, groupnoise {manifest.get('groupnoise_version', 'unknown')}")
-    typer.echo(f"weights  {weights.name}, {size:.1f} MB")
-    if history or "decisions" not in manifest:  # a search has trials, which are told below
-        typer.echo(f"epochs   {len(history)}")
+    epochs = f"; {counted(len(history), 'epochs')}" if history else ""
+    version = manifest.get("groupnoise_version")
+    by = f"; groupnoise {version}" if version else ""
+    typer.echo(f"weights: {weights.name}, {size:.1f} MB{epochs}{by}")
     fitted = _part(model, manifest, "fitted", dict)
     n_groups = fitted.get("calibration_groups")
     if n_groups:
         temperature = _part(model, fitted, "calibration_temperature", float)
-        typer.echo(f"calibrated by {n_groups} groups: temperature {temperature:.3f}")
-    for name, value in parameters.items():
+        typer.echo(f"calibrated by {counted(n_groups, 'groups')}: temperature {temperature:.3f}")
+    if "decisions" in manifest:
+        _show_decisions(_part(model, manifest, "decisions", dict), n_updates, show_all)
+    _show_parameters(model, manifest, show_all)
+
+
+def _answers(model: Path, manifest: dict[str, Any]) -> str:
+    """Return the classes of a classifier, and how many features it reads."""
+    from groupnoise.exceptions import ModelFileError
+
+    holder = manifest if "classes" in manifest else _part(model, manifest, "fitted", dict)
+    if "classes" not in holder:
+        return ""
+    try:
+        names = [str(each) for each in holder["classes"]["values"]]
+        n_features = int(holder["n_features_in"])
+    except (KeyError, TypeError, ValueError):
+        raise ModelFileError(f"{model} does not name its classes; restore or refit it.") from None
+    shown = ", ".join(names[:MAX_CLASSES]) + ", ..." * (len(names) > MAX_CLASSES)
+    return f"; {counted(len(names), 'classes')} ({shown}), {counted(n_features, 'features')}"
+
+
+def _show_trainings(record: TrainingRecord | None, show_all: bool) -> int:
+    """Say what a model was trained on and updated with; return how many updates there were."""
+    if record is None:
+        typer.echo("what it was trained on is not recorded: it was saved from Python")
+        return 0
+    if not record.trainings:
+        typer.echo(f"trained on {record.name}: {counted(record.n_groups, 'groups')}")
+    first, updates = record.trainings[:1], record.trainings[1:]
+    n_hidden = 0 if show_all else max(0, len(updates) - MAX_UPDATES)
+    for each in (*first, *updates[n_hidden:]):
+        if n_hidden and each is updates[n_hidden]:
+            typer.echo(f"... {counted(n_hidden, 'earlier updates')}, which --all shows")
+        typer.echo(
+            f"{each['step']} {each['data']}, {each['ended']}: {each['contents']}; {each['result']}"
+        )
+    return len(record.added)
+
+
+def _show_decisions(record: dict[str, Any], n_updates: int, show_all: bool) -> None:
+    """Say which settings answer and what they are, why they were taken, and what they reach."""
+    from groupnoise.decisions.record import Decisions
+    from groupnoise.decisions.setting_words import explained
+
+    decisions = Decisions.from_record(record)
+    n_taken, n_tried = len(decisions.taken), len({each.option for each in decisions.trials})
+    tried = f"tried {counted(n_tried, 'settings')}"
+    first = "the first fit, and updates decide nothing anew; it" if n_updates else "fit, which"
+    typer.echo(f"\ndecided by {first} {tried}")
+    rows = decisions.table() if n_tried else []
+    n_shown = len(rows) if show_all else min(n_taken, MAX_MEMBERS)
+    for row in rows[:n_shown]:
+        weight = f"{row['weight']:.0%}" if row["weight"] else ""
+        score = "" if row["score"] is None else f"{row['score']:.4f}"
+        columns = f"{weight:>4} {score:>8} " if show_all else f"{weight:>4} " * (n_taken > 1)
+        words = (row["option"], explained(row["parameters"]), row["note"])
+        typer.echo(f"  {columns}{': '.join(each for each in words if each)}")
+    if rows and n_taken > n_shown:
+        rest = sum(row["weight"] for row in rows[n_shown:])
+        typer.echo(f"  {rest:>4.0%} {counted(n_taken - n_shown, 'others')}, which --all shows")
+    for sentence in decisions.reasons:
+        typer.echo(f"  {sentence}")
+    if decisions.reached is not None:
+        simple = "".join(f"; {name} {value:.3f}" for name, value in decisions.baselines.items())
+        when = " before the updates" if n_updates else ""
+        typer.echo(f"held out{when}: {decisions.reached:.3f}{simple} ({decisions.criterion})")
+    for sentence in decisions.warnings:
+        typer.echo(f"warning: {sentence}")
+
+
+def _show_parameters(model: Path, manifest: dict[str, Any], show_all: bool) -> None:
+    """Show the parameters that are not at their defaults, or all of them."""
+    from groupnoise.reproduce.methods import parameters_of_class
+
+    parameters = _part(model, manifest, "parameters", dict)
+    chosen = _part(model, manifest, "trade_off", dict)
+    defaults = json.loads(json.dumps(parameters_of_class(manifest["kind"])))
+    given = {
+        name: value
+        for name, value in parameters.items()
+        if show_all or name in chosen or name not in defaults or defaults[name] != value
+    }
+    typer.echo("\nparameters" if show_all else "\nparameters that were given")
+    for name, value in given.items():
         choice = f", which chose {chosen[name]!r}" if value == "auto" and name in chosen else ""
         typer.echo(f"  {name} = {value!r}{choice}")
-    if "decisions" in manifest:
-        from rich.console import Console
-
-        from groupnoise.decisions import Decisions
-        from groupnoise.decisions.record import render_decisions
-
-        record = Decisions.from_record(_part(model, manifest, "decisions", dict))
-        Console(highlight=False).print(render_decisions(record))
+    n_others = len(parameters) - len(given)
+    if n_others:
+        typer.echo(f"  {counted(n_others, 'others')} at the default; --all shows them")
 
 
 def _part(model: Path, manifest: dict[str, Any], name: str, kind: type) -> Any:

@@ -26,7 +26,11 @@ Word = str | None
 Number = float | None
 Flag = bool | None
 Folder = Path | None
-SETTING_HELP = "Read a file as mil (bags), pll (candidate labels) or rs (clicks)."
+DATA_HELP = (
+    "A file, whose columns tell what it holds unless --setting says it; a folder that `groupnoise "
+    "data convert` wrote; or a name from `groupnoise data list`."
+)
+SETTING_HELP = "Read a file as mil (bags), pll (candidate labels) or rs (clicks); else guessed."
 VOTES_PANEL = "Where the votes are"
 HISTORIES_PANEL = "How --histories is read"
 EVIDENCE_PANEL = "What rows are compared by"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from groupnoise.core.words import counted
 from groupnoise.decisions.portfolio import Option, plain
 from groupnoise.exceptions import ModelFileError
 
@@ -168,7 +169,8 @@ class Decisions:
             lines.append("Data: " + ", ".join(f"{k} {_short(v)}" for k, v in self.facts.items()))
         if n_tried:
             lines.append(
-                f"Tried {n_tried} of {len(self.options)} settings in {self.seconds:.3g} s, "
+                f"Tried {n_tried} of {counted(len(self.options), 'settings')} in "
+                f"{self.seconds:.3g} s, "
                 f"judged by {self.criterion}."
             )
         taken = [
@@ -177,16 +179,46 @@ class Decisions:
             if weight >= MIN_TOLD
         ]
         n_small = len(self.taken) - len(taken)
-        rest = f"; and {n_small} others of less than {MIN_TOLD:.0%} each" if n_small else ""
+        small = counted(n_small, "others")
+        rest = f"; and {small} of less than {MIN_TOLD:.0%} each" if n_small else ""
         lines.append(f"Taken: {'; '.join(taken)}{rest}.")
         lines += self.reasons
         if self.baselines:
-            simple = ", ".join(f"{name} {value:.3f}" for name, value in self.baselines.items())
-            ours = self.table()[0]["score"] if self.held_out is None else self.held_out
+            ours = self.reached
             taken_scored = "" if ours is None else f"what was taken {ours:.3f}; "
-            lines.append(f"On what was held out: {taken_scored}for comparison {simple}.")
+            lines.append(
+                f"On what was held out: {taken_scored}for comparison {self._simple_figures()}."
+            )
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+    def headline(self) -> str:
+        """Return in a line what answers, and what it reaches beside what is simple.
+
+        Returns
+        -------
+        str
+            One sentence, without a full stop.
+        """
+        heaviest = max(self.taken, key=lambda pair: pair[1])[0]
+        n_others = len(self.taken) - 1
+        words = f"taken: {heaviest}" + f" and {counted(n_others, 'others')}" * (n_others > 0)
+        ours = self.reached
+        if ours is not None:
+            words += f"; held out: {ours:.3f}"
+            words += f" ({self._simple_figures()})" if self.baselines else ""
+        return words
+
+    @property
+    def reached(self) -> float | None:
+        """The criterion of what was taken; None where nothing was tried."""
+        if self.held_out is not None:
+            return self.held_out
+        reached: float | None = self.table()[0]["score"]
+        return reached
+
+    def _simple_figures(self) -> str:
+        return ", ".join(f"{name} {value:.3f}" for name, value in self.baselines.items())
 
     def snippet(self, class_name: str, **explicit: Any) -> str:
         """Return Python code that repeats the result without the search.
@@ -330,6 +362,8 @@ def render_decisions(decisions: Decisions, *, max_rows: int = 8) -> Group:
             table.add_row(*(escape(cell) for cell in (row["option"], weight, score, row["note"])))
         if len(rows) > len(shown):
             more_taken = f"{n_taken - len(shown)} more with a weight, " * (n_taken > len(shown))
-            table.caption = f"{more_taken}{len(rows) - max(n_taken, len(shown))} others tried"
+            n_others = len(rows) - max(n_taken, len(shown))
+            others = f"{counted(n_others, 'others')} tried" * (n_others > 0)
+            table.caption = (more_taken + others).removesuffix(", ")
         parts.append(table)
     return Group(*parts)

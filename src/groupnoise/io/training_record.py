@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ KEY = "training_data"
 MAX_FINGERPRINTS = 20_000
 """Groups that a model remembers one by one; of more, every second or third and so on."""
 
+TRAINING_PARTS = ("step", "data", "contents", "result", "ended")
 MAX_EARLIER = 400
 """Data of earlier trainings that a model remembers by name."""
 MAX_HELD_OUT = 10_000
@@ -45,6 +47,8 @@ class TrainingRecord:
     `earlier`: fingerprints of the data that earlier trainings of this model saw, the first of them
         first.
     `added`: fingerprints of the logs that were added to an earlier one, each as it was given.
+    `trainings`: what each training was given and when it ended, the first fit first; see
+        `training_entry`.
     """
 
     name: str
@@ -57,6 +61,7 @@ class TrainingRecord:
     protocol: str = ""
     earlier: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
+    trainings: list[dict[str, str]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -103,6 +108,11 @@ class TrainingRecord:
             trained=base64.b64encode(groups.tobytes()).decode("ascii"),
             earlier=[*before.earlier, before.fingerprint][-MAX_EARLIER:],
             added=[*before.added, *self.added][-MAX_EARLIER:],
+            trainings=[
+                *before.trainings[:1],
+                *before.trainings[1:][-MAX_EARLIER:],
+                *self.trainings,
+            ],
         )
 
     def has_learned(self, fingerprint: str) -> bool:
@@ -129,6 +139,16 @@ class TrainingRecord:
     def rows(self) -> IntArray:
         """The groups that were held out, as an array."""
         return np.array(self.held_out, dtype=np.int64)
+
+
+def training_entry(step: str, source: str, contents: str, result: str) -> dict[str, str]:
+    """Return what `info` says of a training that ends now.
+
+    `step`: "trained on" or "updated with". `source`: the data as the user called it. `contents`:
+    how much it holds. `result`: what was held out of it, or what it changed.
+    """
+    ended = datetime.now(timezone.utc).isoformat(" ", "minutes").replace("+00:00", " UTC")
+    return dict(zip(TRAINING_PARTS, (step, source, contents, result, ended), strict=True))
 
 
 def write_training_record(folder: Path | str, record: TrainingRecord) -> None:
@@ -188,7 +208,9 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     name, setting, fingerprint = (found[key] for key in ("name", "setting", "fingerprint"))
     trained, protocol = found.get("trained", ""), found.get("protocol", "")
     earlier, added = found.get("earlier", []), found.get("added", [])
-    for listed in (earlier, added):
+    trainings = found.get("trainings", [])
+    said = [each[part] for each in trainings for part in TRAINING_PARTS]
+    for listed in (earlier, added, said):
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
             raise TypeError
     is_text = all(isinstance(text, str) for text in (name, setting, fingerprint, trained, protocol))
@@ -201,8 +223,9 @@ def _checked(found: Mapping[str, Any]) -> TrainingRecord:
     if len(base64.b64decode(trained, validate=True)) % 8:
         raise ValueError
     return TrainingRecord(
-        name, setting, fingerprint, n_groups, held_out, options, trained, protocol, earlier, added
-    )
+        name, setting, fingerprint, n_groups, held_out, options, trained, protocol, earlier, added,
+        trainings,
+    )  # fmt: skip
 
 
 def draw_held_out(

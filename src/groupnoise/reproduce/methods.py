@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy as np
 from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.setting import Setting
+from groupnoise.reproduce.signatures import stated_parameters
 
 if TYPE_CHECKING:
     from groupnoise.reproduce.compare import ComparisonOfMethods
@@ -163,11 +163,15 @@ def import_class(method: MethodEntry) -> Any:
 
 
 def parameters_of(method: MethodEntry) -> dict[str, Any]:
-    """Return the parameters of a method and their defaults."""
-    signature = inspect.signature(import_class(method))
-    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    found = {p.name: p.default for p in signature.parameters.values() if p.kind in by_name}
-    return {**found, **method.fixed}
+    """Return the parameters of a method and their defaults; its class is not loaded."""
+    module, _, name = method.home.partition(":")
+    return {**stated_parameters(module, name), **method.fixed}
+
+
+def parameters_of_class(name: str) -> dict[str, Any]:
+    """Return the parameters and defaults of an estimator by its name; none where it is unknown."""
+    homes = (each.home.partition(":") for each in METHODS)
+    return next((stated_parameters(home, each) for home, _, each in homes if each == name), {})
 
 
 def compared_parameters(method: MethodEntry) -> dict[str, Any]:

@@ -412,6 +412,6 @@ def test_the_command_line_shows_the_decisions(tmp_path):
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     shown = CliRunner().invoke(app, ["info", folder]).output
-    assert "Taken: " in shown
+    assert "decided by fit, which tried " in shown
     assert "kernel" in shown
     assert "information on held-out candidates" in " ".join(shown.split())

@@ -4,9 +4,15 @@ import json
 
 import pytest
 
+from groupnoise import MaxMatchingRecommender
 from groupnoise.cli.info import info
 from groupnoise.clicks.baselines import PopularityRecommender
 from groupnoise.exceptions import ModelFileError
+from groupnoise.io.training_record import (
+    TrainingRecord,
+    training_entry,
+    write_training_record,
+)
 
 LACKS = object()
 
@@ -30,15 +36,16 @@ def test_a_whole_model_is_described(model, capsys):
     alter(model, "trade_off", {"scope": "last"})
     info(model)
     said = capsys.readouterr().out
-    assert said.startswith("PopularityRecommender, groupnoise")
+    assert "model: PopularityRecommender" in said.splitlines()[0]
     assert "scope = 'auto', which chose 'last'" in said
+    assert "not recorded: it was saved from Python" in said
 
 
 @pytest.mark.parametrize("name", ["parameters", "history", "trade_off"])
 def test_what_a_rival_leaves_out_is_empty(model, name, capsys):
     alter(model, name, None)
     info(model)
-    assert "epochs   0" in capsys.readouterr().out
+    assert "epoch" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -66,3 +73,57 @@ def test_no_file_outside_the_folder_is_looked_at(model, name):
     alter(model, "weights", {"file": name})
     with pytest.raises(ModelFileError, match="does not name a weights file of its own folder"):
         info(model)
+
+
+@pytest.fixture
+def decided(tmp_path):
+    """A recommender whose fit chose by itself, among settings of one epoch."""
+    histories = [[f"i{(user + step) % 9}" for step in range(5)] for user in range(60)]
+    fitted = MaxMatchingRecommender(max_epochs=1, dim=4, random_state=3).fit(histories)
+    fitted.save(tmp_path / "decided")
+    return tmp_path / "decided"
+
+
+def lines_of(capsys, *words, **options):
+    info(*words, **options)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_only_what_was_given_is_listed_and_all_on_request(decided, capsys):
+    said = lines_of(capsys, decided)
+    given = said[said.index("parameters that were given") + 1 :]
+    assert given[:3] == ["  dim = 4", "  max_epochs = 1", "  random_state = 3"]
+    assert given[3].endswith("others at the default; --all shows them")
+    everything = lines_of(capsys, decided, show_all=True)
+    assert "  schedule = 'linear'" in everything
+    assert "--all" not in " ".join(everything)
+
+
+def test_settings_are_told_in_words_and_what_they_reach_beside_popularity(decided, capsys):
+    said = lines_of(capsys, decided)
+    assert any(line.startswith("decided by fit, which tried ") for line in said)
+    tried = " ".join(lines_of(capsys, decided, show_all=True))
+    assert "both: the average of a network that reads clicks in order and vectors of items" in tried
+    (reached,) = [line for line in said if line.startswith("held out: ")]
+    assert "; popularity 0." in reached
+
+
+def test_updates_are_listed_and_decisions_are_those_of_the_first_fit(decided, capsys):
+    entry = training_entry("trained on", "log.csv", "60 rows", "kept")
+    record = TrainingRecord("log", "rs", "a", 60, trainings=[entry])
+    for night in range(7):
+        entry = training_entry("updated with", f"night{night}.csv", "3 new clicks", "9 items stay")
+        record = TrainingRecord(
+            "log", "rs", f"b{night}", 60, added=[f"n{night}"], trainings=[entry]
+        ).after(record)
+    write_training_record(decided, record)
+    said = lines_of(capsys, decided)
+    assert said[1].startswith("trained on log.csv, 20")
+    assert said[1].endswith(" UTC: 60 rows; kept")
+    assert said[2] == "... 2 earlier updates, which --all shows"
+    assert [line.split(",")[0] for line in said[3:8]] == [
+        f"updated with night{night}.csv" for night in range(2, 7)
+    ]
+    assert "decided by the first fit, and updates decide nothing anew; it tried" in " ".join(said)
+    assert any(line.startswith("held out before the updates: ") for line in said)
+    assert any("night0.csv" in line for line in lines_of(capsys, decided, show_all=True))

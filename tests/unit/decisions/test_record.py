@@ -118,7 +118,7 @@ def test_the_terminal_shows_the_sentences_and_the_settings():
     stream = io.StringIO()
     Console(file=stream, width=120).print(render_decisions(DECISIONS, max_rows=3))
     text = stream.getvalue()
-    for part in ("Taken: mlp (75%)", "out of memory", "-0.7000 ± 0.0500", "1 others tried"):
+    for part in ("Taken: mlp (75%)", "out of memory", "-0.7000 ± 0.0500", "1 other tried"):
         assert part in text
 
 

@@ -195,8 +195,8 @@ def test_the_command_line_takes_auto_and_shows_what_was_decided(tmp_path):
     fitted = CliRunner().invoke(app, ["fit", "digit-candidates", "-o", folder, *options])
     assert fitted.exit_code == 0, fitted.output
     shown = CliRunner().invoke(app, ["info", folder]).output
-    assert "Taken: " in shown
-    assert "weighting_strength = 'auto'" in shown
+    assert "decided by fit, which tried " in shown
+    assert "linear, standard: linear; standardized features" in shown
 
 
 def test_a_fit_with_numbers_forgets_what_an_earlier_one_chose(tmp_path):

@@ -42,6 +42,9 @@ def test_a_record_comes_back_as_it_was(model):
         {"options": []},
         {"trained": "no base 64!"},
         {"trained": "YWJj"},
+        {"trainings": [{"step": "trained on"}]},
+        {"trainings": ["yesterday"]},
+        {"trainings": 3},
     ],
     ids=str,
 )

@@ -1,0 +1,139 @@
+"""`groupnoise fit --from`: a model goes on from what it learned, with the clicks that are new."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from groupnoise.cli.options import DataOptions
+from groupnoise.core.words import counted
+from groupnoise.exceptions import ParameterError
+
+
+def go_on(
+    data: str,
+    output: Path,
+    options: DataOptions,
+    *,
+    model: Path,
+    old: str | None,
+    items: Path | None,
+    decay: float,
+    forget_items: Path | None,
+) -> None:
+    """Update a model with the clicks of a log, and save it.
+
+    `output`: model folder to write, which may be `model` itself.
+    `options`: how both logs are read.
+    `model`: the model to go on from.
+    `old`: the log that was learned before.
+    `items`: what is known of items.
+    `decay`: multiplies earlier counts.
+    `forget_items`: items to drop, one in each line.
+    """
+    import numpy as np
+
+    from groupnoise.cli.sources import find_data
+    from groupnoise.clicks.item_table import read_ids
+    from groupnoise.io.model_files import load_model
+    from groupnoise.io.setting import find_setting
+    from groupnoise.io.training_record import (
+        TrainingRecord,
+        read_training_record,
+        training_entry,
+        write_training_record,
+    )
+
+    fitted = load_model(model)
+    if not hasattr(fitted, "partial_fit"):
+        raise ParameterError(
+            f"--from goes with max-matching on clicks; {model} holds a {type(fitted).__name__}."
+        )
+    before = read_training_record(model)
+    read = partial(
+        find_data,
+        options=options,
+        expected=find_setting("rs"),
+        remembered=None if before is None else before.options,
+    )
+    found = read(data)
+    fingerprint = found.setting.fingerprint(found.dataset)
+    if before is not None and before.has_learned(fingerprint):
+        typer.echo(
+            f"warning: {model} has learned {data} already; its clicks count twice now. Give the "
+            "new clicks alone, and the log of before as --old.",
+            err=True,
+        )
+    earlier = None if old is None else read(old)
+    dataset, n_known = _joined(found.dataset, None if earlier is None else earlier.dataset)
+    n_before = fitted.n_items_
+    fitted.partial_fit(
+        dataset,
+        known=n_known,
+        item_features=items,
+        decay=decay,
+        forget=() if forget_items is None else read_ids(forget_items),
+    )
+    record = TrainingRecord.of(found.setting, dataset, np.zeros(0, dtype=np.int64), found.options)
+    n_new = counted(int(dataset.histories.n_objects - n_known.sum()), "new clicks")
+    n_items = counted(n_before, "items")
+    is_same = n_before == fitted.n_items_
+    items_now = f"its {n_items} stay" if is_same else f"{n_items} became {fitted.n_items_}"
+    entry = training_entry("updated with", data, n_new, items_now)
+    record = replace(record, added=[fingerprint], trainings=[entry]).after(before)
+    fitted.save(output)
+    write_training_record(output, record)
+    if items is not None:
+        typer.echo(told_of_items(items, fitted))
+    typer.echo(f"{n_new} on {model}: {items_now}; saved to {output} (nothing held out)")
+
+
+def told_of_items(items: Path, fitted: Any) -> str:
+    """Say what a recommender learned from a table of items, and whom it placed by it."""
+    names = list(dict.fromkeys(repr(each.name) for each in fitted.feature_map_.columns))
+    columns = ", ".join(names[:12]) + ", ..." * (len(names) > 12)
+    n_new = int((fitted.popularity_ == 0).sum())
+    placed = "every item was clicked, so none had to be placed by it"
+    if n_new:
+        placed = f"{counted(n_new, 'items')} of {fitted.n_items_}, without a click, placed by it"
+    return f"{items}: learned from {columns} where items belong; {placed}"
+
+
+def _joined(new: Any, old: Any) -> tuple[Any, Any]:
+    """Return one data set of old and new clicks, and how many of each history are old."""
+    import numpy as np
+
+    from groupnoise.clicks.catalogue import Catalogue
+    from groupnoise.core.groups import Groups
+
+    if old is None:
+        return new, np.zeros(len(new.histories), dtype=np.int64)
+    spell = partial(np.ndarray.astype, dtype=np.str_)
+    text = new.item_ids.dtype.kind != old.item_ids.dtype.kind
+    rows: dict[str, list[Any]] = {}
+    n_known: dict[str, int] = {}
+    for dataset in (old, new):
+        ids = spell(dataset.item_ids) if text else dataset.item_ids
+        for user, history in zip(dataset.user_ids.tolist(), dataset.histories, strict=True):
+            rows.setdefault(str(user), []).append(ids[history])
+        if dataset is old:
+            n_known = {user: len(parts[0]) for user, parts in rows.items()}
+    histories = [np.concatenate(parts) for parts in rows.values()]
+    catalogue = Catalogue.of_histories(histories)
+    indexed = catalogue.index(histories)
+    joined = replace(
+        new,
+        histories=Groups(indexed.items, indexed.offsets),
+        item_ids=catalogue.ids,
+        user_ids=np.array(list(rows)),
+        titles=None,
+        categories=None,
+        is_stray=None,
+        source_rows=None,
+        timestamps=None,
+    )
+    return joined, np.array([n_known.get(user, 0) for user in rows], dtype=np.int64)
