@@ -15,10 +15,16 @@ import polars as pl
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import WHOLE_NUMBER
-from groupnoise.io.columns import KNOWN_NAMES
-from groupnoise.io.delimited import BLANKS, decode, open_delimited, without_comments
+from groupnoise.io.columns import KNOWN_NAMES, plain_name
+from groupnoise.io.delimited import (
+    BLANKS,
+    COMMENT_MARKS,
+    decode,
+    open_delimited,
+    without_comments,
+)
 from groupnoise.io.sources import Report, Source, name_of, say_nothing
-from groupnoise.io.tables import Table, join_tables, read_content
+from groupnoise.io.tables import Table, join_tables, read_content, read_table
 
 BYTES_PER_ROW = 32
 """About what a click takes, as text or in memory."""
@@ -238,7 +244,7 @@ def read_head(
 def is_pairs(source: Source) -> bool:
     """Tell whether text holds `user item` pairs, which can be read in blocks."""
     head = next(source.line_blocks(source.paths[0], _HEAD_BYTES), b"")
-    return holds_pairs(head)
+    return holds_pairs(head) and not _is_table_of_words(source)
 
 
 def column_types(table: Table, requested: Mapping[str, str]) -> dict[str, Any]:
@@ -263,12 +269,28 @@ def column_types(table: Table, requested: Mapping[str, str]) -> dict[str, Any]:
 def read_history_text(source: Source, report: Report) -> Table:
     """Return one row per click with the columns `user` and `item`, in the order of the files.
 
-    A file whose lines all hold two words has one click per line (the SASRec form). Otherwise a
-    line is a user followed by all items of that user, and a user may have one line only.
+    A file whose lines all hold two words has one click per line (the SASRec form). Lines that
+    begin with the names of columns, or of three or four words whose first comes back, are a table.
+    Otherwise a line is a user followed by all items of that user, and a user may have one line.
     """
+    if _is_table_of_words(source):
+        return read_table(source, separator=BLANKS, report=report)
     return join_tables(
         [_read_one(path, source.read_bytes(path), report) for path in source.paths], source.name
     )
+
+
+def _is_table_of_words(source: Source) -> bool:
+    """Tell whether text begins with names of columns, or has rows of a user, an item and more."""
+    head = next(source.line_blocks(source.paths[0], _HEAD_BYTES), b"")
+    lines = [_WORD.findall(line) for line in head.decode("utf-8-sig", "replace").split("\n")]
+    lines = [words for words in lines if words and not words[0].startswith(COMMENT_MARKS)]
+    if not lines:
+        return False
+    if len(KNOWN_NAMES.intersection(map(plain_name, lines[0]))) > 1:
+        return True
+    alike = len({len(words) for words in lines}) == 1 and len(lines[0]) in (3, 4)
+    return alike and len({words[0] for words in lines}) < len(lines)
 
 
 def _read_one(path: str, content: bytes, report: Report) -> Table:

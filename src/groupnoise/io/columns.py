@@ -40,9 +40,12 @@ USUAL_NAMES = {
     ),
     "group": (
         "bag", "bag_id", "bagid", "bags", "group", "group_id", "groupid", "groups", "image_id",
-        "molecule_name",
+        "molecule_name", "molecule", "molecule_id", "slide", "slide_id", "recording_id",
     ),
-    "label": ("bag_label", "label", "bag_labels", "labels", "class", "target", "y"),
+    "label": (
+        "bag_label", "label", "bag_labels", "labels", "class", "target", "y", "class_label",
+        "diagnosis", "klasse",
+    ),
     "patient": (
         "patient", "patient_id", "patientid", "case", "case_id", "case_submitter_id", "subject",
         "subject_id", "participant_id", "donor_id",
@@ -60,12 +63,30 @@ USUAL_NAMES = {
     "clicked": ("clicked", "click", "is_click", "is_clicked", "reward"),
     "features": ("features", "feature", "x", "data", "embedding", "vector"),
 }  # fmt: skip
+PEOPLE = frozenset({
+    "account", "benutzer", "buyer", "client", "cliente", "consumer", "kunde", "kunden",
+    "listener", "login", "member", "nutzer", "person", "player", "profile", "reader", "shopper",
+    "subscriber", "username", "user_name", "usuario", "utente", "utilisateur", "viewer",
+    "visitor",
+})  # fmt: skip
+THINGS = frozenset({
+    "ad", "album", "anime", "app", "article", "artikel", "artist", "book", "business", "content",
+    "course", "doc", "document", "film", "game", "hotel", "isbn", "job", "listing", "location",
+    "news", "offer", "page", "place", "poi", "post", "produit", "produkt", "prodotto", "producto",
+    "recipe", "repo", "restaurant", "show", "song", "story", "track", "url", "venue", "video",
+})  # fmt: skip
+"""What users and items are called where they are of one kind, in the languages of some shops."""
+_ID_ENDING = re.compile(r"_?(id|nr|nummer|number|code|key)$")
+_TYPE_ENDING = re.compile(r":(token|float)(_seq)?$")
+"""What files of RecBole add to the names of columns."""
 ANNOTATOR_NAME = re.compile(
     r"(annotator|ann|rater|vote|voter|coder|labell?er|worker|llm|judge)(?=[ _.-]|\d)"
 )
 """How columns of annotators begin: ann_1, annotator 2, rater3."""
 DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}([ T]|\s*$)")
 DAY_AND_MONTH = re.compile(r"\s*(\d{1,2})([./-])(\d{1,2})\2\d{4}(\D|$)")
+MIN_TIMESTAMP = 1e6
+"""Ratings are smaller, seconds since 1970 larger."""
 N_LOOKED_AT = 100
 """Cells that tell whether a column holds dates."""
 CLICK_PARTS = ("user", "item", "time", "rating")
@@ -109,13 +130,37 @@ def pick_column(
     """
     if given is not None:
         return check_column(given, columns, origin, f"to be the {part}", part)
-    by_lower_name = {name.strip().lower(): name for name in reversed(columns) if name not in taken}
+    column = usual_column(part, [name for name in columns if name not in taken])
+    if column is not None:
+        report(f"took column {column!r} as the {part}")
+    return column
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a column as usual names are spelt.
+
+    >>> plain_name(" User ID"), plain_name("item_id:token"), plain_name("Bag-Label")
+    ('user_id', 'item_id', 'bag_label')
+    """
+    return re.sub(r"[\s.-]+", "_", _TYPE_ENDING.sub("", name.strip().lower()))
+
+
+def usual_column(part: str, columns: Sequence[str]) -> str | None:
+    """Return the column whose name says that it plays a part, or None.
+
+    `part`: a key of `USUAL_NAMES`. Of users and items also what they are called where all are of
+    one kind, with or without the word for a number: `artistID`, `business_id`, `Kundennummer`.
+
+    >>> usual_column("item", ["userID", "artistID", "weight"])
+    'artistID'
+    """
+    by_name = {plain_name(name): name for name in reversed(columns)}
     for name in USUAL_NAMES[part]:
-        if name in by_lower_name:
-            column = by_lower_name[name]
-            report(f"took column {column!r} as the {part}")
-            return column
-    return None
+        if name in by_name:
+            return by_name[name]
+    kinds = {"user": PEOPLE, "item": THINGS}.get(part, frozenset())
+    of_kind = [name for plain, name in by_name.items() if _ID_ENDING.sub("", plain) in kinds]
+    return of_kind[-1] if of_kind else None  # the first of them in the table
 
 
 def need_column(
@@ -179,6 +224,7 @@ def find_click_columns(
             time = time or by_position.get("time")
             rating = rating or by_position.get("rating")
     user_column = need_column("user", user, columns, origin=origin, report=report)
+    item = item or only_other_id(columns, user_column, report)
     item_column = need_column(
         "item", item, columns, origin=origin, report=report, taken={user_column}
     )
@@ -201,6 +247,52 @@ def find_click_columns(
         "rating", rating, columns, origin=origin, report=report, taken=taken
     )
     return ClickColumns(user_column, item_column, time_column, rating_column)
+
+
+def only_other_id(columns: Sequence[str], user: str, report: Report) -> str | None:
+    """Return the one column of ids beside that of users, where none is called as items are."""
+    others = [name for name in columns if name != user]
+    if usual_column("item", others) is not None:
+        return None
+    found = [name for name in others if _is_id(name) and usual_column("time", [name]) is None]
+    if len(found) != 1:
+        return None
+    report(f"took column {found[0]!r} as the item: it is the only other one of ids")
+    return found[0]
+
+
+def _is_id(name: str) -> bool:
+    """Tell whether a name ends in the word for an id: `wine_id`, `wineID`, but not `paid`.
+
+    >>> _is_id("wine_id"), _is_id("wineID"), _is_id("paid"), _is_id("id")
+    (True, True, False, False)
+    """
+    return re.search(r"[a-z](ID|Id)$", name.strip()) is not None or plain_name(name).endswith("_id")
+
+
+def are_unnamed_clicks(head: pl.DataFrame) -> bool:
+    """Tell whether rows without names hold clicks: ids of users that come back, items, numbers.
+
+    `head`: the first rows, all cells text.
+    """
+    columns = head.columns
+    if columns != [f"column_{i + 1}" for i in range(len(columns))] or not 2 <= len(columns) <= 4:
+        return False
+    users, items, *others = head.get_columns()
+    if head.null_count().sum_horizontal()[0] or any(
+        cells.str.contains(r"[\s.]").any() for cells in (users, items)
+    ):
+        return False
+    if users.n_unique() == head.height:
+        return False
+    *_, last = others or [items]
+    has_times = _holds_dates(last)
+    if has_times:
+        others = others[:-1]
+    numbers = [cells.cast(pl.Float64, strict=False) for cells in others]
+    if any(cells.null_count() for cells in numbers):
+        return False
+    return has_times or head.width < 4 or bool((numbers[-1] > MIN_TIMESTAMP).all())
 
 
 def _unnamed_click_columns(head: pl.DataFrame) -> dict[str, str] | None:
@@ -238,7 +330,7 @@ def _holds_dates(cells: pl.Series) -> bool:
 def _looks_like_a_timestamp(cell: str) -> bool:
     """Tell seconds since 1970 and dates from ratings, which are small."""
     try:
-        return float(cell) > 1e6
+        return float(cell) > MIN_TIMESTAMP
     except ValueError:
         return True
 

@@ -7,7 +7,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -30,10 +30,18 @@ FORMAT_OF_SUFFIX = {
     ".npz": "npz",
     ".mat": "mat",
     ".txt": "text",
+    ".dat": "text",
+    ".data": "text",
+    ".inter": "tsv",
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
 }
 OLD_SPREADSHEETS = (".xls", ".xlsb", ".ods", ".numbers")
+HEAD_BYTES, N_HEAD_LINES = 1 << 16, 50
+"""Of a file whose suffix says nothing, what is looked at."""
+COMMENTS, MARKS = (b"%", b"#"), (b",", b";", b"|")
+DOUBLE_COLON = b"::"
+"""What stands between cells of MovieLens; readers see a tab."""
 LINE_FORMATS = ("csv", "tsv", "jsonl", "text")
 FORMATS = tuple(dict.fromkeys(FORMAT_OF_SUFFIX.values()))
 
@@ -62,11 +70,13 @@ class Source:
 
     `paths`: the files, in the order of their names.
     `filesystem`: where the files lie when that is not the local disk.
+    `has_double_colons`: whether `::` stands between cells; whoever reads them sees a tab.
     """
 
     paths: tuple[str, ...]
     format: str
     filesystem: Any = None
+    has_double_colons: bool = False
 
     @property
     def name(self) -> str:
@@ -81,6 +91,7 @@ class Source:
             content = stream.read()
         if self._has_old_line_ends(content):
             content = content.replace(b"\r", b"\n")
+        content = self._divided(content)
         if not content.strip():
             raise DataError(f"{path} is empty; give a file with at least one row.")
         return content
@@ -102,10 +113,13 @@ class Source:
                 if end == 0:
                     rest += block
                     continue
-                yield rest + block[:end]
+                yield self._divided(rest + block[:end])
                 rest = block[end:]
             if rest:
-                yield rest
+                yield self._divided(rest)
+
+    def _divided(self, lines: bytes) -> bytes:
+        return lines.replace(DOUBLE_COLON, b"\t") if self.has_double_colons else lines
 
     def _has_old_line_ends(self, content: bytes) -> bool:
         """Tell whether lines end in a carriage return alone, as spreadsheets on a Mac save them."""
@@ -170,9 +184,60 @@ def find_source(source: str | Path, *, format: str | None = None, filesystem: An
         paths = _list_remote(filesystem, place)
     else:
         paths = _list_local(place)
-    if format is None:
-        paths, format = _one_format(place, paths)
-    return Source(tuple(paths), format, filesystem)
+    if format is not None:
+        return Source(tuple(paths), format, filesystem)
+    found, format = _one_format(place, paths)
+    files = Source(tuple(found), format or "text", filesystem)
+    if format is None and not _holds_text(files):
+        raise DataError(
+            f"{place} has no suffix that says its format ({', '.join(FORMAT_OF_SUFFIX)}, "
+            "also with .gz) and is no text; rename it or give the format."
+        )
+    return _told_by_lines(files) if files.format == "text" else files
+
+
+def _head_lines(files: Source) -> list[bytes]:
+    """Return the first lines of the first file that hold something and are no comments."""
+    head = next(files.line_blocks(files.paths[0], HEAD_BYTES), b"")
+    lines = [line.strip(b"\r") for line in head.split(b"\n")]
+    return [line for line in lines if line.strip() and not line.startswith(COMMENTS)][:N_HEAD_LINES]
+
+
+def _holds_text(files: Source) -> bool:
+    try:
+        b"\n".join(_head_lines(files)).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return False
+    return not any(b"\x00" in line for line in _head_lines(files))
+
+
+def _told_by_lines(files: Source) -> Source:
+    """Return text as CSV or TSV where a mark divides all of its first lines; else as it is.
+
+    Lines that tabs divide into a user and an item, or a user and all items, stay text.
+    """
+    lines = _head_lines(files)
+    if not lines:
+        return files
+    for mark, format in ((b"\t", "tsv"), (DOUBLE_COLON, "tsv"), *((m, "csv") for m in MARKS)):
+        n_marks = lines[0].count(mark)
+        if not n_marks or any(line.count(mark) < n_marks for line in lines):
+            continue
+        if mark == b"\t" and not _is_table(lines):
+            break
+        return replace(files, format=format, has_double_colons=mark == DOUBLE_COLON)
+    return files
+
+
+def _is_table(lines: list[bytes]) -> bool:
+    """Tell whether tabs divide lines into the cells of a table, and not into histories."""
+    cells = [line.split(b"\t") for line in lines]
+    if len({len(each) for each in cells}) > 1 or len(cells[0]) < 3:
+        return False
+    names_columns = not any(
+        character.isdigit() for character in lines[0].decode("utf-8", "replace")
+    )
+    return names_columns or len({each[0] for each in cells}) < len(cells)
 
 
 def _open_address(address: str) -> tuple[Any, str]:
@@ -216,8 +281,8 @@ def _list_local(place: str) -> list[str]:
     return found
 
 
-def _one_format(place: str, paths: list[str]) -> tuple[list[str], str]:
-    """Keep the files whose suffix is known, and refuse a mixture."""
+def _one_format(place: str, paths: list[str]) -> tuple[list[str], str | None]:
+    """Keep the files whose suffix is known, and refuse a mixture; None if a file's is not."""
     if not paths:
         raise DataError(f"{place} is a folder without files; give one that holds the data.")
     formats = {path: FORMAT_OF_SUFFIX.get(_suffix(path)) for path in paths}
@@ -233,10 +298,7 @@ def _one_format(place: str, paths: list[str]) -> tuple[list[str], str]:
             "the table of their labels too (--labels)."
         )
     if not known:
-        raise DataError(
-            f"{place} has no suffix that says its format ({', '.join(FORMAT_OF_SUFFIX)}, "
-            "also with .gz); rename it or give the format."
-        )
+        return paths, None
     if len(set(known.values())) > 1:
         raise DataError(
             f"{place} holds files of several formats ({', '.join(sorted(set(known.values())))}); "

@@ -16,7 +16,16 @@ import polars as pl
 
 from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.columns import KNOWN_NAMES, USUAL_NAMES, check_no_votes, is_resolved
+from groupnoise.io.columns import (
+    KNOWN_NAMES,
+    USUAL_NAMES,
+    are_unnamed_clicks,
+    check_no_votes,
+    is_resolved,
+    only_other_id,
+    plain_name,
+    usual_column,
+)
 from groupnoise.io.delimited import (
     decode,
     drop_unnamed,
@@ -301,10 +310,10 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
     >>> settings_of_columns(["colour", "size"])
     []
     """
-    names = {name.strip().lower() for name in columns}
+    names = {plain_name(name) for name in columns}
 
     def plays(part: str) -> bool:
-        return part in given or not names.isdisjoint(USUAL_NAMES[part])
+        return part in given or usual_column(part, columns) is not None
 
     if is_resolved(columns) and not {"group", "user", "item"} & set(given):
         return ["pll"]
@@ -313,6 +322,12 @@ def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> 
         named = names & set(USUAL_NAMES["candidates"])
         if named <= set(USUAL_NAMES["label"]):
             found.remove("pll")
+    by_kind = not all(part in given or names & set(USUAL_NAMES[part]) for part in TELLING["rs"][0])
+    if len(found) > 1 and "rs" in found and by_kind:
+        found.remove("rs")  # `url` or `client` beside candidates is no click
+    user = usual_column("user", columns)
+    if not found and user and only_other_id(columns, user, say_nothing):
+        return ["rs"]
     return found
 
 
@@ -336,8 +351,11 @@ def guess_setting(
         content = source.read_bytes(first)
     if not content.strip():
         raise DataError(f"{path} is empty; give a file with at least one row.")
-    columns = read_content(first, content, source.format, report=say_nothing).frame.columns
+    head = read_content(first, content, source.format, report=say_nothing).frame
+    columns = head.columns
     found = settings_of_columns(columns, given)
+    if not found and are_unnamed_clicks(head):
+        return "rs", "read as clicks (--setting rs), by its columns without names"
     if not found:
         check_no_votes(columns, path)
     if len(found) != 1:

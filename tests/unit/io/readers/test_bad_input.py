@@ -50,13 +50,13 @@ def assert_refused(path, read, *parts):
 
 @both_ways
 def test_a_missing_column(tmp_path, read):
-    path = file_of(tmp_path, "log.csv", "shopper,item\n1,2\n")
+    path = file_of(tmp_path, "log.csv", "whom,item\n1,2\n")
     assert_refused(
         path,
         read,
         "no column that looks like the user",
         "name it with `user` (--user)",
-        "'shopper', 'item'",
+        "'whom', 'item'",
     )
 
 
@@ -311,7 +311,7 @@ def test_paths_that_lead_nowhere(tmp_path):
     with pytest.raises(MissingDataError, match=r"there is no file .*nothing.csv; check the path"):
         read_clicks(tmp_path / "nothing.csv")
     with pytest.raises(DataError, match=r"data.xyz has no suffix that says its format"):
-        read_clicks(file_of(tmp_path, "data.xyz", "1 2"))
+        read_clicks(file_of(tmp_path, "data.xyz", b"\x00\x01 2"))
     with pytest.raises(DataError, match="neither a path nor a data frame"):
         read_clicks(42)
     with pytest.raises(ParameterError, match="format must be one of"):

@@ -1,0 +1,108 @@
+"""Click logs as public sets write them: any suffix or none, `::`, no header, ids of any kind."""
+
+import pytest
+
+from groupnoise.clicks import read_clicks
+from groupnoise.clicks.streaming import convert_clicks
+from groupnoise.exceptions import DataError
+from groupnoise.io.columns import usual_column
+from groupnoise.io.tables import guess_setting, settings_of_columns
+
+CLICKS = [
+    (7, 31, 5, 978300760),
+    (7, 30, 3, 978300700),
+    (8, 31, 4, 978300900),
+    (8, 32, 1, 978301000),
+]
+"""User, item, rating and time; the first two are not in the order of time."""
+
+
+def lines(mark, header=None):
+    rows = [mark.join(map(str, row)) for row in CLICKS]
+    return "\n".join([*([header] if header else []), *rows, ""])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("ratings.dat", lines("::")),
+        ("u.data", lines("\t")),
+        ("u.txt", lines("\t")),
+        ("u_blanks.txt", lines(" ")),
+        ("named.txt", lines(" ", "user item rating timestamp")),
+        ("bars", lines("|")),
+        ("ratings.csv", lines(",")),
+        ("shop.inter", lines("\t", "user_id:token\titem_id:token\trating:float\ttimestamp:float")),
+        ("artists.dat", lines("\t", "userID\tartistID\trating\ttimestamp")),
+        ("reviews.csv", lines(",", "User ID,business_id,stars,date")),
+        ("wines.csv", lines(";", "Kundennummer;wine_id;rating;timestamp")),
+    ],
+)
+def test_logs_of_public_sets_are_read_without_a_word(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content)
+    assert guess_setting(str(path))[0] == "rs"
+    for found in (read_clicks(path), convert_clicks(path, tmp_path / "out")):
+        assert found.user_ids.tolist() == [7, 8]
+        clicked = [found.item_ids[history].tolist() for history in found.histories]
+        assert clicked == [[30, 31], [31, 32]]
+
+
+def test_dates_in_the_last_column_without_a_name(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("u1,b1,5,2019-03-02\nu1,b2,4,2019-01-02\nu2,b1,3,2019-01-03\n")
+    assert guess_setting(str(path))[0] == "rs"
+    found = read_clicks(path)
+    assert found.item_ids[found.histories[0]].tolist() == ["b2", "b1"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "1,2,3,4\n1,2,3,5\n",  # the last column holds no times
+        "0.5,1,2\n0.5,2,2\n",  # numbers, no ids
+        "a,b,c\n",  # names of columns
+        "1,2,3,4,5\n1,2,3,4,5\n",  # too many
+        "1,2\n3,4\n",  # nobody comes back
+    ],
+)
+def test_numbers_without_names_are_not_taken_for_clicks(tmp_path, content):
+    path = tmp_path / "rows.csv"
+    path.write_text(content)
+    with pytest.raises(DataError, match="do not tell what it holds"):
+        guess_setting(str(path))
+
+
+def test_lists_of_equal_length_stay_histories(tmp_path):
+    path = tmp_path / "histories.txt"
+    path.write_text("u1 a b c\nu2 b c d\n")
+    assert [len(history) for history in read_clicks(path).histories] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings"),
+    [
+        (["member_id", "trackId", "played_at"], ["rs"]),
+        (["user_id", "wineID", "when"], ["rs"]),
+        (["user_id", "wine_id", "shop_id"], []),  # either may be the item
+        (["user_id", "paid"], []),
+        (["client", "url", "candidates", "x"], ["pll"]),
+        (["customer_id", "bag", "label", "x"], ["mil"]),
+    ],
+)
+def test_what_users_and_items_are_called(columns, settings):
+    assert settings_of_columns(columns) == settings
+
+
+def test_a_usual_name_goes_before_a_kind_and_the_first_of_its_kind_before_others():
+    assert usual_column("item", ["track_id", "item_id"]) == "item_id"
+    assert usual_column("item", ["track_id", "artist_id"]) == "track_id"
+
+
+def test_the_only_other_column_of_ids_is_the_item_and_said_so(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("user_id,wineID,price\n1,4,2.5\n1,5,2.5\n")
+    said = []
+    found = read_clicks(path, report=said.append)
+    assert found.item_ids.tolist() == [4, 5]
+    assert "took column 'wineID' as the item: it is the only other one of ids" in said
