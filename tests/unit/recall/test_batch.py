@@ -84,7 +84,7 @@ def test_a_data_folder_is_answered_too(shop, tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("h.csv", "visitor,item\n1,2\n", "has no column that looks like the user"),
+        ("h.csv", "whom,item\n1,2\n", "has no column that looks like the user"),
         ("h.csv", "user,item\n1\n", "line 2"),
         ("h.jsonl", '{"user": 1, "items": [1]}\nnonsense\n', "line 2"),
         ("h.csv", "user,item,time\na,1,soon\n", "holds 'soon', which is neither a number nor"),
