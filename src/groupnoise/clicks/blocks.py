@@ -15,7 +15,7 @@ import polars as pl
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import WHOLE_NUMBER
-from groupnoise.io.columns import KNOWN_NAMES, plain_name
+from groupnoise.io.column_names import KNOWN_NAMES, plain_name
 from groupnoise.io.delimited import (
     BLANKS,
     COMMENT_MARKS,

@@ -12,73 +12,13 @@ import polars as pl
 
 from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import DataError, MissingColumnError
+from groupnoise.io.column_names import NAMED_PARTS, is_id, usual_column
 from groupnoise.io.sources import Guesses, Report
 
 if TYPE_CHECKING:
     from groupnoise.io.tables import Table
 
 Read = TypeVar("Read")
-# For each part the names people use, the likeliest first.
-USUAL_NAMES = {
-    "user": (
-        "user", "user_id", "userid", "uid", "reviewerid", "reviewer_id", "customer_id",
-        "customerid", "customer", "visitorid", "visitor_id", "session", "session_id", "sessionid",
-    ),
-    "item": (
-        "item", "item_id", "itemid", "iid", "asin", "parent_asin", "product", "product_id",
-        "productid", "movie", "movie_id", "movieid", "article_id", "sku", "items",
-    ),
-    "time": (
-        "time", "timestamp", "unixreviewtime", "ts", "datetime", "date", "event_time",
-        "created_at", "clicked_at", "viewed_at", "t_dat",
-    ),
-    "rating": ("rating", "overall", "score", "stars"),
-    "title": ("title", "name", "item_name", "product_name", "movie_title", "item_title"),
-    "category": (
-        "category", "categories", "genre", "genres", "main_category", "category_name",
-        "department",
-    ),
-    "group": (
-        "bag", "bag_id", "bagid", "bags", "group", "group_id", "groupid", "groups", "image_id",
-        "molecule_name", "molecule", "molecule_id", "slide", "slide_id", "recording_id",
-    ),
-    "label": (
-        "bag_label", "label", "bag_labels", "labels", "class", "target", "y", "class_label",
-        "diagnosis", "klasse",
-    ),
-    "patient": (
-        "patient", "patient_id", "patientid", "case", "case_id", "case_submitter_id", "subject",
-        "subject_id", "participant_id", "donor_id",
-    ),
-    "split": ("split", "subset", "partition", "set"),
-    "truth": (
-        "truth", "instance_label", "instance_labels", "instance_truth", "true_label", "target",
-        "ground_truth",
-    ),
-    "candidates": (
-        "candidates", "candidate_labels", "candidate", "partial_target", "partial_labels",
-        "partial_label", "labels",
-    ),
-    "propensity": ("propensity", "propensity_score", "pscore", "probability", "prob"),
-    "clicked": ("clicked", "click", "is_click", "is_clicked", "reward"),
-    "features": ("features", "feature", "x", "data", "embedding", "vector"),
-}  # fmt: skip
-PEOPLE = frozenset({
-    "account", "benutzer", "buyer", "client", "cliente", "consumer", "kunde", "kunden",
-    "listener", "login", "member", "nutzer", "person", "player", "profile", "reader", "shopper",
-    "subscriber", "username", "user_name", "usuario", "utente", "utilisateur", "viewer",
-    "visitor",
-})  # fmt: skip
-THINGS = frozenset({
-    "ad", "album", "anime", "app", "article", "artikel", "artist", "book", "business", "content",
-    "course", "doc", "document", "film", "game", "hotel", "isbn", "job", "listing", "location",
-    "news", "offer", "page", "place", "poi", "post", "produit", "produkt", "prodotto", "producto",
-    "recipe", "repo", "restaurant", "show", "song", "story", "track", "url", "venue", "video",
-})  # fmt: skip
-"""What users and items are called where they are of one kind, in the languages of some shops."""
-_ID_ENDING = re.compile(r"_?(id|nr|nummer|number|code|key)$")
-_TYPE_ENDING = re.compile(r":(token|float)(_seq)?$")
-"""What files of RecBole add to the names of columns."""
 ANNOTATOR_NAME = re.compile(
     r"(annotator|ann|rater|vote|voter|coder|labell?er|worker|llm|judge)(?=[ _.-]|\d)"
 )
@@ -90,9 +30,6 @@ MIN_TIMESTAMP = 1e6
 N_LOOKED_AT = 100
 """Cells that tell whether a column holds dates."""
 CLICK_PARTS = ("user", "item", "time", "rating")
-NAMED_PARTS = [part for part in USUAL_NAMES if part != "features"]
-"""Parts that one column plays."""
-KNOWN_NAMES = frozenset(name for names in USUAL_NAMES.values() for name in names)
 TRUTH_NAMES = ("truth", "true_label", "ground_truth", "gold", "gold_label")
 """Columns of the truth beside votes: neither a model nor who answers may see them."""
 ANSWERS = ("label", "probability", "second", "margin", "agreement", "why", "look")
@@ -134,33 +71,6 @@ def pick_column(
     if column is not None:
         report(f"took column {column!r} as the {part}")
     return column
-
-
-def plain_name(name: str) -> str:
-    """Return the name of a column as usual names are spelt.
-
-    >>> plain_name(" User ID"), plain_name("item_id:token"), plain_name("Bag-Label")
-    ('user_id', 'item_id', 'bag_label')
-    """
-    return re.sub(r"[\s.-]+", "_", _TYPE_ENDING.sub("", name.strip().lower()))
-
-
-def usual_column(part: str, columns: Sequence[str]) -> str | None:
-    """Return the column whose name says that it plays a part, or None.
-
-    `part`: a key of `USUAL_NAMES`. Of users and items also what they are called where all are of
-    one kind, with or without the word for a number: `artistID`, `business_id`, `Kundennummer`.
-
-    >>> usual_column("item", ["userID", "artistID", "weight"])
-    'artistID'
-    """
-    by_name = {plain_name(name): name for name in reversed(columns)}
-    for name in USUAL_NAMES[part]:
-        if name in by_name:
-            return by_name[name]
-    kinds = {"user": PEOPLE, "item": THINGS}.get(part, frozenset())
-    of_kind = [name for plain, name in by_name.items() if _ID_ENDING.sub("", plain) in kinds]
-    return of_kind[-1] if of_kind else None  # the first of them in the table
 
 
 def need_column(
@@ -254,20 +164,11 @@ def only_other_id(columns: Sequence[str], user: str, report: Report) -> str | No
     others = [name for name in columns if name != user]
     if usual_column("item", others) is not None:
         return None
-    found = [name for name in others if _is_id(name) and usual_column("time", [name]) is None]
+    found = [name for name in others if is_id(name) and usual_column("time", [name]) is None]
     if len(found) != 1:
         return None
     report(f"took column {found[0]!r} as the item: it is the only other one of ids")
     return found[0]
-
-
-def _is_id(name: str) -> bool:
-    """Tell whether a name ends in the word for an id: `wine_id`, `wineID`, but not `paid`.
-
-    >>> _is_id("wine_id"), _is_id("wineID"), _is_id("paid"), _is_id("id")
-    (True, True, False, False)
-    """
-    return re.search(r"[a-z](ID|Id)$", name.strip()) is not None or plain_name(name).endswith("_id")
 
 
 def are_unnamed_clicks(head: pl.DataFrame) -> bool:

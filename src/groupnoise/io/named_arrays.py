@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import DataError, MissingColumnError
-from groupnoise.io.columns import USUAL_NAMES
+from groupnoise.io.column_names import USUAL_NAMES
 from groupnoise.io.sources import Report, Source, find_source
 from groupnoise.io.tables import Table, read_table
 

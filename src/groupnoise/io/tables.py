@@ -16,15 +16,12 @@ import polars as pl
 
 from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import DataError, ParameterError
+from groupnoise.io.column_names import KNOWN_NAMES, USUAL_NAMES, plain_name, usual_column
 from groupnoise.io.columns import (
-    KNOWN_NAMES,
-    USUAL_NAMES,
     are_unnamed_clicks,
     check_no_votes,
     is_resolved,
     only_other_id,
-    plain_name,
-    usual_column,
 )
 from groupnoise.io.delimited import (
     decode,

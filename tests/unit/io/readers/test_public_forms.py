@@ -5,7 +5,7 @@ import pytest
 from groupnoise.clicks import read_clicks
 from groupnoise.clicks.streaming import convert_clicks
 from groupnoise.exceptions import DataError
-from groupnoise.io.columns import usual_column
+from groupnoise.io.column_names import usual_column
 from groupnoise.io.tables import guess_setting, settings_of_columns
 
 CLICKS = [
