@@ -20,10 +20,12 @@ ALIKE = 0.85
 """From here on two labels are alike, however long they are."""
 MIN_LENGTH = 4
 """Letters from which on one slip makes labels alike: `dog` and `dig` are two animals."""
-MAX_RARE_LABELS, MAX_NAMED = 100, 3
-"""Rare labels that are looked at, and named, at most."""
+MAX_RARE_LABELS, MAX_NAMED, MAX_LISTED = 100, 3, 13
+"""Rare labels that are looked at, told of in a sentence each, and named, at most."""
 TYPING_ERROR = "looks like a typing error for"
 """What a sentence about one says."""
+OWN_LABEL = "is learned as a label of its own"
+"""What becomes of one where nobody else labels the same row."""
 
 
 def likely_slips(counts: Mapping[str, int]) -> dict[str, str]:
@@ -49,20 +51,28 @@ def likely_slips(counts: Mapping[str, int]) -> dict[str, str]:
 
 
 def slips_in_words(
-    names: Sequence[str], named: BoolArray, locate: Callable[[int], str]
+    names: Sequence[str], named: BoolArray, locate: Callable[[int], str], *, are: str = OWN_LABEL
 ) -> list[str]:
     """Return a sentence for each label that is probably misspelt: where, and what was meant.
 
     `named` (n_rows, n_classes): which labels each row has. `locate`: says where a row stands.
+    `are`: what becomes of them.
     """
     counts = dict(zip(names, named.sum(axis=0).tolist(), strict=True))
     said = []
-    for name, meant in list(likely_slips(counts).items())[:MAX_NAMED]:
+    slips = likely_slips(counts)
+    for name, meant in list(slips.items())[:MAX_NAMED]:
         rows = np.flatnonzero(named[:, list(names).index(name)])
         more = "" if len(rows) == 1 else f" and {len(rows) - 1} more"
         said.append(
             f"{name!r} ({locate(int(rows[0]))}{more}) {TYPING_ERROR} {meant!r} ({counts[meant]} "
-            "times) and is learned as a label of its own; if it is one, correct it there"
+            f"times) and {are}; if it is one, correct it there"
+        )
+    if len(slips) > MAX_NAMED:
+        others = ", ".join(f"{name!r}" for name in list(slips)[MAX_NAMED:MAX_LISTED])
+        more = ", ..." * (len(slips) > MAX_LISTED)
+        said.append(
+            f"each of {len(slips) - MAX_NAMED} more labels {TYPING_ERROR} another: {others}{more}"
         )
     return said
 

@@ -179,8 +179,8 @@ class Decisions:
             if weight >= MIN_TOLD
         ]
         n_small = len(self.taken) - len(taken)
-        small = counted(n_small, "others")
-        rest = f"; and {small} of less than {MIN_TOLD:.0%} each" if n_small else ""
+        small = f"{counted(n_small, 'others')} of less than {MIN_TOLD:.0%}"
+        rest = f"; and {small}{' each' * (n_small > 1)}" if n_small else ""
         lines.append(f"Taken: {'; '.join(taken)}{rest}.")
         lines += self.reasons
         if self.baselines:
@@ -335,6 +335,18 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def _not_shown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say how many settings are not shown, so that all of them add up to those there are."""
+    n_taken = sum(row["weight"] > 0 for row in rows)
+    n_untried = sum(row["weight"] == 0 and row["rung"] is None for row in rows)
+    counts = {
+        "taken": n_taken,
+        "tried and not taken": len(rows) - n_taken - n_untried,
+        "not tried": n_untried,
+    }
+    return "not shown: " + ", ".join(f"{n} {what}" for what, n in counts.items() if n)
+
+
 def render_decisions(decisions: Decisions, *, max_rows: int = 8) -> Group:
     """Return what a console of rich prints: the summary, then what was tried.
 
@@ -358,12 +370,11 @@ def render_decisions(decisions: Decisions, *, max_rows: int = 8) -> Group:
         shown = rows[: min(max_rows, max(n_taken, MIN_ROWS))]
         for row in shown:
             score = "" if row["score"] is None else f"{row['score']:.4f} ± {row['std_error']:.4f}"
-            weight = f"{row['weight']:.0%}" if row["weight"] else ""
+            weight = f"{row['weight']:.0%}" if row["weight"] >= MIN_TOLD else ""
+            if 0.0 < row["weight"] < MIN_TOLD:
+                weight = f"< {MIN_TOLD:.0%}"
             table.add_row(*(escape(cell) for cell in (row["option"], weight, score, row["note"])))
         if len(rows) > len(shown):
-            more_taken = f"{n_taken - len(shown)} more with a weight, " * (n_taken > len(shown))
-            n_others = len(rows) - max(n_taken, len(shown))
-            others = f"{counted(n_others, 'others')} tried" * (n_others > 0)
-            table.caption = (more_taken + others).removesuffix(", ")
+            table.caption = _not_shown(rows[len(shown) :])
         parts.append(table)
     return Group(*parts)

@@ -14,7 +14,7 @@ import polars as pl
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.checks import did_you_mean
-from groupnoise.core.misspelt_labels import slips_in_words
+from groupnoise.core.misspelt_labels import OWN_LABEL, slips_in_words
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
     as_id_cells,
@@ -249,12 +249,16 @@ def _guess_separator(cells: pl.Series, column: str, report: Report) -> str | Non
 
 
 def labels_to_look_at(
-    names: Sequence[str], named: BoolArray, locate: Callable[[int], str]
+    names: Sequence[str],
+    named: BoolArray,
+    locate: Callable[[int], str],
+    *,
+    slips_are: str = OWN_LABEL,
 ) -> list[str]:
     """Point out labels that may mean one thing, several labels, or no label at all.
 
     One sentence each. `named` (n_rows, n_classes): which labels each row, or bag, has. `locate`:
-    says where a row stands.
+    says where a row stands. `slips_are`: what becomes of those that look misspelt.
     """
     said = []
     missing = [name for name in names if name.lower() in MISSING]
@@ -279,7 +283,7 @@ def labels_to_look_at(
                 f"--label-separator {mark!r}"
             )
             break
-    return [*said, *slips_in_words(names, named, locate)]
+    return [*said, *slips_in_words(names, named, locate, are=slips_are)]
 
 
 def quoted(names: Sequence[str]) -> str:

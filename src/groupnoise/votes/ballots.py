@@ -119,6 +119,18 @@ class Votes:
         """
         return np.asarray(self.weights > 0) if self.named is None else self.named
 
+    def doubt(self) -> FloatArray:
+        """Return the weight that each vote gives to every label it does not name.
+
+        Returns
+        -------
+        doubt : ndarray of shape (n_votes,)
+            0 where no confidence was said.
+        """
+        if self.named is None:
+            return np.zeros(len(self))
+        return np.asarray(np.where(self.named.all(axis=1), 0.0, self.weights.min(axis=1)))
+
     def first_choices(self) -> Votes:
         """Return what each vote says first: the label of most weight, however sure it is.
 

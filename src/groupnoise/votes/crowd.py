@@ -33,8 +33,10 @@ from groupnoise.votes.features import (
 TEMPERATURES = np.geomspace(0.25, 8.0, 16)
 COOLING = np.geomspace(1.02, 8.0, 100)
 SHARES = np.linspace(0.0, 1.0, 11)
-HEEDED = (1.0, 0.5, 0.25, 0.0)
-"""How much of the doubt that annotators profess may be taken over."""
+HEEDED = (1.0, 0.5, 0.25)
+"""How much of the doubt that annotators profess may be taken over, besides none."""
+ENDS_IN_USE, MIN_IN_USE = (0.01, 0.99), 0.05
+"""Quantiles between which confidences are said to lie, and how far apart these must be."""
 GUESSED = 0.1
 """Part of an even share of all votes from which on a label counts wholly as one that is guessed."""
 MIN_ROWS = 20
@@ -176,19 +178,34 @@ def heed_confidences(votes: Votes, truth: IntArray | None) -> Votes:
         return votes
     named = votes.named / votes.named.sum(axis=1, keepdims=True)
     in_use = np.minimum(named.mean(axis=0) * votes.n_classes / GUESSED, 1.0).sum()
-    doubt = np.where(votes.named.all(axis=1), 0.0, votes.weights.min(axis=1))[:, None]
-    heard = votes.weights + doubt * (votes.n_classes / in_use - 1.0)
-    plain = votes.first_choices().weights
+    doubt = votes.doubt()[:, None]
+    stated = 1.0 - votes.n_classes * doubt
+    is_said = stated > MIN_PROBABILITY
+    plain = np.where(is_said, (votes.weights - doubt) / np.where(is_said, stated, 1.0), named)
     offered, scores = [], []
-    for share in HEEDED:
-        weights = share * heard + (1.0 - share) * plain
-        scale = weights.sum(axis=1, keepdims=True) if in_use < votes.n_classes else np.ones(1)
+    for sure in readings_of(stated):
+        weights = sure * plain + (1.0 - sure) / in_use
+        scale = weights.sum(axis=1, keepdims=True)
         each = replace(votes, weights=weights / scale)
         model = DawidSkene(max_iterations=30).fit(each, truth=truth)
         logits = np.log(model.class_prior_) + log_vote_likelihood(each, model)
         offered.append(each)
         scores.append(float(np.logaddexp.reduce(logits, axis=1).sum() + np.log(scale).sum()))
     return offered[int(np.argmax(scores))]
+
+
+def readings_of(stated: FloatArray) -> list[FloatArray]:
+    """Return what confidences may mean: as they are, or by the part of the scale that is in use.
+
+    Who says 0.8 where he is sure and 0.5 where he guesses means more than he says by both. Of each
+    all of the doubt may be borne out, or some, or none.
+    """
+    low, high = np.quantile(stated, ENDS_IN_USE)
+    scales = [stated]
+    if high - low >= MIN_IN_USE:
+        scales += [((stated - low) / (high - low)).clip(0.0, 1.0), (stated / high).clip(0.0, 1.0)]
+    heeded = [1.0 - share * (1.0 - each) for each in scales for share in HEEDED]
+    return [*heeded, np.ones_like(stated)]
 
 
 def doubted(belief: FloatArray, predicted: FloatArray, named: BoolArray) -> FloatArray:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from groupnoise.core.misspelt_labels import OWN_LABEL
 from groupnoise.io.columns import BETWEEN_NAMES, BETWEEN_PARTS, LIKE_IT, OF_LABEL
 from groupnoise.io.feature_columns import column_of_names
 from groupnoise.io.memberships import labels_to_look_at
@@ -19,6 +20,8 @@ N_NAMED = 3
 """Similar rows that are named."""
 STUCK_VOTES = 10
 """Votes from which on somebody who only ever said one label is pointed out."""
+HEARD = "counts as that in what is learned"
+"""What becomes of a vote that looks misspelt."""
 MOSTLY = 0.8
 """Share of rows that a column must tell apart to be taken for one of their ids."""
 
@@ -78,13 +81,21 @@ def row_names(table: Table) -> Sequence[str]:
     return [table.locate(row).rsplit(", ", 1)[-1] for row in range(len(table))]
 
 
-def what_stands_out(voted: VotedRows) -> list[str]:
-    """Say what a person should know of the votes before trusting anything learned from them."""
+def what_stands_out(voted: VotedRows, *, hears_slips: bool = False) -> list[str]:
+    """Say what a person should know of the votes before trusting anything learned from them.
+
+    `hears_slips`: whether labels that look misspelt count as what was meant.
+    """
     votes = voted.votes
     named = votes.candidates()
     said = [
         *ids_that_repeat(voted.table),
-        *labels_to_look_at(votes.class_names, named, voted.table.locate),
+        *labels_to_look_at(
+            votes.class_names,
+            named,
+            voted.table.locate,
+            slips_are=HEARD if hears_slips else OWN_LABEL,
+        ),
     ]
     is_voted = votes.counts > 0
     if not is_voted.all():

@@ -21,6 +21,7 @@ from groupnoise.votes.dawid_skene import Reliability
 from groupnoise.votes.features import row_features
 from groupnoise.votes.files import VotedRows, read_votes, who_is_left_out
 from groupnoise.votes.reasons import reasons, what_stands_out
+from groupnoise.votes.slips import as_meant, as_written
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,9 @@ def resolve(
         annotator=annotator, label=label, confidence=confidence, labels=labels,
         label_separator=label_separator, report=notes, **table_options,
     )  # fmt: skip
-    for sentence in what_stands_out(voted):
+    # Who lists the labels knows how they are spelt.
+    hears_slips = labels is None and not voted.is_candidates
+    for sentence in what_stands_out(voted, hears_slips=hears_slips):
         notes(sentence)
     others = who_is_left_out(voted, _not_features(voted, truth)) if annotators is None else None
     if others is not None:
@@ -247,8 +250,9 @@ def resolve(
         taken=_not_features(voted, truth), report=notes,
     )  # fmt: skip
     kept = None if checkpoint is None else KeptAnswers(checkpoint)
+    spelt = set(sure.values()) if hears_slips else voted.votes.class_names
     belief = believe(
-        voted.votes,
+        as_meant(voted.votes, spelt),
         matrix,
         is_candidates=voted.is_candidates,
         truth=_truth(sure, voted.votes),
@@ -263,7 +267,7 @@ def resolve(
     )
     if kept is not None:
         kept.clear()
-    return resolution_of(voted, belief, notes.sentences, known=sure)
+    return resolution_of(voted, belief, notes.sentences, known=sure, spelt=spelt)
 
 
 def resolution_of(
@@ -271,15 +275,19 @@ def resolution_of(
     belief: Belief,
     notes: Sequence[str],
     known: Collection[int],
+    spelt: Collection[str],
 ) -> Resolution:
-    """Return the answers about rows of which something is believed, or known."""
+    """Return the answers about rows of which something is believed, or known.
+
+    `spelt`: labels that are known to be no slips.
+    """
     votes = voted.votes
-    probabilities = belief.probabilities.copy()
+    probabilities = as_written(belief.probabilities, votes, spelt)
     is_known = (votes.counts > 0) | (belief.predicted is not None)
     is_known[list(known)] = True
     reliability = None
     if belief.model is not None:
-        reliability = belief.model.reliability(votes, belief=belief.probabilities)
+        reliability = belief.model.reliability(as_meant(votes, spelt), belief=belief.probabilities)
     columns = _answers(voted, belief, probabilities, is_known)
     probabilities[~is_known] = np.nan
     return Resolution(

@@ -118,7 +118,7 @@ def test_the_terminal_shows_the_sentences_and_the_settings():
     stream = io.StringIO()
     Console(file=stream, width=120).print(render_decisions(DECISIONS, max_rows=3))
     text = stream.getvalue()
-    for part in ("Taken: mlp (75%)", "out of memory", "-0.7000 ± 0.0500", "1 other tried"):
+    for part in ("Taken: mlp (75%)", "out of memory", "-0.7000 ± 0.0500", "not shown: 1 not tried"):
         assert part in text
 
 
@@ -135,5 +135,24 @@ def test_members_of_next_to_no_weight_are_counted_not_listed():
     Console(file=stream, width=120).print(render_decisions(decisions))
     text = stream.getvalue()
     assert "setting 2 (19%); and 27 others of less than 1% each." in text
-    assert "26 others tried" in text
+    assert "not shown: 26 taken" in text
+    assert "< 1%" in text
     assert "setting 9" not in text
+
+
+def test_settings_shown_and_counted_add_up_to_those_there_are():
+    names = [f"setting {number}" for number in range(46)]
+    weights = np.array([10.0] * 9 + [9.2, 0.8]) / 100
+    decisions = Decisions(
+        {},
+        tuple(Option(name, {}) for name in names),
+        tuple(Trial(name, 0, 1, -1.0, 0.1, 0.1) for name in names[:40]),
+        tuple(zip(names, weights.tolist(), strict=False)),
+    )
+    stream = io.StringIO()
+    Console(file=stream, width=400).print(render_decisions(decisions))
+    text = stream.getvalue()
+    assert "Tried 40 of 46 settings" in text
+    assert "setting 9 (9%); and 1 other of less than 1%." in text
+    counted = "not shown: 3 taken, 29 tried and not taken, 6 not tried"  # 8 are shown
+    assert counted in " ".join(text.split())

@@ -2,6 +2,7 @@
 
 import re
 import socket
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -89,7 +90,7 @@ def votes_with_confidences(kind, seed, skills=(0.9, 0.75, 0.6), n_rows=400):
 )
 def test_accuracies_of_votes_with_confidences_lie_in_their_intervals(kind, has_features):
     held, missed_by = [], []
-    for seed in range(3):
+    for seed in range(6):
         votes, points, _, accuracy = votes_with_confidences(kind, seed)
         belief = believe(votes, points if has_features else None, fit=mean_classifier)
         told = belief.model.reliability(votes, belief=belief.probabilities)
@@ -117,12 +118,66 @@ def test_a_label_that_is_named_once_gathers_no_rows_and_spoils_no_accuracy(has_f
     assert ((told.accuracy_low <= accuracy) & (accuracy <= told.accuracy_high)).all()
 
 
+@pytest.mark.parametrize("kind", ["calibrated", "too sure"])
+def test_several_misspellings_disturb_neither_confidences_nor_accuracies(kind):
+    spelt = ["culture", "politics", "sport"]
+    slips = {"sprot": 2, "spport": 2, "sporrt": 2, "plitics": 1, "poltiics": 1, "politiics": 1,
+             "clture": 0, "cutlure": 0, "culturre": 0, "culure": 0}  # fmt: skip
+    votes = votes_with_confidences(kind, 0)[0]
+    table = pd.DataFrame({
+        "row": votes.rows,
+        "annotator": [votes.annotator_names[who] for who in votes.annotators],
+        "label": [spelt[k] for k in votes.named.argmax(axis=1)],
+        "confidence": (1.0 - 3.0 * votes.weights.min(axis=1)).clip(0.0, 1.0),
+    })  # fmt: skip
+    clean = resolve(table)
+    for at, (slip, meant) in enumerate(slips.items()):
+        table.loc[np.flatnonzero(table["label"] == spelt[meant])[9 * at], "label"] = slip
+    found = resolve(table)
+    np.testing.assert_allclose(found.reliability.accuracy, clean.reliability.accuracy, atol=0.01)
+    surer = np.subtract(found.columns["probability"], clean.columns["probability"])
+    assert np.abs(surer).mean() < 0.01
+    meant = {slip: spelt[k] for slip, k in slips.items()}
+    said = [meant.get(label, label) for label in found.columns["label"]]
+    assert np.mean(np.array(said) == clean.columns["label"]) > 0.99
+    assert any(note.startswith("each of 7 more labels looks like") for note in found.notes)
+
+
+def test_what_nobody_spelt_right_in_a_row_is_written_as_it_stands():
+    said = ["sport", "culture"] * 20
+    frame = pd.DataFrame({"ann_1": [*said, "sprot", "sprot"], "ann_2": [*said, "sport", None]})
+    assert resolve(frame).columns["label"][-2:] == ["sport", "sprot"]
+    listed = resolve(frame, labels=["sport", "culture", "sprot"])  # who lists it means it
+    assert not any("counts as that" in note for note in listed.notes)
+    learned = resolve(frame, known={41: "sprot"})
+    assert learned.columns["label"][-1] == "sprot"
+    np.testing.assert_array_equal(learned.candidate_weights[-1] > 0, [False, False, True])
+
+
 def test_confidences_are_heeded_as_far_as_other_votes_bear_them_out():
     for kind, is_heeded in (("calibrated", True), ("unsure", False)):
         votes = votes_with_confidences(kind, 0)[0]
         heard = heed_confidences(votes, None)
-        assert np.array_equal(heard.weights, votes.weights) == is_heeded
+        assert (heard.doubt() > 0).any() == is_heeded
         np.testing.assert_array_equal(heard.candidates(), votes.candidates())
+
+
+def test_what_confidences_mean_is_read_from_the_part_of_the_scale_that_is_in_use():
+    gains, missed_by = [], []
+    for seed in range(3):
+        exact, _, truth, accuracy = votes_with_confidences("calibrated", seed)
+        stated = 1.0 - 3.0 * exact.doubt()
+        low = 0.3 + 0.5 * stated  # knows how sure he is, and says less
+        weights = np.where(exact.named, low[:, None], 0.0) + (1.0 - low[:, None]) / 3.0
+        belief, plain = (believe(votes, None) for votes in (
+            replace(exact, weights=weights), exact.first_choices()))  # fmt: skip
+        gains.append(
+            [(each.probabilities.argmax(axis=1) == truth).mean() for each in (belief, plain)]
+        )
+        told = belief.model.reliability(exact, belief=belief.probabilities)
+        missed_by.append(told.accuracy - accuracy)
+    assert np.abs(np.mean(missed_by, axis=0)).max() < 0.04
+    assert np.subtract(*np.mean(gains, axis=0)) > 0.02
 
 
 @pytest.mark.parametrize("n_rare", [1, 7, 20])
