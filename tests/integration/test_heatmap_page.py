@@ -59,6 +59,10 @@ def names(page):
 
 def test_the_class_decides_which_layer_is_seen(page):
     assert page.locator(".layer:visible").count() == N_BAGS
+    assert page.locator(".layer.probability-0:visible").count() == 4  # each bag's own label
+    assert page.locator(".layer.probability-1:visible").count() == 2
+    assert page.locator(".class-gallery:visible").count() == 2
+    page.select_option("#class", label="cat")
     assert page.locator(".layer.probability-0:visible").count() == N_BAGS
     page.select_option("#class", label="dog")
     page.select_option("#value", "responsibility")
@@ -71,6 +75,9 @@ def test_the_class_decides_which_layer_is_seen(page):
 
 def test_bags_are_sorted_by_the_class_that_is_shown(page):
     page.select_option("#order", "highest")
+    assert names(page)[0] == "bag_5"  # by its own label
+    assert names(page)[-1] == "bag_0"
+    page.select_option("#class", label="cat")
     assert names(page) == [f"bag_{number}" for number in reversed(range(N_BAGS))]
     page.select_option("#class", label="dog")
     assert names(page) == [f"bag_{number}" for number in range(N_BAGS)]

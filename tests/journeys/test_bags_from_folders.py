@@ -68,7 +68,7 @@ def test_calibrate_takes_what_was_held_out_and_changes_no_answer(command, tmp_pa
         warnings.simplefilter("default")
         said = command("calibrate", "model", data, "-o", "calibrated")
     assert "bags held out of training; saved to calibrated" in said.out
-    assert "warning: 7 bags are few to calibrate by" in said.err
+    assert "warning: 7 bags to calibrate by: too few" in said.err
     assert "groups: temperature" in command("info", "calibrated").out
     from groupnoise import load_model
 

@@ -133,10 +133,10 @@ def test_odd_logs_are_told_of_in_a_sentence_each(command, tmp_path):
     fit = ["fit", *words, "-o", "model", "-q", "--method", "popularity"]
     said = command(*fit, "--protocol", "leave_one_out").err
     for sentence in (
-        "1 histories of one click have nothing",
-        "targets were clicked before by the same user",
-        "rows were not in order of time and have been sorted",
-        "clicks came at the time of the user's click before",
+        "1 history of one click, which leaves nothing to be asked for",
+        "targets clicked before by the same user",
+        "rows not in order of time, which have been sorted",
+        "clicks at the time of the user's click before",
     ):
         assert sentence in said
     assert "have been sorted" in command("evaluate", "model", *words).out

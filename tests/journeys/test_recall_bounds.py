@@ -109,9 +109,9 @@ def test_a_filter_sees_every_category_of_an_item(shop, tmp_path, groupnoise):
     write_log(tmp_path / "all.csv", [[f"item {n:02}" for n in range(40)]])
     asked = ("recall", "artifact", "--histories", "all.csv", "--output", "a.csv", "--quiet")
     _, said, _ = groupnoise(*asked)
-    assert "1 histories got no item: they have seen every item; --no-exclude-seen" in said
+    assert "1 history got no item: every item was seen; --no-exclude-seen" in said
     _, said, _ = groupnoise(*asked, "--category", "Drama")
-    assert "1 histories got no item: what was asked for leaves them no item" in said
+    assert "1 history got no item: what was asked for leaves none" in said
 
 
 def test_a_recommender_is_exported_from_python(shop, tmp_path):

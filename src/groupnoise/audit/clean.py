@@ -14,6 +14,7 @@ import polars as pl
 from groupnoise.audit.issues import GroupIssues
 from groupnoise.core.arrays import BoolArray
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.answer_files import write_columns
 from groupnoise.io.datasets import (
@@ -110,7 +111,7 @@ def about_cleaned(dataset: Any, cleaned: Any) -> tuple[str, bool]:
     (parts, before), (_, after) = _parts(dataset), _parts(cleaned)
     n_groups, n_left = setting.n_groups(dataset), setting.n_groups(cleaned)
     lost = [(before - after, before, parts), (n_groups - n_left, n_groups, setting.units)]
-    told = [f"{n} of {of} {units} ({n / of:.0%})" for n, of, units in lost if n]
+    told = [f"{n} of {counted(of, units)} ({n / of:.0%})" for n, of, units in lost if n]
     watched = lost[1:] if isinstance(dataset, PartialLabelDataset) else lost
     return " and ".join(told) or "nothing", any(n > MUCH * of for n, of, _ in watched)
 

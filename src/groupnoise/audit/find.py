@@ -181,7 +181,9 @@ def _cross_fitted(
         held_out = np.flatnonzero(fold == number)
         fitted = source.fit(model, np.flatnonzero(fold != number))
         with warnings.catch_warnings():  # a fold may be small, and nobody chose its size
-            warnings.filterwarnings("ignore", message=".*few to calibrate by", category=UserWarning)
+            warnings.filterwarnings(
+                "ignore", message=".*to calibrate by: too few", category=UserWarning
+            )
             source.calibrate(fitted, held_out)
         if on_progress is not None:
             on_progress({"stage": "fitting", "done": number + 1, "total": n_folds})

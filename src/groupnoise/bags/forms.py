@@ -12,6 +12,7 @@ from groupnoise.core.checks import check_features
 from groupnoise.core.groups import Groups
 from groupnoise.core.label_sets import read_label_sets, truth_columns
 from groupnoise.core.streamed_groups import StreamedGroups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
 NEGATIVE_NAMES = {
@@ -131,7 +132,7 @@ def check_labelled(indicator: BoolArray) -> None:
     unlabelled = np.flatnonzero(~indicator.any(axis=1))
     if len(unlabelled):
         raise DataError(
-            f"{len(unlabelled)} bags have no label, first at row {unlabelled[0]}; "
+            f"{counted(len(unlabelled), 'bags')} without a label, first at row {unlabelled[0]}; "
             "drop them, or give them a label such as 'none'."
         )
 

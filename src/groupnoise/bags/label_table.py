@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError
 from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.memberships import labels_to_look_at, read_memberships
@@ -155,7 +156,7 @@ def _rows_of_bags(table: Table, group: str, bag_ids: Sequence[str], folder: str)
 
 
 def _more(n_found: int) -> str:
-    return "" if n_found == 1 else f" (nor have {n_found - 1} others)"
+    return "" if n_found == 1 else f" (nor have {counted(n_found - 1, 'others')})"
 
 
 def _bag_of(cell: str, known: Collection[str]) -> str | None:

@@ -25,6 +25,7 @@ from groupnoise.core.class_metrics import (
 )
 from groupnoise.core.groups import Groups
 from groupnoise.core.selective import risk_coverage
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, subset_bags
 from groupnoise.io.description import (
@@ -145,8 +146,9 @@ class BagSetting(Setting[BagDataset]):
 
     def summary(self, dataset: BagDataset) -> str:
         """Return the numbers of bags, instances and classes."""
-        counts = f"{len(dataset.bags)} bags, {dataset.bags.n_objects} instances"
-        return f"{counts}, {len(dataset.class_names)} classes"
+        counts = {"bags": len(dataset.bags), "instances": dataset.bags.n_objects}
+        counts["classes"] = len(dataset.class_names)
+        return ", ".join(counted(number, things) for things, number in counts.items())
 
     def clean(self, dataset: BagDataset, issues: GroupIssues) -> BagDataset:
         """Return the bags without labels that look wrong; bags go where none is left."""

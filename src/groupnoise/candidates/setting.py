@@ -24,6 +24,7 @@ from groupnoise.core.class_metrics import (
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
 from groupnoise.core.metrics import expected_calibration_error
 from groupnoise.core.selective import risk_coverage
+from groupnoise.core.words import counted
 from groupnoise.io.datasets import PartialLabelDataset, subset_rows
 from groupnoise.io.description import (
     Description,
@@ -120,7 +121,8 @@ class CandidateSetting(Setting[PartialLabelDataset]):
 
     def summary(self, dataset: PartialLabelDataset) -> str:
         """Return the numbers of rows, classes and candidates."""
-        counts = f"{len(dataset.features)} rows, {len(dataset.class_names)} classes"
+        counts = f"{counted(len(dataset.features), 'rows')}, "
+        counts += counted(len(dataset.class_names), "classes")
         mean = dataset.candidates.sum() / len(dataset.candidates)
         return f"{counts}, {mean:.2f} candidates per row"
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, reads_table
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -255,4 +256,6 @@ def _changing(artifact: Path) -> Iterator[Path]:
 def _say(artifact: Path, version: str) -> None:
     from groupnoise.recall.artifact import open_artifact
 
-    typer.echo(f"{len(open_artifact(artifact).items)} items, version {version}, in {artifact}")
+    typer.echo(
+        f"{counted(len(open_artifact(artifact).items), 'items')}, version {version}, in {artifact}"
+    )

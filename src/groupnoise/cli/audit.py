@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, counted_bars, reads_data
+from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -228,7 +229,9 @@ def _write_tables(output: Path, issues: GroupIssues, table_format: str) -> None:
 
 def _show(issues: GroupIssues, how: str, output: Path) -> None:
     counts = issues.summary()
-    typer.echo(f"{counts['groups']} groups, {counts['objects']} objects. {how}")
+    typer.echo(
+        f"{counted(counts['groups'], 'groups')}, {counted(counts['objects'], 'objects')}. {how}"
+    )
     for kind in issues.kinds:
         typer.echo(f"{counts[kind.name]:>9}  {kind.title}")
     typer.echo(f"tables and report.html are in {output}")

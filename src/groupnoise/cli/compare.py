@@ -17,7 +17,8 @@ from groupnoise.cli.options import DataOptions, option_of, progress_bars, reads_
 
 if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
-    from groupnoise.reproduce.compare import ComparisonOfMethods
+    from groupnoise.clicks.recall_metrics import Interval
+    from groupnoise.reproduce.comparison import ComparisonOfMethods
 
 DEFAULT_SECONDS = 600.0
 
@@ -50,7 +51,7 @@ def compare(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Compare all methods on your data: means, intervals, and who is level with the best.
+    """Compare all methods on your data: means, intervals, and whether one is ahead beyond chance.
 
     Methods are ranked by truth where the data has it, otherwise by what needs none. Every method
     is fitted at its defaults, behind the same scaling of features.
@@ -81,7 +82,7 @@ def compare(
             )
         else:
             result = compare_methods(found.setting, found.dataset, entries, share=share, **common)
-    command = command_of(result.winner.name, found, options)
+    command = command_of(result.leader.name, found, options)
     if page is not None:
         from groupnoise.reproduce.report.pages import comparison_page
 
@@ -90,13 +91,13 @@ def compare(
         typer.echo(json.dumps({**result.as_record(), "command": command}, indent=2))
         return
     _show(result, found)
-    typer.echo(f"\n{command}")
+    typer.echo(command)
     if page is not None:
         typer.echo(f"page: {page}")
 
 
 def command_of(method: str, found: Found, options: DataOptions) -> str:
-    """Return the command that fits the winner on the same data as it was compared, to copy."""
+    """Return the command that fits a method on the same data as it was compared, to copy."""
     from groupnoise.reproduce.methods import compared_parameters, find_method
 
     words = ["groupnoise", "fit", found.source]
@@ -118,28 +119,36 @@ def command_of(method: str, found: Found, options: DataOptions) -> str:
 
 def _show(result: ComparisonOfMethods, found: Found) -> None:
     typer.echo(result.heading(found.setting.units))
-    width = max(len(each.name) for each in result.methods) + 2
+    rows = [("method", "mean", "95 % interval", "behind the first", "splits", "seconds a fit")]
+    for method in result.ranked:
+        mean, behind = result.interval(method), result.behind(method)
+        level = ", level" if _ends(behind) and result.is_level(method) else ""
+        gap = f"{behind.mean:.3f} {_ends(behind)}{level}"
+        rows.append(
+            (
+                method.name,
+                f"{mean.mean:.3f}",
+                _ends(mean),
+                "" if method is result.leader else gap,
+                str(len(method.splits)),
+                f"{method.seconds:.1f}",
+            )
+        )
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    widths[0] = max(widths[0], *(len(method.name) for method in result.methods))
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
     for method in result.methods:
         if method.failed is not None:
-            typer.echo(f"{method.name:<{width}}{method.failed}")
-            continue
-        mean, behind = result.interval(method), result.behind(method)
-        spread = "" if math.isnan(mean.low) else f" [{mean.low:.3f}, {mean.high:.3f}]"
-        if result.is_alone:
-            words = "nothing to compare it with"
-        elif method is result.winner:
-            words = "best"
-        elif math.isnan(behind.low):
-            words = f"behind by {behind.mean:.3f}"
-        elif result.is_level(method):
-            words = f"behind by {behind.mean:.3f}, level"
-        else:
-            words = f"behind by {behind.mean:.3f} [{behind.low:.3f}, {behind.high:.3f}]"
-        typer.echo(
-            f"{method.name:<{width}}{mean.mean:.3f}{spread}  {words}, {method.seconds:.1f} s"
-        )
+            typer.echo(f"{method.name:<{widths[0]}}  {method.failed}")
     for note in result.notes:
         typer.echo(note)
+    typer.echo(f"\n{result.verdict()} To fit {result.leader.name}:")
+
+
+def _ends(interval: Interval) -> str:
+    return "" if math.isnan(interval.low) else f"[{interval.low:.3f}, {interval.high:.3f}]"
 
 
 @contextmanager

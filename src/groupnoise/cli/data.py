@@ -12,6 +12,7 @@ import typer
 
 from groupnoise.cli.options import DATA_HELP, SETTINGS, DataOptions, progress_bars, reads_data
 from groupnoise.cli.sources import find_data
+from groupnoise.core.words import counted
 from groupnoise.exceptions import MissingDataError
 
 if TYPE_CHECKING:
@@ -239,7 +240,8 @@ def _convert_log(
             )  # fmt: skip
             n_cut = 1 + int((cut.users[1:] != cut.users[:-1]).sum())
             n_short = len(clicks.histories) - n_cut
-            summary += f", {len(cut.groups)} windows ({n_short} histories too short for one)"
+            short = f"{counted(n_short, 'histories')} too short for one"
+            summary += f", {counted(len(cut.groups), 'windows')} ({short})"
     return summary
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, reads_data
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ def _about_groups(
     record: TrainingRecord | None,
 ) -> str:
     """Say on how many groups the figures rest, and whether they were trained on."""
-    groups = f"{found.dataset.name}: {result.counts['groups']} {found.setting.units}"
+    groups = f"{found.dataset.name}: {counted(result.counts['groups'], found.setting.units)}"
     if part == "held-out":
         return f"{groups}, held out of training"
     if trained_on is None or record is None:
@@ -364,6 +365,6 @@ def calibrate(
     n_groups = found.setting.n_groups(dataset)
     seen = " held out of training" if is_same else ""
     typer.echo(
-        f"temperature {fitted.calibration_temperature_:.3f} from {n_groups} "
-        f"{found.setting.units}{seen}; saved to {output}"
+        f"temperature {fitted.calibration_temperature_:.3f} from "
+        f"{counted(n_groups, found.setting.units)}{seen}; saved to {output}"
     )

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, reads_histories
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
 
 
@@ -174,10 +175,10 @@ def export(
         describe_training(folder, training)
         if histories is not None:
             n_read = add_reference(folder, _read_histories(histories, options, model, fitted))
-            typer.echo(f"usual scores from {n_read} histories")
+            typer.echo(f"usual scores from {counted(n_read, 'histories')}")
         written = open_artifact(folder)
     typer.echo(
-        f"{len(written.items)} items, scored by {written.clicks_used()}, "
+        f"{counted(len(written.items), 'items')}, scored by {written.clicks_used()}, "
         f"version {written.version}, in {output}"
         + (", in place of the artifact there" if is_replaced else "")
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, counted_bars, reads_data
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError, ParameterError
 
 if TYPE_CHECKING:
@@ -71,9 +72,11 @@ def heatmap(
     )
     write_text(output, page)
     if without:
-        typer.echo(f"{len(without)} bags have no source, first {without[0]!r}", err=True)
+        typer.echo(
+            f"{counted(len(without), 'bags')} without a source, first {without[0]!r}", err=True
+        )
     shown = min(len(answers), max_bags)
-    typer.echo(f"heat maps of {shown} of {len(answers)} bags written to {output}")
+    typer.echo(f"heat maps of {shown} of {counted(len(answers), 'bags')} written to {output}")
 
 
 def with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[Any, Found]:
@@ -120,7 +123,8 @@ def select(
         raise ParameterError(f"select is about bags; {data} is {found.setting.name} data.")
     columns = best_objects(answer_objects(fitted, found.dataset), found.dataset, top)
     write_columns(output, columns)
-    typer.echo(f"{len(columns['bag'])} objects of {len(found.dataset.bags)} bags: {output}")
+    n_objects, n_bags = len(columns["bag"]), len(found.dataset.bags)
+    typer.echo(f"{counted(n_objects, 'objects')} of {counted(n_bags, 'bags')}: {output}")
 
 
 # typer reads these annotations at run time, so they must also hold on Python 3.10.
@@ -181,4 +185,5 @@ def embed(
             on_file=lambda done, total: show({"stage": "describing", "done": done, "total": total}),
         )  # fmt: skip
     left_out = f" ({made.n_dropped} of background left out)" if made.n_dropped else ""
-    typer.echo(f"{made.n_bags} {made.kind}, {made.n_objects} objects{left_out} written to {output}")
+    bags = f"{counted(made.n_bags, made.kind)}, {counted(made.n_objects, 'objects')}"
+    typer.echo(f"{bags}{left_out} written to {output}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, reads_data
+from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def predict(
         columns = _beside(columns, kept, answers.rows)
     write_columns(output, columns)
     n_rows = len(next(iter(columns.values()), []))
-    typer.echo(f"{n_rows} rows written to {output}")
+    typer.echo(f"{counted(n_rows, 'rows')} written to {output}")
 
 
 def _write_bags(fitted: Any, found: Found, output: Path, keep: Sequence[str] | None) -> None:
@@ -93,7 +94,7 @@ def _write_bags(fitted: Any, found: Found, output: Path, keep: Sequence[str] | N
         raise ParameterError("--keep goes with answers about rows; leave out --bags.")
     columns = answer_bags(fitted, found.dataset)
     write_columns(output, columns)
-    typer.echo(f"{len(columns['bag'])} bags written to {output}")
+    typer.echo(f"{counted(len(columns['bag']), 'bags')} written to {output}")
 
 
 def _write_per_bag(
@@ -121,7 +122,7 @@ def _write_per_bag(
     side = find_sources(data, None).size
     size = None if side is None else (side, side)
     files = write_answers(output, answer_objects(fitted, found.dataset), form, size=size)
-    typer.echo(f"{len(files)} files written to {output}")
+    typer.echo(f"{counted(len(files), 'files')} written to {output}")
 
 
 def _columns_to_keep(found: Found, requested: Sequence[str]) -> dict[str, list[Any]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, progress_bars, reads_clicks
+from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -130,16 +131,16 @@ def recall(
         )
     rate = done.n_histories / max(done.seconds, 1e-9)
     typer.echo(
-        f"{done.n_histories} histories in {done.seconds:.1f} s ({rate:.0f} a second), scored by "
-        f"{model.clicks_used(scope)}; "
-        f"{done.n_unknown} of {done.n_clicks} clicks unknown, "
-        f"{done.n_by_popularity} histories answered by popularity; written to {output}"
+        f"{counted(done.n_histories, 'histories')} in {done.seconds:.1f} s ({rate:.0f} a second), "
+        f"scored by {model.clicks_used(scope)}; "
+        f"{done.n_unknown} of {counted(done.n_clicks, 'clicks')} unknown, "
+        f"{counted(done.n_by_popularity, 'histories')} answered by popularity; written to {output}"
     )
     if done.n_unanswered:
-        reason = "what was asked for leaves them no item"
+        reason = "what was asked for leaves none"
         if requested == RecallOptions(top=top, scope=scope, interests=interests):
-            reason = "they have seen every item; --no-exclude-seen recalls those again"
-        typer.echo(f"{done.n_unanswered} histories got no item: {reason}")
+            reason = "every item was seen; --no-exclude-seen recalls those again"
+        typer.echo(f"{counted(done.n_unanswered, 'histories')} got no item: {reason}")
 
 
 def columns_learned(manifest: Any) -> Any:

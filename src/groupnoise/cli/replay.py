@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from groupnoise.cli.options import DataOptions, reads_histories
+from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def replay(
         answered, n_new = _chances_of_models(model, str(histories), options, shown, top)
         chances |= answered
         if n_new:
-            notes.append(f"{n_new} users have no history and are answered by popularity")
+            notes.append(f"{counted(n_new, 'users')} without a history answered by popularity")
     found = [
         replay_policy(shown, row_chances, name=name, clip=clip, seed=seed)
         for name, row_chances in chances.items()

@@ -16,6 +16,7 @@ from groupnoise.cli.demo import DEFAULT_SEEDS, QUICK_SEEDS, parse_seeds, run_and
 from groupnoise.cli.options import progress_bars
 from groupnoise.cli.reproduce_measures import MEASURES, Request
 from groupnoise.cli.reproduce_measures import run_and_report as run_measure
+from groupnoise.core.words import counted
 from groupnoise.exceptions import ConfigError, ParameterError
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ def _show_estimates(
         total += seconds
         n_kept = len(plan.jobs) - len(left)
         typer.echo(
-            f"{plan.recipe.name}: {len(plan.jobs)} trials of a method, "
+            f"{plan.recipe.name}: {counted(len(plan.jobs), 'trials')} of a method, "
             f"{f'{n_kept} of them kept, ' if resumed else ''}"
             f"about {spell_seconds(seconds)} on {n_jobs} processes",
             err=True,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 import typer
 
 from groupnoise.cli.options import DataOptions, counted_bars, reads_votes
+from groupnoise.core.words import counted
 
 if TYPE_CHECKING:
     from groupnoise.review.questions import Questions
@@ -208,7 +209,7 @@ def resolve(
     if reliability is not None and found.reliability is not None:
         write_json(reliability, found.reliability.as_records())
     _print_summary(found)
-    typer.echo(f"{found.votes.n_rows} rows written to {output}")
+    typer.echo(f"{counted(found.votes.n_rows, 'rows')} written to {output}")
 
 
 def said_of_votes(options: DataOptions) -> dict[str, Any]:
@@ -244,4 +245,6 @@ def _print_summary(found: Resolution) -> None:
         typer.echo(f"agreement: Krippendorff's alpha {found.alpha:.3f}")
     sure = np.array([cell for cell in found.columns["probability"] if cell is not None])
     if len(sure):
-        typer.echo(f"expected to be wrong: {(1 - sure).sum():.0f} of {len(sure)} labels")
+        typer.echo(
+            f"expected to be wrong: {(1 - sure).sum():.0f} of {counted(len(sure), 'labels')}"
+        )

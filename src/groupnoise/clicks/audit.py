@@ -11,6 +11,7 @@ from groupnoise.audit.evidence import Findings, ObjectTally, choice_columns, obj
 from groupnoise.clicks.windows import sliding_windows
 from groupnoise.core.arrays import Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import UnknownTargetError
 from groupnoise.io.datasets import ClickDataset
 
@@ -160,8 +161,8 @@ class ClickSource:
             unknown = np.flatnonzero(known < 0)
             if len(unknown):
                 raise UnknownTargetError(
-                    f"{len(unknown)} items of the data are not in the catalogue of the model, the "
-                    f"first is {self.dataset.item_ids[unknown[0]].item()!r}; audit with a model "
+                    f"the model lacks {counted(len(unknown), 'items')} of the data, such as "
+                    f"{self.dataset.item_ids[unknown[0]].item()!r}; audit with a model "
                     "fitted on them, or cross-fit."
                 )
             self._lifts = (model, ItemLift(model, known))

@@ -13,6 +13,7 @@ from groupnoise.clicks.catalogue import ClickLog, click_log
 from groupnoise.clicks.splits import DEFAULT_QUANTILE, ClickProtocol
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 
@@ -169,19 +170,29 @@ def last_queries(histories: Groups, rows: IntArray | None = None) -> Queries | N
 def about_counts(counts: dict[str, int]) -> tuple[str, ...]:
     """Return a sentence about everything odd that was counted."""
     sentences = {
-        "histories_of_one": "{} histories of one click have nothing to be asked for",
-        "targets_without_history": "{} targets are the first click of their user and are not asked",
-        "targets_clicked_before": "{} targets were clicked before by the same user; they are "
-        "ranked among the items that were not",
-        "targets_never_trained": "{} targets are items on which no training click falls",
-        "unknown_targets": "{} targets are unknown to the model and count as misses",
-        "histories_without_known_click": "{} histories hold no click that the model knows and "
-        "count as misses",
-        "clicks_out_of_time_order": "{} rows were not in order of time and have been sorted",
-        "clicks_at_the_same_time": "{} clicks came at the time of the user's click before; the "
-        "order of the rows decides between them",
+        "histories_of_one": ("histories", "of one click, which leaves nothing to be asked for"),
+        "targets_without_history": ("targets", "not asked: the first click of their user"),
+        "targets_clicked_before": (
+            "targets",
+            "clicked before by the same user, ranked among the items that were not",
+        ),
+        "targets_never_trained": ("targets", "on which no training click falls"),
+        "unknown_targets": ("targets", "unknown to the model, counted as misses"),
+        "histories_without_known_click": (
+            "histories",
+            "without a click that the model knows, counted as misses",
+        ),
+        "clicks_out_of_time_order": ("rows", "not in order of time, which have been sorted"),
+        "clicks_at_the_same_time": (
+            "clicks",
+            "at the time of the user's click before, ordered as their rows are",
+        ),
     }
-    return tuple(text.format(counts[key]) for key, text in sentences.items() if counts.get(key))
+    return tuple(
+        f"{counted(counts[key], things)} {said}"
+        for key, (things, said) in sentences.items()
+        if counts.get(key)
+    )
 
 
 def order_counts(dataset: ClickDataset) -> dict[str, int]:

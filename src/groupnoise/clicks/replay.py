@@ -14,6 +14,7 @@ from groupnoise.clicks.recall_metrics import Interval, bootstrap_ratios, interva
 from groupnoise.clicks.shop import REACH
 from groupnoise.core.arrays import FloatArray, RandomState, generator_from
 from groupnoise.core.checks import check_count, check_fraction, check_positive
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import read_id_cells, read_numbers
 from groupnoise.io.columns import check_column, need_column
@@ -235,7 +236,7 @@ def _with_later_clicks(table: Table, columns: Mapping[str, str], report: Report)
     rows = np.flatnonzero(frame.select(is_first).to_series().to_numpy())
     n_lost = frame.filter(pl.col(chance).is_not_null().any().over(keys).not_()).height
     if n_lost:
-        report(f"left out {n_lost} clicks on items that no impression tells of")
+        report(f"left out {counted(n_lost, 'clicks')} on items that no impression tells of")
     return replace(table, frame=frame).take(rows)
 
 

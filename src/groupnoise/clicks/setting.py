@@ -17,6 +17,7 @@ from groupnoise.clicks.judged import TOP
 from groupnoise.clicks.log import read_clicks
 from groupnoise.core.arrays import BoolArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.description import (
@@ -162,9 +163,9 @@ class ClickSetting(Setting[ClickDataset]):
     def summary(self, dataset: ClickDataset) -> str:
         """Return the numbers of histories, items and clicks, and of what was left out."""
         parts = [
-            f"{len(dataset.histories)} histories",
-            f"{dataset.n_items} items",
-            f"{dataset.histories.n_objects} clicks",
+            counted(len(dataset.histories), "histories"),
+            counted(dataset.n_items, "items"),
+            counted(dataset.histories.n_objects, "clicks"),
         ]
         left_out = {
             "rows_below_min_rating": "rows rated too low",

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from groupnoise.core.arrays import IntArray, ragged_rows
 from groupnoise.core.checks import as_rows, check_finite, check_not_empty, checked_offsets
 from groupnoise.core.docstrings import inherit_docstring
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 
 
@@ -52,9 +53,9 @@ class Groups:
         self.targets = _as_targets(targets)
         if self.targets is not None:
             if len(self.targets) != len(self):
+                given = counted(len(self.targets), "targets")
                 raise DataError(
-                    f"{len(self)} groups came with {len(self.targets)} targets; "
-                    "each group needs exactly one."
+                    f"{counted(len(self), 'groups')} came with {given}; give each group one."
                 )
             check_finite("targets", self.targets)
 
@@ -233,7 +234,7 @@ class Groups:
 
     def __repr__(self) -> str:
         return (
-            f"Groups({len(self)} groups, {self.n_objects} objects, "
+            f"Groups({counted(len(self), 'groups')}, {counted(self.n_objects, 'objects')}, "
             f"sizes {self.sizes.min()}-{self.sizes.max()})"
         )
 

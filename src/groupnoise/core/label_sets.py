@@ -357,8 +357,8 @@ def truth_columns(truth: Any, classes: NDArray[Any], n_objects: int, *, of: str)
     labels: Sequence[Any] = truth.tolist() if hasattr(truth, "tolist") else list(truth)
     if len(labels) != n_objects:
         raise DataError(
-            f"truth holds {len(labels)} labels for {n_objects} {of}; give one for each, None where "
-            "it is not known."
+            f"truth has length {len(labels)} for {n_objects} {of}; give one label for each, None "
+            "where it is not known."
         )
     column = {label: number for number, label in enumerate(classes.tolist())}
     found = np.full(n_objects, UNKNOWN, dtype=np.int64)

@@ -24,6 +24,7 @@ from groupnoise.core.quantifier import (
 from groupnoise.core.selection import Selection
 from groupnoise.core.similarity import Similarity
 from groupnoise.core.weighting import Weighting
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, EmptyGroupError, ParameterError
 
 
@@ -220,7 +221,8 @@ def _checked(logits: Tensor, targets: Tensor, mask: Tensor | None) -> Tensor:
         )
     empty = (~mask.any(-1)).nonzero().flatten().tolist()
     if empty:
-        raise EmptyGroupError(f"{len(empty)} groups are empty, first at row {empty[0]}; drop them.")
+        found = counted(len(empty), "empty groups")
+        raise EmptyGroupError(f"{found}, first at row {empty[0]}; drop them.")
     if targets.shape != logits.shape[:1] or targets.is_floating_point():
         raise DataError(
             f"targets must be {len(logits)} whole numbers; got {targets.dtype} of shape "

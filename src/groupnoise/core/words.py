@@ -5,10 +5,10 @@ from __future__ import annotations
 ENDINGS = (("ies", "y"), ("sses", "ss"), ("s", ""))
 
 
-def counted(number: int, things: str) -> str:
+def counted(number: int, things: str, form: str = "") -> str:
     """Return a number of things; of one the last word loses its plural.
 
-    `things`: in the plural, which ends in s.
+    `things`: in the plural, which ends in s. `form`: how the number is written, such as ",".
 
     >>> counted(1, "new histories"), counted(1, "classes"), counted(0, "bags")
     ('1 new history', '1 class', '0 bags')
@@ -16,4 +16,4 @@ def counted(number: int, things: str) -> str:
     if number == 1:
         ending, alone = next(pair for pair in ENDINGS if things.endswith(pair[0]))
         things = things.removesuffix(ending) + alone
-    return f"{number} {things}"
+    return f"{number:{form}} {things}"

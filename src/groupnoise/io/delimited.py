@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from groupnoise.core.checks import require
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.sources import Report
 
@@ -171,7 +172,7 @@ def open_delimited(
         text, n_dropped, n_blanked = without_comments(text, separator, may_name)
         first_line += n_dropped
         if n_dropped + n_blanked:
-            report(f"skipped {n_dropped + n_blanked} lines of comments in {path}")
+            report(f"skipped {counted(n_dropped + n_blanked, 'lines')} of comments in {path}")
     if separator is None:
         separator = max(SEPARATORS, key=text.lstrip("\r\n").split("\n", 1)[0].count)
     if separator == BLANKS:

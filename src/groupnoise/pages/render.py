@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import FloatArray
+from groupnoise.core.words import counted
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 44, 150, 12, 34
@@ -201,6 +202,7 @@ def render_page(template: str, *, package: str, **values: Any) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["grey_cells"] = grey_cells
+    environment.filters["counted"] = counted
     return environment.get_template(template).render(**values)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from groupnoise import __version__
 from groupnoise.core.checks import require
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, OutputError, ServiceError
 from groupnoise.io.array_folder import read_manifest
 from groupnoise.io.files import explaining_writes
@@ -106,8 +107,8 @@ def model_card(model: RecallModel, repository: str) -> str:
         "",
         f"# {_plain(card.get('name', repository))}",
         "",
-        f"A recall model of {len(model.items)} items, version `{model.version}`, written by "
-        f"groupnoise {__version__}. It answers a history by {model.clicks_used()}.",
+        f"A recall model of {counted(len(model.items), 'items')}, version `{model.version}`, "
+        f"written by groupnoise {__version__}. It answers a history by {model.clicks_used()}.",
         "",
     ]
     if isinstance(metrics, dict) and metrics:

@@ -1,8 +1,7 @@
-"""All methods on one data set under the same splits: means, intervals, paired differences."""
+"""All methods fitted on one data set under the same splits, within a budget."""
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from groupnoise.clicks.recall_metrics import Interval
 from groupnoise.core.checks import check_count, check_fraction
 from groupnoise.decisions.portfolio import spell_budget
 from groupnoise.exceptions import DataError, GroupNoiseError, ParameterError
 from groupnoise.io.setting import Evaluation, Setting
+from groupnoise.reproduce.comparison import (
+    ComparedMethod,
+    ComparisonOfMethods,
+    adjusted_means,
+)
 from groupnoise.reproduce.methods import (
     METHODS,
     OURS,
@@ -25,9 +28,7 @@ from groupnoise.reproduce.methods import (
     import_class,
     parameters_of,
 )
-from groupnoise.reproduce.report.tables import corrected_t_test
 
-CONFIDENCE = 0.95
 MAIN_METRICS = {
     "mil": ("instance AUROC", "bag AUROC", "bag accuracy"),
     "pll": ("accuracy", "approximated accuracy", "covering rate"),
@@ -42,132 +43,6 @@ LEFT_OUT = {
 
 
 NOT_RUN = "not run: the budget was spent"
-
-
-@dataclass(frozen=True)
-class ComparedMethod:
-    """What one method is worth on a data set.
-
-    `name`: as `groupnoise methods` lists it.
-    `splits`: the figures of merit on each split, in the order of the splits.
-    `seconds`: mean seconds of a fit.
-    `failed`: why it has no figures, in a sentence.
-    """
-
-    name: str
-    splits: tuple[Mapping[str, float], ...] = ()
-    seconds: float = 0.0
-    failed: str | None = None
-
-    def values(self, metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Return a figure on each split, shape (n_splits,)."""
-        return np.array([split.get(metric, math.nan) for split in self.splits])
-
-
-@dataclass(frozen=True)
-class ComparisonOfMethods:
-    """Methods on one data set, best first, with what a reader needs to trust the order.
-
-    `dataset`, `setting`: what was compared on.
-    `metric`: what methods are ranked by.
-    `needs_truth`: whether that figure rests on true labels of the file.
-    `n_splits`: how many splits every ranked method was run on.
-    `share`: share of the groups that each split holds out.
-    `methods`: best first; those without figures last.
-    `notes`: what was cut short, and why.
-    """
-
-    dataset: str
-    setting: str
-    metric: str
-    needs_truth: bool
-    n_splits: int
-    share: float
-    methods: tuple[ComparedMethod, ...]
-    notes: tuple[str, ...] = field(default_factory=tuple)
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether a single method has figures, so that it is ahead of nobody."""
-        return sum(each.failed is None for each in self.methods) == 1
-
-    @property
-    def winner(self) -> ComparedMethod:
-        """The method with the best mean."""
-        return self.methods[0]
-
-    def interval(self, method: ComparedMethod) -> Interval:
-        """Return the mean of a method over the splits and its interval, a part of 0 to 1."""
-        mean, *ends = corrected_interval(method.values(self.metric)[: self.n_splits], self.share)
-        return Interval(mean, *np.clip(ends, 0.0, 1.0).tolist())
-
-    def behind(self, method: ComparedMethod) -> Interval:
-        """Return by how much a method is behind the winner, paired by split."""
-        gap = self.winner.values(self.metric) - method.values(self.metric)
-        return corrected_interval(gap[: self.n_splits], self.share)
-
-    def heading(self, units: str) -> str:
-        """Return what was measured, on what, in one line."""
-        told = "by true labels" if self.needs_truth else "by what needs no truth"
-        splits = "1 split that holds" if self.n_splits == 1 else f"{self.n_splits} splits that hold"
-        return (
-            f"{self.dataset}: {self.metric} {told}, mean over {splits} "
-            f"out {self.share:.0%} of the {units}" + "; 95 % intervals" * (self.n_splits > 1)
-        )
-
-    def is_level(self, method: ComparedMethod) -> bool:
-        """Whether the data cannot tell a method from the winner."""
-        low = self.behind(method).low
-        return method is self.winner or math.isnan(low) or low <= 0.0
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the comparison as JSON can hold it."""
-        return {
-            "data": self.dataset,
-            "setting": self.setting,
-            "metric": self.metric,
-            "needs_truth": self.needs_truth,
-            "n_splits": self.n_splits,
-            "held_out_share": self.share,
-            "winner": self.winner.name,
-            "notes": list(self.notes),
-            "methods": [self._row(method) for method in self.methods],
-        }
-
-    def _row(self, method: ComparedMethod) -> dict[str, Any]:
-        if method.failed is not None:
-            return {"method": method.name, "failed": method.failed}
-        names = sorted({name for split in method.splits for name in split})
-        mean, behind = self.interval(method), self.behind(method)
-        return {
-            "method": method.name,
-            "mean": mean.mean,
-            "low": _known(mean.low),
-            "high": _known(mean.high),
-            "behind_winner": behind.mean,
-            "behind_low": _known(behind.low),
-            "behind_high": _known(behind.high),
-            "seconds": round(method.seconds, 2),
-            "figures": {name: float(np.nanmean(method.values(name))) for name in names},
-            "splits": method.values(self.metric).tolist(),
-        }
-
-
-def corrected_interval(values: Any, share: float) -> Interval:
-    """Return mean and interval over splits that overlap, as `corrected_t_test` has them.
-
-    Its ends are NaN for a single split. `share`: share of the groups that a split holds out.
-
-    Examples
-    --------
-    >>> found = corrected_interval([0.8, 0.9], 0.2)
-    >>> round(found.mean, 2), found.low < 0.8
-    (0.85, True)
-    """
-    found = corrected_t_test(values, share / (1.0 - share), confidence=CONFIDENCE)
-    if found.n_trials < 2:
-        return Interval(found.mean, math.nan, math.nan)
-    return Interval(found.mean, found.low, found.high)
 
 
 def methods_to_compare(setting: str, names: Sequence[str] = ()) -> list[MethodEntry]:
@@ -200,7 +75,7 @@ def compare_methods(
     """Fit all methods on the same splits and measure them on what each split holds out.
 
     All methods are run on a split before the next one begins, in the order given, so that a budget
-    that runs out leaves complete splits behind.
+    that runs out leaves methods that share all splits but the last.
 
     `setting`: what the data is.
     `n_splits`: how many splits at most.
@@ -224,20 +99,17 @@ def compare_methods(
         return next((figures[each] for each in MAIN_METRICS[setting.name] if each in figures), None)
 
     turns = fit_in_turns(methods, n_splits, fit_on, main_value, budget=budget, on_fit=on_fit)
-    first = next(iter(turns.complete().values()))[0].metrics
+    first = next(iter(turns.ranked().values()))[0].metrics
     metric = next(name for name in (*MAIN_METRICS[setting.name], *first) if name in first)
-    notes = turns.notes("splits", n_splits)
-    if turns.n_complete < 2:
-        notes.append("one split tells nothing of chance: differences have no intervals.")
     return ComparisonOfMethods(
         dataset=dataset.name,
         setting=setting.name,
         metric=metric,
         needs_truth=metric in ("instance AUROC", "accuracy"),
-        n_splits=turns.n_complete,
+        n_splits=turns.most_splits,
         share=share,
         methods=turns.compared(metric),
-        notes=tuple(notes),
+        notes=tuple(turns.notes(n_splits)),
     )
 
 
@@ -262,13 +134,13 @@ class FitsInTurns:
     spent: float = 0.0
 
     @property
-    def n_complete(self) -> int:
-        """How many splits every method that did not fail was run on."""
-        return min(len(self.found[name]) for name in self._names())
+    def most_splits(self) -> int:
+        """The most splits that a method which did not fail was run on."""
+        return max(len(self.found[name]) for name in self._names())
 
-    def complete(self) -> dict[str, list[Evaluation]]:
-        """Return what each method that did not fail was worth on the splits that all had."""
-        return {name: self.found[name][: self.n_complete] for name in self._names()}
+    def ranked(self) -> dict[str, list[Evaluation]]:
+        """Return what each method that did not fail was worth on its splits, the first first."""
+        return {name: self.found[name] for name in self._names()}
 
     def compared(self, metric: str) -> tuple[ComparedMethod, ...]:
         """Return the methods, best first by a figure; those without figures last."""
@@ -276,12 +148,13 @@ class FitsInTurns:
             ComparedMethod(
                 name, tuple(each.metrics for each in results), float(np.mean(self.seconds[name]))
             )
-            for name, results in self.complete().items()
+            for name, results in self.ranked().items()
         ]
-        ranked.sort(key=lambda each: -float(np.nanmean(each.values(metric))))
+        means = adjusted_means(ranked, metric)
+        ranked.sort(key=lambda each: -means[each.name])
         return *ranked, *(ComparedMethod(name, failed=why) for name, why in self.failed.items())
 
-    def notes(self, units: str, n_splits: int) -> list[str]:
+    def notes(self, n_splits: int) -> list[str]:
         """Return a sentence where the budget was spent: what it left out, and what that takes."""
         if not self.is_over:
             return []
@@ -293,10 +166,12 @@ class FitsInTurns:
                 f"{took}; {', '.join(not_run)} would begin after that, so give more, such as "
                 f"--budget {spell_budget(3 * self.spent)}."
             ]
-        every = n_splits * sum(float(np.mean(self.seconds[name])) for name in self._names())
+        names = self._names()
+        every = n_splits * sum(float(np.mean(self.seconds[name])) for name in names)
+        n_done = sum(len(self.found[name]) for name in names)
         return [
-            f"the budget was spent after {self.n_complete} of {n_splits} {units}; all of them take "
-            f"about --budget {spell_budget(every)}."
+            f"the budget was spent after {n_done} of {n_splits * len(names)} fits; all of them "
+            f"take about --budget {spell_budget(every)}."
         ]
 
     def _names(self) -> list[str]:
@@ -317,6 +192,8 @@ def fit_in_turns(
     `fit_on`: returns for the number of a split what fits a method on it. `main_value`: of the
     figures of a fit, what `on_fit` is told. Raises ParameterError if no method could be fitted.
     """
+    for entry in methods:
+        import_class(entry)  # loading torch is nobody's time
     started = time.perf_counter()
     turns = FitsInTurns({each.name: [] for each in methods}, {each.name: [] for each in methods})
     for split in range(n_splits):
@@ -367,7 +244,3 @@ def make_estimator(entry: MethodEntry, seed: int) -> Any:
     if "random_state" in parameters_of(entry):
         parameters["random_state"] = seed
     return import_class(entry)(**parameters)
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value

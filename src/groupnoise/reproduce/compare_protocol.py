@@ -13,14 +13,10 @@ from numpy.typing import NDArray
 
 from groupnoise.clicks.recall_metrics import Interval, bootstrap_interval
 from groupnoise.core.arrays import FloatArray
+from groupnoise.core.words import counted
 from groupnoise.io.setting import Evaluation, Setting
-from groupnoise.reproduce.compare import (
-    ComparedMethod,
-    ComparisonOfMethods,
-    Fit,
-    fit_in_turns,
-    make_estimator,
-)
+from groupnoise.reproduce.compare import Fit, fit_in_turns, make_estimator
+from groupnoise.reproduce.comparison import ComparedMethod, ComparisonOfMethods
 from groupnoise.reproduce.methods import MethodEntry
 
 METRIC = "full NDCG@10"
@@ -45,16 +41,17 @@ class ProtocolComparison(ComparisonOfMethods):
         return bootstrap_interval(self.rows[method.name], self.users)
 
     def behind(self, method: ComparedMethod) -> Interval:
-        """Return by how much a method is behind the winner, target by target."""
-        gap = self.rows[self.winner.name] - self.rows[method.name]
+        """Return by how much a method is behind the leader, target by target."""
+        gap = self.rows[self.leader.name] - self.rows[method.name]
         return bootstrap_interval(gap, self.users)
 
     def heading(self, units: str) -> str:
         """Return what was measured, on what, in one line."""
         seeds = f", mean over {self.n_splits} seeds" if self.n_splits > 1 else ""
+        targets = counted(len(self.users), "targets")
         return (
-            f"{self.dataset}, {self.protocol}: {self.metric} of {len(self.users)} targets{seeds}; "
-            "95 % intervals over users"
+            f"{self.dataset}, {self.protocol}: {self.metric} of {targets}{seeds}; intervals over "
+            "users"
         )
 
     def as_record(self) -> dict[str, Any]:
@@ -90,16 +87,16 @@ def compare_under_protocol(
     turns = fit_in_turns(
         methods, n_splits, fit_on, lambda found: found[METRIC], budget=budget, on_fit=on_fit
     )
-    results = turns.complete()
+    results = turns.ranked()
     return ProtocolComparison(
         dataset=dataset.name,
         setting=setting.name,
         metric=METRIC,
         needs_truth=False,
-        n_splits=turns.n_complete,
+        n_splits=turns.most_splits,
         share=math.nan,
         methods=turns.compared(METRIC),
-        notes=(*split.notes, *turns.notes("seeds", n_splits)),
+        notes=(*split.notes, *turns.notes(n_splits)),
         protocol=split.protocol.word,
         users=next(iter(results.values()))[0].rows["user"],
         rows={

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from groupnoise.core.checks import did_you_mean
+from groupnoise.core.words import counted
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.setting import Setting
 from groupnoise.reproduce.signatures import stated_parameters
 
 if TYPE_CHECKING:
-    from groupnoise.reproduce.compare import ComparisonOfMethods
+    from groupnoise.reproduce.comparison import ComparisonOfMethods
 
 _OURS = "groupnoise"
 _MIL = "groupnoise.bags.baselines"
@@ -223,27 +224,23 @@ def choose_method(
 
 
 def method_taken(found: ComparisonOfMethods) -> str:
-    """Return the name of the winner where it is ahead of ours beyond chance, otherwise ours."""
-    ours = next((each for each in found.methods if each.name == OURS), found.winner)
-    if ours.failed is not None or found.winner is ours:
-        return found.winner.name
-    ahead = (found.winner.values(found.metric) - ours.values(found.metric))[: found.n_splits]
+    """Return the name of the leader where it is ahead of ours beyond chance, otherwise ours."""
+    ours = next((each for each in found.methods if each.name == OURS), found.leader)
+    if ours.failed is not None or found.leader is ours:
+        return found.leader.name
+    ahead = found.gaps(found.leader, ours)
     error = float(ahead.std(ddof=1)) / np.sqrt(len(ahead)) if len(ahead) > 1 else np.inf
-    return found.winner.name if ahead.mean() > ERRORS * error else OURS
+    return found.leader.name if ahead.mean() > ERRORS * error else OURS
 
 
 def _sentence(found: ComparisonOfMethods, taken: str) -> str:
     told = "by true labels of the training part" if found.needs_truth else "without true labels"
-    splits = "1 split" if found.n_splits == 1 else f"{found.n_splits} splits"
-    means = {
-        each.name: float(np.nanmean(each.values(found.metric)))
-        for each in found.methods
-        if each.failed is None
-    }
+    splits = counted(found.n_splits, "splits")
+    means = {each.name: found.interval(each).mean for each in found.ranked}
     others = [name for name in means if name != taken]
     sentence = f"{taken} was taken: {found.metric} {means[taken]:.3f} on {splits}, {told}"
-    if taken == OURS and found.winner.name != OURS:
-        best = found.winner.name
+    if taken == OURS and found.leader.name != OURS:
+        best = found.leader.name
         return f"{sentence}; {best} with {means[best]:.3f} is not ahead beyond chance."
     if OURS in others:
         return f"{sentence}; this package's {OURS} has {means[OURS]:.3f}."

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.reproduce.jobs import Job
 from groupnoise.reproduce.recipe_files import parse_recipe
@@ -128,7 +129,7 @@ def trial_line(result: TrialResult) -> str:
     Parts with a bar between them. `result`: what to keep; curves and examples are left out.
     """
     figures = " ".join(f"{name}={value:.6f}" for name, value in result.metrics.items())
-    epochs = f"{result.n_epochs} epochs, " if result.n_epochs else ""
+    epochs = f"{counted(result.n_epochs, 'epochs')}, " if result.n_epochs else ""
     made = [f"{name} {result.provenance[name]}" for name in ORIGIN if name in result.provenance]
     return (
         f"{result.dataset} | {result.method} | {result.criterion} | seed {result.seed} | {figures} "

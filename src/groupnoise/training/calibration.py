@@ -30,6 +30,7 @@ from groupnoise.core.selective import (
     foretold_candidates,
     hidden_errors,
 )
+from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.model_files import pack_labels, unpack_labels
 
@@ -70,7 +71,7 @@ class Calibration:
         self.calibration_temperature_, self.calibration_groups_ = temperature, n_groups
         if n_groups < FEW_GROUPS:
             warnings.warn(
-                f"{n_groups} {units} are few to calibrate by, so the temperature, "
+                f"{counted(n_groups, units)} to calibrate by: too few, so the temperature, "
                 f"{temperature:.2f}, was kept near 1; give {FEW_GROUPS} or more.",
                 UserWarning,
                 stacklevel=3,

@@ -19,6 +19,7 @@ from groupnoise.core.prior_weights import ClassWeight
 from groupnoise.core.selection import All, Marginal, Max, Selection, Tempered, TopK
 from groupnoise.core.similarity import Dot, NegativeKL, Similarity
 from groupnoise.core.weighting import ContrastiveWeighting, SigmoidWeighting, Weighting
+from groupnoise.core.words import counted
 from groupnoise.io.model_files import pack_parameters, unpack_parameters
 
 WEIGHTS = "model."
@@ -319,4 +320,4 @@ class History:
 
     def __repr__(self) -> str:
         last = self.records[-1] if self.records else {}
-        return f"History({len(self)} epochs, last {last})"
+        return f"History({counted(len(self), 'epochs')}, last {last})"

@@ -183,5 +183,5 @@ def test_what_cannot_be_audited_is_refused_in_one_sentence(bag_model, bags, rows
     with pytest.raises(ParameterError, match="n_folds must be a whole number of at least 2"):
         find_group_issues(bag_model, bags, n_folds=1)
     foreign = replace(shop, item_ids=shop.item_ids + 1)
-    with pytest.raises(UnknownTargetError, match="1 items of the data are not in the catalogue"):
+    with pytest.raises(UnknownTargetError, match="the model lacks 1 item of the data"):
         find_group_issues(shop_model, foreign)

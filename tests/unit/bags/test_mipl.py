@@ -120,7 +120,7 @@ def test_rows_in_a_pipeline_are_bags_of_one():
 
 def test_bad_input_is_refused(fitted, data):
     bags, _, _, candidates = data
-    with pytest.raises(DataError, match="1 bags have no label, first at row 2"):
+    with pytest.raises(DataError, match="1 bag without a label, first at row 2"):
         quick().fit(bags[:3], [{"a"}, {"b"}, set()])
     with pytest.raises(ParameterError, match="pooling must be a number greater than zero"):
         quick(pooling=0.0).fit(bags, candidates)

@@ -57,7 +57,7 @@ def test_a_true_label_stands_where_it_was_no_candidate_and_had_no_weight():
 @pytest.mark.parametrize(
     ("truth", "sentence"),
     [
-        (["a"], "truth holds 1 labels for 60 rows"),
+        (["a"], "truth has length 1 for 60 rows"),
         ([None] * 59 + ["x"], "truth says 'x' of number 59 of the rows, which is none of the lab"),
     ],
 )

@@ -234,7 +234,7 @@ def test_objects_of_a_wrong_type_are_refused(dtype):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Groups(ROWS, [0, 6], [1, 2]), "1 groups came with 2 targets"),
+        (lambda: Groups(ROWS, [0, 6], [1, 2]), "1 group came with 2 targets"),
         (lambda: Groups.from_lists([[1]], targets=3), "targets must be a list or an array"),
         (lambda: Groups.from_lists([3, 4]), "group 0 must be a list or an array"),
         (lambda: Groups.from_array(np.arange(3)), r"needs shape \(groups, size, ...\); got \(3,\)"),

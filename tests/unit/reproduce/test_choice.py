@@ -10,7 +10,7 @@ from groupnoise.candidates import load_digit_candidates
 from groupnoise.clicks.shop import make_shop
 from groupnoise.io.setting import setting_of
 from groupnoise.reproduce import compare
-from groupnoise.reproduce.compare import ComparedMethod, ComparisonOfMethods
+from groupnoise.reproduce.comparison import ComparedMethod, ComparisonOfMethods
 from groupnoise.reproduce.methods import (
     BASELINES,
     OURS,

@@ -13,11 +13,12 @@ from groupnoise.clicks import make_shop
 from groupnoise.exceptions import ParameterError
 from groupnoise.io.datasets import subset_rows
 from groupnoise.io.setting import setting_of
-from groupnoise.reproduce.compare import (
-    compare_methods,
+from groupnoise.reproduce.compare import compare_methods, make_estimator, methods_to_compare
+from groupnoise.reproduce.comparison import (
+    ComparedMethod,
+    ComparisonOfMethods,
+    adjusted_means,
     corrected_interval,
-    make_estimator,
-    methods_to_compare,
 )
 
 
@@ -49,10 +50,10 @@ def test_all_methods_see_the_same_splits_and_the_best_comes_first(digits):
     assert result.n_splits == 2
     means = [result.interval(each).mean for each in result.methods]
     assert means == sorted(means, reverse=True)
-    assert result.is_level(result.winner)
+    assert result.is_level(result.leader)
     again = compare(digits, "pl-knn", n_splits=2)
     knn = next(each for each in result.methods if each.name == "pl-knn")
-    assert knn.splits == again.winner.splits
+    assert knn.splits == again.leader.splits
 
 
 def test_without_truth_methods_are_ranked_by_what_needs_none(digits):
@@ -73,6 +74,63 @@ def test_a_spent_budget_leaves_whole_splits_and_says_so(digits):
     assert "--budget" in note
 
 
+def compared(**values):
+    """A comparison of methods, each with its values on the first splits, best first."""
+    methods = [
+        ComparedMethod(name, tuple({"hit": value} for value in each))
+        for name, each in values.items()
+    ]
+    means = adjusted_means(methods, "hit")
+    methods.sort(key=lambda each: -means[each.name])
+    n_splits = max(len(each) for each in values.values())
+    return ComparisonOfMethods("data", "rs", "hit", False, n_splits, 0.2, tuple(methods))
+
+
+def test_a_split_that_some_lack_counts_for_those_that_have_it_and_favours_nobody():
+    """The second split is hard; who was not run on it is not ahead for that."""
+    result = compared(cheap=[0.80, 0.50], good=[0.82, 0.53], dear=[0.81])
+    assert [each.name for each in result.methods] == ["good", "dear", "cheap"]
+    assert result.interval(result.methods[1]).mean == pytest.approx(0.66, abs=0.01)
+    assert [row["n_splits"] for row in result.as_record()["methods"]] == [2, 1, 2]
+    assert result.behind(result.methods[2]).mean == pytest.approx(0.025)
+    assert "mean over up to 2 splits" in result.heading("histories")
+
+
+def test_a_winner_is_named_only_where_the_interval_tells():
+    near = compared(a=[0.80, 0.70, 0.75], b=[0.79, 0.72, 0.73])
+    assert near.winner is None
+    assert near.as_record()["winner"] is None
+    assert near.as_record()["leader"] == "a"
+    assert near.verdict() == (
+        "a has the highest mean, but the data cannot tell it from b: none is ahead beyond chance."
+    )
+    clear = compared(a=[0.80, 0.70, 0.75], b=[0.59, 0.51, 0.55])
+    assert clear.winner is clear.leader
+    assert clear.verdict() == "a is ahead of the others beyond chance."
+
+
+def test_one_split_names_no_winner():
+    once = compared(a=[0.9], b=[0.1])
+    assert once.winner is None
+    assert once.verdict() == "a has the highest mean, but one split tells nothing of chance."
+
+
+def test_many_that_are_level_are_not_all_named():
+    names = {name: [0.7, 0.6, 0.65 + 0.001 * number] for number, name in enumerate("abcdef")}
+    assert compared(**names).verdict().count(",") == 3
+
+
+def test_finished_fits_of_a_split_that_was_cut_short_count(digits, monkeypatch):
+    import groupnoise.reproduce.compare as module
+
+    clock = iter(range(0, 1000, 10))  # a second split begins within the budget, and is not ended
+    monkeypatch.setattr(module.time, "perf_counter", lambda: float(next(clock)))
+    result = compare(digits, "pl-knn", "clpl", n_splits=3, budget=85.0)
+    assert {each.name: len(each.splits) for each in result.methods} == {"pl-knn": 2, "clpl": 1}
+    (note,) = result.notes
+    assert "the budget was spent after 3 of 6 fits" in note
+
+
 def test_what_is_cheap_is_run_first_and_ours_before_networks():
     names = [each.name for each in methods_to_compare("mil")]
     assert names.index("milr") < names.index("max-matching") < names.index("attention-mil")
@@ -88,7 +146,7 @@ def test_a_method_that_fails_is_told_and_the_others_go_on(digits, monkeypatch):
 
     monkeypatch.setattr(CLPLClassifier, "fit", refuse)
     result = compare(digits, "clpl", "pl-knn", n_splits=1)
-    assert result.winner.name == "pl-knn"
+    assert result.leader.name == "pl-knn"
     assert result.methods[-1].failed == "cannot learn this."
     assert result.as_record()["methods"][-1] == {"method": "clpl", "failed": "cannot learn this."}
 

@@ -100,7 +100,7 @@ def test_one_witness_among_many_negatives_does_not_flatten_probabilities():
         likelihood="noisy_or", encoder="identity", scaling="standard", random_state=0
     )
     model.fit(bags[:40], y[:40].astype(int))
-    with pytest.warns(UserWarning, match="20 bags are few to calibrate by"):
+    with pytest.warns(UserWarning, match="20 bags to calibrate by: too few"):
         model.calibrate(bags[40:], y[40:].astype(int))
     assert model.calibration_temperature_ < 3.0
     assert (model.predict_proba(np.array(bags[40])[:1])[:, 1] > 0.8).all()

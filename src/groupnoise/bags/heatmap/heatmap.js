@@ -5,7 +5,8 @@ const list = byId("bags");
 const cards = [...list.querySelectorAll(".bag")];
 
 function score(card) {
-  return JSON.parse(card.dataset.scores)[Number(byId("class").value)];
+  const chosen = byId("class").value;
+  return JSON.parse(card.dataset.scores)[Number(chosen === "own" ? card.dataset.own : chosen)];
 }
 
 const orders = {
@@ -31,10 +32,10 @@ function apply() {
   for (const card of cards) card.hidden = !matches(card, words);
   for (const card of [...cards].sort(orders[byId("order").value])) list.append(card);
   for (const part of document.querySelectorAll(".class-gallery")) {
-    part.hidden = part.dataset.class !== byId("class").value;
+    part.hidden = !["own", part.dataset.class].includes(byId("class").value);
   }
   const shown = cards.filter((card) => !card.hidden).length;
-  byId("count").textContent = `${shown} of ${cards.length} bags shown`;
+  byId("count").textContent = `${shown} of ${cards.length} ${cards.length === 1 ? "bag" : "bags"} shown`;
 }
 
 byId("filters").addEventListener("input", apply);

@@ -56,6 +56,7 @@ class BagCard:
     `n_objects`: how many objects it has.
     `scores`: the highest probability of each class among its objects.
     `form`: "plane", "line" or "text".
+    `own`: the class it is opened on: that of its first label, or of what it is taken for.
     `picture`: address of what lies below, "" for nothing.
     `aspect`: width by height.
     `box`: left, top, width and height of the layers in per cent.
@@ -71,6 +72,7 @@ class BagCard:
     n_objects: int
     scores: list[float]
     form: str
+    own: int = 0
     picture: str = ""
     aspect: float = 1.0
     box: list[float] = field(default_factory=lambda: [0.0, 0.0, 100.0, 100.0])
@@ -102,12 +104,10 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
     given = ""
     if dataset.class_names:
         given = ";".join(np.array(dataset.class_names)[dataset.labels[bag]].tolist())
-    chosen = {*given.split(";"), *predicted.split(";")}
+    names, own = answers.class_names, [*given.split(";"), *predicted.split(";")]
     probability, responsibility = answers.probability[part], _relative(answers.responsibility[part])
     labels = [
-        number
-        for number, label in enumerate(answers.class_names)
-        if len(answers.class_names) <= MAX_CLASSES or label in chosen
+        number for number, label in enumerate(names) if len(names) <= MAX_CLASSES or label in own
     ]
     card = BagCard(
         name=name,
@@ -117,6 +117,7 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
         n_objects=part.stop - part.start,
         scores=[round(float(value), 4) for value in probability.max(axis=0)],
         form="plane" if answers.is_placed else "line",
+        own=next((names.index(each) for each in own if each in names), 0),
     )
     values = {"probability": probability, "responsibility": responsibility}
     positions = None if answers.coordinates is None else answers.coordinates[part]

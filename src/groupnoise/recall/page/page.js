@@ -291,7 +291,8 @@ async function refresh() {
     renderClicks();
     renderLists();
     const count = state.answers.main.items.length;
-    $("status").textContent = `${count} items recalled from ${state.clicks.length} clicks.`;
+    const clicked = state.clicks.length === 1 ? "1 click" : `${state.clicks.length} clicks`;
+    $("status").textContent = `${count} ${count === 1 ? "item" : "items"} recalled from ${clicked}.`;
   } catch (error) {
     if (order === state.order) showError(error);
   } finally {

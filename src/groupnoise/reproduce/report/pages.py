@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupnoise.pages.render import CurveChart, Scale, Tick, curve_chart, render_page, round_values
-from groupnoise.reproduce.compare import ComparisonOfMethods
+from groupnoise.reproduce.comparison import ComparisonOfMethods
 from groupnoise.reproduce.demo import OURS, Demo
 from groupnoise.reproduce.pictures import Gallery
 from groupnoise.reproduce.provenance import RunFacts
@@ -122,9 +122,9 @@ def _chosen_rates(results: list[TrialResult], method: str) -> str:
 def comparison_page(result: ComparisonOfMethods, command: str) -> str:
     """Return the page as text.
 
-    `command`: what fits the winner.
+    `command`: what fits the leader.
     """
-    ranked = [each for each in result.methods if each.failed is None]
+    ranked = result.ranked
     intervals = [result.interval(each) for each in ranked]
     ends = [
         end for each in intervals for end in (each.low, each.mean, each.high) if not math.isnan(end)
@@ -143,7 +143,9 @@ def comparison_page(result: ComparisonOfMethods, command: str) -> str:
                 "interval": interval,
                 "behind": behind,
                 "has_interval": not math.isnan(interval.low),
-                "is_best": method is result.winner and not result.is_alone,
+                "is_best": method is result.winner,
+                "is_first": method is result.leader,
+                "n_splits": len(method.splits),
                 "is_level": result.is_level(method),
                 "seconds": method.seconds,
                 "trials": [scale(value) for value in method.values(result.metric)],

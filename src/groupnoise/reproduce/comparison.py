@@ -1,0 +1,219 @@
+"""What methods are worth beside each other: means, intervals, paired differences, a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from groupnoise.clicks.recall_metrics import Interval
+from groupnoise.core.words import counted
+from groupnoise.reproduce.report.tables import corrected_t_test
+
+CONFIDENCE = 0.95
+MAX_NAMED = 3
+"""Methods level with the leader that are named."""
+
+
+@dataclass(frozen=True)
+class ComparedMethod:
+    """What one method is worth on a data set.
+
+    `name`: as `groupnoise methods` lists it.
+    `splits`: the figures of merit on each split, in the order of the splits.
+    `seconds`: mean seconds of a fit.
+    `failed`: why it has no figures, in a sentence.
+    """
+
+    name: str
+    splits: tuple[Mapping[str, float], ...] = ()
+    seconds: float = 0.0
+    failed: str | None = None
+
+    def values(self, metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return a figure on each split, shape (n_splits,)."""
+        return np.array([split.get(metric, math.nan) for split in self.splits])
+
+
+@dataclass(frozen=True)
+class ComparisonOfMethods:
+    """Methods on one data set, best first, with what a reader needs to trust the order.
+
+    `dataset`, `setting`: what was compared on.
+    `metric`: what methods are ranked by.
+    `needs_truth`: whether that figure rests on true labels of the file.
+    `n_splits`: the most splits that a method was run on; a spent budget leaves some with fewer.
+    `share`: share of the groups that each split holds out.
+    `methods`: best first; those without figures last.
+    `notes`: what was cut short, and why.
+    """
+
+    dataset: str
+    setting: str
+    metric: str
+    needs_truth: bool
+    n_splits: int
+    share: float
+    methods: tuple[ComparedMethod, ...]
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether a single method has figures, so that it is ahead of nobody."""
+        return len(self.ranked) == 1
+
+    @property
+    def ranked(self) -> list[ComparedMethod]:
+        """The methods that have figures, best first."""
+        return [each for each in self.methods if each.failed is None]
+
+    @property
+    def leader(self) -> ComparedMethod:
+        """The method with the best mean, which need not be ahead beyond chance."""
+        return self.methods[0]
+
+    @property
+    def winner(self) -> ComparedMethod | None:
+        """The leader, where it is ahead of every other method beyond chance."""
+        others = [each for each in self.ranked if each is not self.leader]
+        is_told = bool(others) and not any(self.is_level(each) for each in others)
+        return self.leader if is_told else None
+
+    def interval(self, method: ComparedMethod) -> Interval:
+        """Return the mean of a method over all splits and its interval, a part of 0 to 1.
+
+        A split that it lacks counts as for the methods that have it.
+        """
+        found = corrected_interval(method.values(self.metric), self.share)
+        mean = adjusted_means(self.ranked, self.metric)[method.name]
+        ends = np.array([found.low, found.high]) + (mean - found.mean)
+        return Interval(mean, *np.clip(ends, 0.0, 1.0).tolist())
+
+    def behind(self, method: ComparedMethod) -> Interval:
+        """Return by how much a method is behind the leader, over the splits that both have."""
+        return corrected_interval(self.gaps(self.leader, method), self.share)
+
+    def gaps(
+        self, one: ComparedMethod, other: ComparedMethod
+    ) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return by how much one method is ahead of another on each split that both have."""
+        n_both = min(len(one.splits), len(other.splits))
+        return one.values(self.metric)[:n_both] - other.values(self.metric)[:n_both]
+
+    def heading(self, units: str) -> str:
+        """Return what was measured, on what, in one line."""
+        told = "by true labels" if self.needs_truth else "by what needs no truth"
+        some_lack = any(len(each.splits) < self.n_splits for each in self.ranked)
+        splits = f"{'up to ' * some_lack}{counted(self.n_splits, 'splits')}"
+        return (
+            f"{self.dataset}: {self.metric} {told}, mean over {splits}, {self.share:.0%} of the "
+            f"{units} held out"
+        )
+
+    def is_level(self, method: ComparedMethod) -> bool:
+        """Whether the data cannot tell a method from the leader."""
+        low = self.behind(method).low
+        return method is self.leader or math.isnan(low) or low <= 0.0
+
+    def verdict(self) -> str:
+        """Return who is ahead beyond chance, in a sentence, or that nobody is."""
+        name = self.leader.name
+        if self.is_alone:
+            return f"{name} has nothing to compare it with."
+        if self.winner is not None:
+            return f"{name} is ahead of the others beyond chance."
+        level = [each for each in self.ranked if each is not self.leader and self.is_level(each)]
+        if all(math.isnan(self.behind(each).low) for each in level):
+            return f"{name} has the highest mean, but one split tells nothing of chance."
+        names = [each.name for each in level]
+        shown = names if len(names) <= MAX_NAMED else [*names[:MAX_NAMED], "others"]
+        listed = " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+        return (
+            f"{name} has the highest mean, but the data cannot tell it from {listed}: none is "
+            "ahead beyond chance."
+        )
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the comparison as JSON can hold it."""
+        return {
+            "data": self.dataset,
+            "setting": self.setting,
+            "metric": self.metric,
+            "needs_truth": self.needs_truth,
+            "n_splits": self.n_splits,
+            "held_out_share": self.share,
+            "leader": self.leader.name,
+            "winner": None if self.winner is None else self.winner.name,
+            "verdict": self.verdict(),
+            "notes": list(self.notes),
+            "methods": [self._row(method) for method in self.methods],
+        }
+
+    def _row(self, method: ComparedMethod) -> dict[str, Any]:
+        if method.failed is not None:
+            return {"method": method.name, "failed": method.failed}
+        names = sorted({name for split in method.splits for name in split})
+        mean, behind = self.interval(method), self.behind(method)
+        return {
+            "method": method.name,
+            "mean": mean.mean,
+            "low": _known(mean.low),
+            "high": _known(mean.high),
+            "n_splits": len(method.splits),
+            "behind_leader": behind.mean,
+            "behind_low": _known(behind.low),
+            "behind_high": _known(behind.high),
+            "seconds": round(method.seconds, 2),
+            "figures": {name: float(np.nanmean(method.values(name))) for name in names},
+            "splits": method.values(self.metric).tolist(),
+        }
+
+
+def adjusted_means(methods: Sequence[ComparedMethod], metric: str) -> dict[str, float]:
+    """Return the mean of each method as if all had been run on every split.
+
+    A value is taken to be what the method is worth and what the split adds to all methods alike,
+    fitted by least squares; where no method lacks a split these are the plain means.
+
+    >>> easy, hard = {"hit": 0.8}, {"hit": 0.6}
+    >>> pair = [ComparedMethod("both", (easy, hard)), ComparedMethod("first alone", (easy,))]
+    >>> {name: round(mean, 2) for name, mean in adjusted_means(pair, "hit").items()}
+    {'both': 0.7, 'first alone': 0.7}
+    """
+    n_splits = max(len(each.splits) for each in methods)
+    rows, values = [], []
+    for number, method in enumerate(methods):
+        for split, value in enumerate(method.values(metric)):
+            if not math.isnan(value):
+                row = np.zeros(len(methods) + n_splits)
+                row[[number, len(methods) + split]] = 1.0
+                rows.append(row)
+                values.append(value)
+    # Of the solutions, which differ by what is moved from methods to splits, any will do.
+    found = np.linalg.lstsq(np.array(rows), np.array(values), rcond=None)[0]
+    means = found[: len(methods)] + found[len(methods) :].mean()
+    return {method.name: float(mean) for method, mean in zip(methods, means, strict=True)}
+
+
+def corrected_interval(values: Any, share: float) -> Interval:
+    """Return mean and interval over splits that overlap, as `corrected_t_test` has them.
+
+    Its ends are NaN for a single split. `share`: share of the groups that a split holds out.
+
+    Examples
+    --------
+    >>> found = corrected_interval([0.8, 0.9], 0.2)
+    >>> round(found.mean, 2), found.low < 0.8
+    (0.85, True)
+    """
+    found = corrected_t_test(values, share / (1.0 - share), confidence=CONFIDENCE)
+    if found.n_trials < 2:
+        return Interval(found.mean, math.nan, math.nan)
+    return Interval(found.mean, found.low, found.high)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
