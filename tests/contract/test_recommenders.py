@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -236,7 +237,12 @@ def test_places_that_cannot_be_filled_are_marked(model, histories):
         fitted.recommend([[0]], top=0)
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
+def frame_of(library, columns):
+    frames = pytest.importorskip(library)
+    return frames.table(columns) if library == "pyarrow" else frames.DataFrame(columns)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_a_frame_of_clicks_is_learned_and_answered_as_its_histories_are(library, histories):
     rows = [
         (f"u{user:03}", item, when)
@@ -244,21 +250,40 @@ def test_a_frame_of_clicks_is_learned_and_answered_as_its_histories_are(library,
         for when, item in enumerate(history)
     ]
     user, item, when = zip(*reversed(rows), strict=True)
-    frames = pytest.importorskip(library)
-    log = frames.DataFrame({"visitor_id": user, "sku": item, "clicked_at": when})
+    log = frame_of(library, {"visitor_id": user, "sku": item, "clicked_at": when})
     model = ItemCFRecommender()
     by_lists, by_log = clone(model).fit(histories), clone(model).fit(log)
-    asked = by_lists.recommend(histories, top=3)
-    for given in (log, read_clicks(log)):
-        answers = by_log.recommend(given, top=3)
-        np.testing.assert_array_equal(answers[0], asked[0])
-        np.testing.assert_array_equal(answers[1], asked[1])
+    ids, scores = by_lists.recommend(histories, top=3)
+    answers = by_log.recommend(read_clicks(log), top=3)
+    np.testing.assert_array_equal(answers[0], ids)
+    np.testing.assert_array_equal(answers[1], scores)
+    # A frame in, a frame out, in the order of its users: here the last first.
+    answered = by_log.recommend(log, top=3)
+    assert type(answered) is type(log)
+    found = pl.DataFrame(answered)
+    assert found.columns == ["visitor_id", "sku", "rank", "score"]
+    is_there = scores[::-1] > -np.inf
+    users, places = np.nonzero(is_there)
+    assert found["visitor_id"].to_list() == [f"u{len(histories) - 1 - user:03}" for user in users]
+    assert found["rank"].to_list() == (places + 1).tolist()
+    np.testing.assert_array_equal(found["sku"], ids[::-1][is_there])
+    np.testing.assert_array_equal(found["score"], scores[::-1][is_there])
+    np.testing.assert_array_equal(by_log.scores(log), by_lists.scores(histories)[::-1])
     split = split_histories(log, "leave_one_out")
     assert clone(model).fit(split.train).n_items_ == N_ITEMS
     with_catalogue = clone(model).fit(log, item_ids=np.arange(N_ITEMS + 5))
     assert with_catalogue.n_items_ == N_ITEMS + 5
     with pytest.raises(DataError, match=r"pass groupnoise.clicks.read_clicks\(frame, user=...\)"):
-        clone(model).fit(frames.DataFrame({"who": user, "sku": item}))
+        clone(model).fit(frame_of(library, {"who": user, "sku": item}))
+
+
+def test_a_frame_of_lists_is_answered_in_the_order_of_its_rows(histories):
+    model = ItemCFRecommender().fit(histories)
+    asked = pl.DataFrame({"user": ["z", "a", "m"], "items": [[1, 2], [11, 12], [3]]})
+    answered = model.recommend(asked, top=2)
+    assert answered["user"].unique(maintain_order=True).to_list() == ["z", "a", "m"]
+    ids, _ = model.recommend(asked["items"].to_list(), top=2)
+    assert answered["items"].to_list() == ids.ravel().tolist()
 
 
 @every_recommender

@@ -136,3 +136,29 @@ def test_arrays_are_drawn_as_pictures_that_any_reader_opens(tmp_path):
     opened = image.open(io.BytesIO(base64.b64decode(drawn.partition(",")[2])))
     assert opened.size == (3, 1)
     assert list(opened.getchannel("A").tobytes()) == [0, 255, 128]
+
+
+def test_users_are_named_by_their_own_ids_and_bots_are_told_of(groupnoise, tmp_path):
+    shop = make_shop(40, 30, random_state=0)
+    rows = [
+        (f"visitor-{user}", shop.item_ids[item], 1_770_000_000 + 86_400 * user + 901 * place)
+        for user, history in enumerate(shop.histories)
+        for place, item in enumerate(history.tolist())
+    ]
+    rows += [("robot", shop.item_ids[n % 30], 1_770_000_000 + n) for n in range(400)]
+    with (tmp_path / "log.csv").open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([("user", "item", "time"), *rows])
+    code, said, _ = groupnoise(
+        "audit", "log.csv", "--setting", "rs", "--folds", "2", "-p", "max_epochs=1", "-p", "dim=4",
+        "-o", "out", "-q",
+    )  # fmt: skip
+    assert code == 0
+    assert "1  Users that look like bots or repeat-clickers" in said
+    assert "robot: 400 clicks (usual:" in said
+    (robot,) = read_csv(tmp_path / "out/lists/suspicious_user.csv")
+    assert (robot["source"], robot["in_a_minute"]) == ("robot", "60")
+    users = {row["source"] for row in read_csv(tmp_path / "out/lists/stray_click.csv")}
+    assert users <= {"robot", *(f"visitor-{user}" for user in range(40))}
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert "60 within a minute" in page
+    assert "<b>user visitor-" in page

@@ -117,3 +117,60 @@ def test_a_method_that_reads_no_items_says_so(shop: Path, tmp_path: Path) -> Non
     )
     with pytest.raises(GroupNoiseError, match="--items goes with max-matching on clicks"):
         run(*words, "--method", "popularity")
+
+
+def shop_with_own_names(folder: Path) -> Path:
+    """Return an artifact of a shop whose log calls items `artikel`, and whose table `nr`."""
+    generator = np.random.default_rng(0)
+    rows = ["kunde,artikel,zeit"]
+    for user in range(40):
+        own = np.arange(user % 2, 24, 2)
+        rows += [
+            f"u{user},{item},{time}"
+            for time, item in enumerate(generator.choice(own, size=5, replace=False).tolist())
+        ]
+    (folder / "log.csv").write_text("\n".join(rows) + "\n")
+    items = ["nr,kind,price", *(f"{n},{('tea', 'tools')[n % 2]},{n % 5}.5" for n in range(24))]
+    (folder / "items.csv").write_text("\n".join(items) + "\n")
+    said = run(
+        *("fit", folder / "log.csv", "--setting", "rs", "--user", "kunde", "--item", "artikel"),
+        *("--time", "zeit", "-o", folder / "model", "--items", folder / "items.csv", *QUICK),
+    )
+    assert "took column 'nr' as the item, which most of its cells are" in said
+    run("export", folder / "model", "--output", folder / "artifact")
+    return folder / "artifact"
+
+
+def test_the_ids_of_new_items_are_found_by_the_log_by_usual_names_or_as_the_only_unique_column(
+    tmp_path: Path,
+) -> None:
+    artifact = shop_with_own_names(tmp_path)
+    new = tmp_path / "new.csv"
+    for number, (header, taken) in enumerate(
+        [
+            ("artikel,kind,price", "'artikel' as the item, as the log calls it"),
+            ("sku,kind,price", "'sku' as the item"),
+            ("id,kind,price", "'id' as the item"),
+            ("nr,kind,price", "'nr' as the item: no other could name each row"),
+        ]
+    ):
+        first = 100 + 2 * number
+        new.write_text(f"{header}\n{first},tea,1.5\n{first + 1},tools,2.5\n")
+        said = run("items", "add", artifact, new)
+        assert f"took column {taken}" in said
+        assert f"\n{first}\t0" in run("items", "list", artifact)
+    new.write_text("nr,kind,price,title\n300,tea,1.5,Cup\n301,tools,2.5,Saw\n")
+    with pytest.raises(GroupNoiseError, match=r"\(--item\)\. Each row .* in 'nr', 'title'\."):
+        run("items", "add", artifact, new)
+    assert "took" not in run("items", "add", artifact, new, "--item", "nr")
+
+
+def test_a_table_that_describes_no_item_of_the_log_names_what_may_be_ids(tmp_path: Path) -> None:
+    shop_with_own_names(tmp_path)
+    (tmp_path / "items.csv").write_text("nr,kind\nx1,tea\nx2,tea\n")
+    with pytest.raises(GroupNoiseError, match=r"holds items of the model.* Each row .* in 'nr'"):
+        run(
+            *("fit", tmp_path / "log.csv", "--setting", "rs", "--user", "kunde"),
+            *("--item", "artikel", "--time", "zeit", "-o", tmp_path / "again"),
+            *("--items", tmp_path / "items.csv", *QUICK),
+        )

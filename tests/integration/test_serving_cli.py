@@ -331,6 +331,26 @@ def test_the_serve_command_answers(artifact):
         end(process)
 
 
+def test_serve_shows_a_request_that_works_whatever_ids_and_token_are_like(tmp_path):
+    ids = ["it's", 'a "b" $HOME', "ü", "d"]
+    CooccurrenceRecommender().fit([ids, ids[:3], ids[:2]]).export(tmp_path / "artifact")
+    token = {"GROUPNOISE_TOKEN": "s3cret"}
+    process = serve_in_a_process(tmp_path / "artifact", **token)
+    try:
+        address = address_of(process)
+        said = process.stdout.readline()
+        assert "s3cret" not in said
+        command = said.removeprefix("try: ").strip()
+        answer = subprocess.run(
+            ["sh", "-c", command], capture_output=True, text=True, env={**os.environ, **token}
+        )
+        items = [each["item"] for each in json.loads(answer.stdout)["results"][0]["items"]]
+        assert items == ["ü", "d"]
+        assert process.stdout.readline() == f"routes: {address}/docs\n"
+    finally:
+        end(process)
+
+
 def test_the_demo_leaves_nothing_behind(artifact, tmp_path):
     # Training is not what is tested: the demo serves a copy of what was exported.
     program = f"""

@@ -1,8 +1,12 @@
 """The recall service over a real socket."""
 
 import json
+import re
+import shlex
 import signal
+import subprocess
 import time
+from html import unescape
 
 import httpx
 import numpy as np
@@ -10,7 +14,7 @@ import pytest
 
 from groupnoise.io.array_folder import read_folder, write_folder
 from groupnoise.recall.http import Limits
-from serving_support import running_service, write_neighbour_shop, write_shop
+from serving_support import IDS, running_service, write_neighbour_shop, write_shop
 
 TIGHT = Limits(
     body_bytes=2000, histories=3, history_length=4, top=12, filter_items=4, query_length=20
@@ -71,6 +75,23 @@ def test_similar_items_and_title_search(client):
     assert [item["item"] for item in found] == ["tea", "cup"]  # the id itself, then popularity
     popular = client.get("/v1/items", params={"limit": 1}).json()["items"]
     assert popular[0]["item"] == "cup"
+
+
+def test_the_routes_are_shown_with_a_request_that_works_and_nothing_from_outside(client):
+    shown = client.get("/docs")
+    assert shown.headers["content-type"] == "text/html; charset=utf-8"
+    for path, methods in client.get("/openapi.json").json()["paths"].items():
+        for method in methods:
+            assert f"<code>{method.upper()} {path}</code>" in shown.text
+    links = re.findall(r'(?:href|src)="([^"]*)"', shown.text)
+    assert sorted(set(links)) == ["./", "openapi.json", "page.css"]
+    commands = [unescape(each) for each in re.findall(r"<pre>(.*?)</pre>", shown.text)]
+    for command in commands:
+        answer = subprocess.run(
+            shlex.split(command), capture_output=True, text=True, timeout=30, check=True
+        )
+        assert '"version"' in answer.stdout
+    assert '[["cup", "hammer"]]' in commands[0]  # the most popular
 
 
 def test_the_model_describes_itself_and_its_limits(client):
@@ -236,8 +257,11 @@ def test_a_token_guards_everything_but_page_and_health(tmp_path):
         running_service(tmp_path, artifact, token="s3cret", host="0.0.0.0") as service,
         httpx.Client(base_url=service.address.replace("0.0.0.0", "127.0.0.1")) as client,
     ):
-        for path in ("/", "/page.js", "/healthz", "/readyz"):
+        for path in ("/", "/docs", "/page.js", "/healthz", "/readyz"):
             assert client.get(path).status_code == 200
+        routes = client.get("/docs").text
+        assert "Bearer $GROUPNOISE_TOKEN" in routes
+        assert not any(f"&quot;{item}&quot;" in routes for item in IDS)  # without a token, no id
         for path in ("/v1/model", "/metrics", "/openapi.json"):
             refused = client.get(path)
             assert refused.status_code == 401

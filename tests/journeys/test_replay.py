@@ -39,6 +39,20 @@ def test_models_and_a_column_of_chances_are_replayed_side_by_side(command, shop_
     told = command(*words).out
     assert "4800 impressions" in told
     assert "SNIPS" in told
+    assert "mean weight  effective rows" in told
+    (own,) = (line for line in told.splitlines() if line.startswith("other "))
+    assert own.endswith("1.00         4800 of 4800")
+
+
+def test_chances_that_cannot_be_right_are_warned_of(command, shop_files):
+    log = pl.read_csv("shown.csv").with_columns(
+        twice=(2 * pl.col("propensity")).clip(upper_bound=1)
+    )
+    log.write_csv("twice.csv")
+    found = json.loads(command("replay", "twice.csv", "--target", "twice", "--json").out)
+    assert found["policies"][0]["mean_weight"][0] == pytest.approx(2, rel=0.1)
+    assert "weights average 2.0" in found["notes"][0]
+    assert "Check that a propensity is the chance of that item" in found["notes"][0]
 
 
 def test_what_is_missing_is_said(command, shop_files):

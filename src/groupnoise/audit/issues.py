@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ class IssueKind:
     `name`: what programs call it.
     `title`: what people call it.
     `meaning`: one sentence for the report.
-    `table` (one of "groups", "objects", "never_chosen"): the table whose rows are listed.
+    `table` (one of "groups", "objects", "never_chosen", "users"): the table whose rows are listed.
     `score`: the column they are ranked by, largest first.
     `threshold`: rows that score above it are listed.
     """
@@ -34,7 +34,7 @@ class IssueKind:
     name: str
     title: str
     meaning: str
-    table: Literal["groups", "objects", "never_chosen"]
+    table: Literal["groups", "objects", "never_chosen", "users"]
     score: str
     threshold: float
 
@@ -135,8 +135,17 @@ ISSUE_KINDS: dict[str, tuple[IssueKind, ...]] = {
             "noise",
             0.0,
         ),
+        IssueKind(
+            "suspicious_user",
+            "Users that look like bots or repeat-clickers",
+            "Far more clicks, clicks on one item or clicks within a minute than other users have.",
+            "users",
+            "excess",
+            0.0,
+        ),
     ),
 }
+TABLES = ("groups", "objects", "never_chosen", "users")
 
 
 @inherit_docstring
@@ -162,12 +171,16 @@ class GroupIssues:
     names : mapping of str to ndarray
         For "source", "target" and "object", the name of each number; columns without names hold
         positions. Instances of bags read from a table are named by its rows, from 0.
+    users : mapping of str to ndarray of shape (n_suspicious,), default={}
+        Of click histories the users that look like bots or click one item again and again, with
+        `why`; see the documentation of audits.
     """
 
     setting: str
     groups: Columns
     objects: Columns
     names: Mapping[str, NDArray[Any]]
+    users: Columns = field(default_factory=dict)
 
     @classmethod
     def from_evidence(cls, source: Any, tables: tuple[Columns, Columns]) -> GroupIssues:
@@ -176,7 +189,7 @@ class GroupIssues:
         Parameters
         ----------
         source : object
-            The audited source: `setting` and `names`.
+            The audited source: `setting` and `names`, and `users` of click histories.
         tables : pair of mappings of str to ndarray
             The columns of the groups, and those of the objects.
 
@@ -185,7 +198,7 @@ class GroupIssues:
         GroupIssues
             With the names of the data set.
         """
-        return cls(source.setting, *tables, source.names)
+        return cls(source.setting, *tables, source.names, getattr(source, "users", {}))
 
     def __len__(self) -> int:
         return len(self.groups["doubt"]) if self.groups else 0
@@ -245,22 +258,22 @@ class GroupIssues:
         return rows
 
     def table(self, name: str) -> Columns:
-        """Return the columns of "groups", "objects" or "never_chosen".
+        """Return the columns of "groups", "objects", "never_chosen" or "users".
 
         Parameters
         ----------
-        name : {"groups", "objects", "never_chosen"}
-            Which table.
+        name : {"groups", "objects", "never_chosen", "users"}
+            Which table; "users" is empty but for click histories.
 
         Returns
         -------
         mapping of str to ndarray
             Its columns, numbers for classes and items.
         """
-        check_choice("table", name, ("groups", "objects", "never_chosen"))
+        check_choice("table", name, TABLES)
         if name == "never_chosen":
             return self._never_chosen()
-        return self.groups if name == "groups" else self.objects
+        return {"groups": self.groups, "objects": self.objects, "users": self.users}[name]
 
     def _never_chosen(self) -> Columns:
         """Return one row per distinct object that no group chose."""
@@ -329,7 +342,7 @@ class GroupIssues:
 
         Parameters
         ----------
-        table : {"groups", "objects", "never_chosen"}, default="groups"
+        table : {"groups", "objects", "never_chosen", "users"}, default="groups"
             Which table.
 
         Returns

@@ -24,6 +24,7 @@ SHOWN_COLUMNS = {
     "groups": ("source", "position", "target", "object", "probability", "margin", "suggested"),
     "objects": ("source", "position", "object", "responsibility", "times_chosen"),
     "never_chosen": ("source", "object", "occurrences"),
+    "users": ("source", "clicks", "object", "repeats", "in_a_minute", "why"),
 }
 SETTING_WORDS = {
     "mil": ("bags", "instances"),
@@ -63,8 +64,8 @@ class Case:
 def worst_cases(
     kind: IssueKind, issues: GroupIssues, dataset: Any, attachments: Attachments
 ) -> list[Case]:
-    """Return the worst cases of a list; objects never chosen are listed without pictures."""
-    if kind.table == "never_chosen":
+    """Return the worst cases of a list; objects never chosen and users have no pictures."""
+    if kind.table not in ("groups", "objects"):
         return []
     draw = {"mil": _bag_case, "pll": _candidate_case, "rs": _click_case}[issues.setting]
     table = issues.table(kind.table)
@@ -168,9 +169,9 @@ def _click_case(
     return Case(
         kind=kind.name,
         score=float(found[kind.score]),
-        source=history,
+        source=dataset.user_ids[history].item(),
         label=categories[item] if categories else str(dataset.item_ids[item]),
-        verdict=f"user {dataset.user_ids[history]}, click {position - first + 1} of {stop - first}",
+        verdict=f"click {position - first + 1} of {stop - first}",
         objects=objects,
     )
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
 
 DEFAULT_FOLDS = 5
+MAX_SHOWN_USERS = 5
+"""Suspicious users that are printed; the list beside the page has more."""
 
 
 @reads_data
@@ -234,4 +236,14 @@ def _show(issues: GroupIssues, how: str, output: Path) -> None:
     )
     for kind in issues.kinds:
         typer.echo(f"{counts[kind.name]:>9}  {kind.title}")
+    for user, why in _suspicious(issues):
+        typer.echo(f"{'':>11}{user}: {why}")
     typer.echo(f"tables and report.html are in {output}")
+
+
+def _suspicious(issues: GroupIssues) -> list[tuple[Any, str]]:
+    """Return the worst of the users that look like bots, and why they do."""
+    if not issues.users:
+        return []
+    listed = issues.list_of("suspicious_user", MAX_SHOWN_USERS)
+    return list(zip(listed["source"].tolist(), listed["why"].tolist(), strict=True))

@@ -138,12 +138,14 @@ def export(
     if attribute and items is None:
         raise ParameterError("--attribute names a column of --items; give that table too.")
     if items is not None:
+        from groupnoise.cli.sources import item_column_of
         from groupnoise.clicks.item_table import read_items
 
         titles, categories = read_items(
             items,
             fitted.items_,
             item=item,
+            in_log=item_column_of(model),
             title=title,
             category=category,
             attributes=attribute or (),

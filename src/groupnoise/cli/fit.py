@@ -226,7 +226,7 @@ def fit(
                     estimator,
                     training,
                     on_epoch=show,
-                    item_features=_readable_items(items, estimator, method),
+                    item_features=_readable_items(items, estimator, method, found),
                     checkpoint=checkpoints,
                     workers=team if team.count > 1 else None,
                     truth=_known_labels(found.setting, training, learn_truth),
@@ -294,11 +294,15 @@ def _held_out(
     return np.unique(split.test.users), split.train, split.protocol.word
 
 
-def _readable_items(items: Path | None, estimator: Any, method: str) -> Path | None:
+def _readable_items(items: Path | None, estimator: Any, method: str, found: Found) -> Any:
     """Return the table of items, refused where the method learns nothing from it."""
-    if items is not None and "item_features" not in inspect.signature(estimator.fit).parameters:
+    from groupnoise.cli.sources import read_item_table
+
+    if items is None:
+        return None
+    if "item_features" not in inspect.signature(estimator.fit).parameters:
         raise ParameterError(f"--items goes with max-matching on clicks; {method} reads no items.")
-    return items
+    return read_item_table(items, found.dataset.item_ids, found.options.get("item"))
 
 
 WORTH_A_SENTENCE = 60.0

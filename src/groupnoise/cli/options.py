@@ -46,6 +46,7 @@ COLUMNS = {
     "time": _option(Word, "rs: column that orders clicks."),
     "rating": _option(Word, "rs: column of ratings."),
     "min_rating": _option(Number, "rs: leave out rows rated below."),
+    "date_order": _option(Word, "rs: dmy or mdy, where dates such as 03/02/2026 may be both."),
     "group": _option(Word, "mil: column of bag ids."),
     "label": _option(Word, "mil: column of bag labels, or a pattern of 0/1 columns."),
     "candidates": _option(Word, "pll: column of candidate labels, or a pattern of 0/1 columns."),
@@ -94,7 +95,10 @@ HISTORIES = {
     )
     for part, name in HISTORY_PARTS.items()
 }
-"""Columns of a log beside the one that a command reads first."""
+HISTORIES["histories_date_order"] = _option(
+    Word, "Its dates are dmy or mdy, where they may be both.", panel=HISTORIES_PANEL
+)
+"""How a log is read beside the one that a command reads first."""
 WHERE = {
     "setting": _option(Word, SETTING_HELP),
     "data_dir": _option(Folder, "Searched first for named data sets."),
@@ -135,7 +139,8 @@ def reads_data(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def reads_clicks(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options about a click log, as one `options: DataOptions`."""
-    columns = {name: COLUMNS[name] for name in ("user", "item", "time", "rating", "min_rating")}
+    parts = ("user", "item", "time", "rating", "min_rating", "date_order")
+    columns = {name: COLUMNS[name] for name in parts}
     return _with_options(command, {**columns, **FORM})
 
 

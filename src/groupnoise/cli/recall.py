@@ -91,7 +91,7 @@ def recall(
 ) -> None:
     """Recall items for every history of a file; a stopped run resumes with --resume."""
     from groupnoise.cli.sources import clicks_remembered
-    from groupnoise.recall.artifact import open_artifact
+    from groupnoise.recall.artifact import log_columns, open_artifact
     from groupnoise.recall.batch import recall_file
     from groupnoise.recall.lists import read_item_list
     from groupnoise.recall.options import RecallOptions
@@ -126,7 +126,7 @@ def recall(
             n_threads=threads,
             on_block=show,
             report=partial(typer.echo, err=True),
-            remembered=clicks_remembered(columns_learned(model.manifest)),
+            remembered=clicks_remembered(log_columns(model.manifest)),
             **options.given,
         )
     rate = done.n_histories / max(done.seconds, 1e-9)
@@ -141,13 +141,6 @@ def recall(
         if requested == RecallOptions(top=top, scope=scope, interests=interests):
             reason = "every item was seen; --no-exclude-seen recalls those again"
         typer.echo(f"{counted(done.n_unanswered, 'histories')} got no item: {reason}")
-
-
-def columns_learned(manifest: Any) -> Any:
-    """Return what an artifact says of the columns that its model was fitted by; it may lack it."""
-    for part in ("training", "data", "columns"):
-        manifest = manifest.get(part) if isinstance(manifest, dict) else None
-    return manifest
 
 
 def _parsed(filter: str | None) -> Any:

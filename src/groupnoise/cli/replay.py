@@ -104,7 +104,7 @@ def replay(
         replay_policy(shown, row_chances, name=name, clip=clip, seed=seed)
         for name, row_chances in chances.items()
     ]
-    notes += [note for note in map(about_replay, found) if note is not None]
+    notes += [note for each in found for note in about_replay(each)]
     logged = float(shown.clicked.mean())
     if as_json:
         answer = {
@@ -120,7 +120,7 @@ def replay(
     for name, each in by_version.items():
         typer.echo(f"version {name or '?'}: {each.mean:.4f} [{each.low:.4f}, {each.high:.4f}]")
     if found:
-        _show(found)
+        _show(found, len(shown.items))
     for note in notes:
         typer.echo(note)
 
@@ -155,12 +155,15 @@ def _chances_of_models(
     return found, len(users) - len(known)
 
 
-def _show(found: list[ReplayedPolicy]) -> None:
+def _show(found: list[ReplayedPolicy], n_rows: int) -> None:
     width = max(6, *(len(each.name) for each in found)) + 2
     heads = ("SNIPS", "IPS", "ahead of the log")
-    typer.echo(" " * width + "".join(f"{head:<28}" for head in heads) + "rows' worth")
+    typer.echo(
+        " " * width + "".join(f"{head:<28}" for head in heads) + "mean weight  effective rows"
+    )
     for each in found:
         cells = (each.snips, each.ips, each.ahead)
         texts = [f"{cell.mean:.4f} [{cell.low:.4f}, {cell.high:.4f}]" for cell in cells]
         line = f"{each.name:<{width}}" + "".join(f"{text:<28}" for text in texts)
-        typer.echo(f"{line}{each.n_effective:.0f}")
+        rows = f"{each.n_effective:.0f} of {n_rows}"
+        typer.echo(f"{line}{each.mean_weight.mean:<13.2f}{rows}")

@@ -16,6 +16,7 @@ from groupnoise.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.io.datasets import ClickDataset
+    from groupnoise.recall.http.settings import ServiceSettings
 
 N_USERS = 2000
 N_ITEMS = 400
@@ -189,7 +190,7 @@ def serve(
             processes=processes,
             limits=limits,
         )
-        run(settings, on_ready=lambda address: typer.echo(f"listening on {address}"))
+        run(settings, on_ready=lambda address: _say_ready(address, settings))
 
     if artifact is not None:
         start(artifact, compare)
@@ -200,6 +201,17 @@ def serve(
     with tempfile.TemporaryDirectory(prefix="groupnoise-demo-") as folder:
         typer.echo("training on the simulated shop ...")
         start(*write_demo(Path(folder)))
+
+
+def _say_ready(address: str, settings: ServiceSettings) -> None:
+    """Say where the service listens, and show a request that it answers."""
+    from groupnoise.recall.artifact import open_artifact
+    from groupnoise.recall.http.guide import curl, example_clicks
+
+    clicks = example_clicks(open_artifact(settings.artifact).items)
+    example = curl(address, clicks, needs_token=settings.token is not None)
+    # At once: who reads the address alone may close the stream behind it.
+    typer.echo(f"listening on {address}\ntry: {example}\nroutes: {address}/docs")
 
 
 def _exit_on_signal(number: int, frame: FrameType | None) -> None:

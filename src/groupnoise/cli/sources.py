@@ -14,6 +14,7 @@ from groupnoise.cli.options import HISTORY_PARTS, DataOptions, option_of
 from groupnoise.exceptions import DataError, MissingColumnError, ParameterError
 
 if TYPE_CHECKING:
+    from groupnoise.clicks.item_table import ItemRows
     from groupnoise.clicks.log import Histories
     from groupnoise.io.registry import DatasetEntry
     from groupnoise.io.setting import Setting
@@ -219,10 +220,27 @@ def read_file(
     return Found(dataset, setting, path, options={**columns, **used}, is_file=True)
 
 
-def clicks_remembered(columns: Any) -> dict[str, str]:
+def clicks_remembered(columns: dict[str, Any]) -> dict[str, str]:
     """Return the columns of the click log that a model learned, of what it says of its data."""
-    known = columns if isinstance(columns, dict) else {}
-    return {part: known[part] for part in HISTORY_PARTS if isinstance(known.get(part), str)}
+    parts = (*HISTORY_PARTS, "date_order")
+    return {part: columns[part] for part in parts if isinstance(columns.get(part), str)}
+
+
+def item_column_of(model: Path) -> str | None:
+    """Return what the log of a model calls its items, None where the model does not say."""
+    from groupnoise.io.training_record import read_training_record
+
+    record = read_training_record(model)
+    return None if record is None else clicks_remembered(record.options).get("item")
+
+
+def read_item_table(items: Path, item_ids: Any, in_log: str | None) -> ItemRows:
+    """Read a table of what is known of items, and say which column was taken as their ids."""
+    from groupnoise.clicks.item_table import read_item_rows
+    from groupnoise.core.threads import is_first
+
+    report = partial(typer.echo, err=True) if is_first() else None
+    return read_item_rows(items, item_ids, in_log=in_log, report=report)
 
 
 def read_histories_for(model: Path, source: str, options: DataOptions) -> Histories:
@@ -238,12 +256,8 @@ def read_histories_for(model: Path, source: str, options: DataOptions) -> Histor
     try:
         found, _ = read_as_remembered(
             partial(read_histories, source),
-            {
-                part: options.columns[name]
-                for part, name in HISTORY_PARTS.items()
-                if name in options.columns
-            },
-            clicks_remembered(None if record is None else record.options),
+            {name.removeprefix("histories_"): value for name, value in options.columns.items()},
+            clicks_remembered({} if record is None else record.options),
             partial(typer.echo, err=True),
         )
     except MissingColumnError as error:
@@ -251,4 +265,6 @@ def read_histories_for(model: Path, source: str, options: DataOptions) -> Histor
         option = option_of(HISTORY_PARTS[part]) if part in HISTORY_PARTS else f"--{part}"
         said = str(error).replace(f"`{part}` (--{part})", option)
         raise MissingColumnError(said, part) from None
+    except DataError as error:
+        raise DataError(str(error).replace("--date-order", "--histories-date-order")) from None
     return found

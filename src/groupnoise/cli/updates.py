@@ -37,7 +37,7 @@ def go_on(
     """
     import numpy as np
 
-    from groupnoise.cli.sources import find_data
+    from groupnoise.cli.sources import find_data, read_item_table
     from groupnoise.clicks.item_table import read_ids
     from groupnoise.io.model_files import load_model
     from groupnoise.io.setting import find_setting
@@ -71,10 +71,14 @@ def go_on(
     earlier = None if old is None else read(old)
     dataset, n_known = _joined(found.dataset, None if earlier is None else earlier.dataset)
     n_before = fitted.n_items_
+    described = None
+    if items is not None:
+        known_items = np.union1d(fitted.items_.astype(str), dataset.item_ids.astype(str))
+        described = read_item_table(items, known_items, found.options.get("item"))
     fitted.partial_fit(
         dataset,
         known=n_known,
-        item_features=items,
+        item_features=described,
         decay=decay,
         forget=() if forget_items is None else read_ids(forget_items),
     )

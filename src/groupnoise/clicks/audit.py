@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.audit.evidence import Findings, ObjectTally, choice_columns, object_posterior
+from groupnoise.clicks.suspicious import suspicious_users
 from groupnoise.clicks.windows import sliding_windows
 from groupnoise.core.arrays import Columns, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
@@ -102,8 +103,14 @@ class ClickSource:
 
     @property
     def names(self) -> dict[str, NDArray[Any]]:
-        """Items, which are objects and targets."""
-        return {"target": self.dataset.item_ids, "object": self.dataset.item_ids}
+        """Users, and items, which are objects and targets."""
+        items = self.dataset.item_ids
+        return {"source": self.dataset.user_ids, "target": items, "object": items}
+
+    @property
+    def users(self) -> Columns:
+        """Users that look like bots, or click one item again and again."""
+        return suspicious_users(self.dataset)
 
     def fit(self, estimator: Any, rows: IntArray) -> Any:
         """Return a clone of the estimator fitted on the histories at `rows`."""

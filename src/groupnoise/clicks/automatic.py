@@ -192,6 +192,11 @@ def decide_evidence(
     on_all, records = learner.learned(
         histories, chosen.parameters, validate=validate, on_epoch=on_epoch
     )
+    if any(record.get("candidate_sets", 1) > 1 for record in records):
+        reasons.append(
+            f"Halves of each batch of {chosen.parameters['batch_size']} targets were normalized "
+            "over their own targets and items drawn for them."
+        )
     if ranks := linear_ranks(settled):
         regressions = learner.linear(histories, ranks)
         if relative and held is not None:

@@ -312,6 +312,18 @@ def click_log(histories: Any) -> ClickDataset | None:
         raise MissingColumnError(str(error).replace(option, remedy), error.part) from None
 
 
+def asked_log(histories: Any) -> ClickDataset | None:
+    """Return the clicks of a frame to be answered, users in the order of their first rows.
+
+    None where histories are no frame.
+    """
+    from groupnoise.clicks.log import in_order_of_rows
+    from groupnoise.io.datasets import ClickDataset
+
+    log = None if isinstance(histories, ClickDataset) else click_log(histories)
+    return None if log is None else in_order_of_rows(log, histories)
+
+
 def histories_of(histories: Any) -> Any:
     """Return histories that can be gone through again: groups and logs as they are, or a list."""
     if isinstance(getattr(histories, "offsets", None), np.ndarray):

@@ -203,6 +203,8 @@ def train_evidence(
                 "learning_rate": rate,
                 "seconds": time.perf_counter() - started,
             }
+            if n_sets > 1 and (plan.n_negatives or model.n_items) < model.n_items:
+                record["candidate_sets"] = n_sets
             if validate is not None:
                 with answering_on_cpu(model, device):
                     record["validation"] = float(validate())

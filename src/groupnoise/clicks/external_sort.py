@@ -20,7 +20,7 @@ from groupnoise.clicks.log import ClickRows, click_rows
 from groupnoise.core.arrays import BoolArray, IntArray, ProgressCallback
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError
-from groupnoise.io.cells import holds_dates, ids_as_array, number_cells, reads_month_first
+from groupnoise.io.cells import holds_dates, ids_as_array, number_cells, order_of_dates
 from groupnoise.io.columns import ClickColumns, find_click_columns
 from groupnoise.io.data_folder import item_dtype
 from groupnoise.io.files import write_json
@@ -81,6 +81,7 @@ class LogPlan:
             "columns": asdict(self.columns),
             "types": {name: str(dtype) for name, dtype in self.types.items()},
             "min_rating": self.min_rating,
+            "month_first": self.month_first,
             "block_bytes": self.block_bytes,
         }
 
@@ -136,6 +137,7 @@ def plan_log(
     time: str | None,
     rating: str | None,
     min_rating: float | None,
+    date_order: str | None,
     separator: str | None,
     header: bool | None,
     block_bytes: int,
@@ -153,8 +155,8 @@ def plan_log(
     types.update(dict.fromkeys(text_columns, pl.String))
     dates = columns.time is not None and holds_dates(head, columns.time)
     # The first rows decide for all: another order further down is refused by its line.
-    month_first = reads_month_first(head, columns.time, report)
-    return LogPlan(source, layout, columns, types, dates, month_first, min_rating, block_bytes)
+    is_month_first = order_of_dates(head, columns.time, date_order, report) == "mdy"
+    return LogPlan(source, layout, columns, types, dates, is_month_first, min_rating, block_bytes)
 
 
 def write_runs(

@@ -10,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.clicks.catalogue import ClickLog, click_log
-from groupnoise.clicks.splits import DEFAULT_QUANTILE, ClickProtocol
+from groupnoise.clicks.splits import (
+    AUTHORS_SIZE,
+    DEFAULT_QUANTILE,
+    LEAST_CLICKS,
+    ClickProtocol,
+)
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import ClickDataset
 
-AUTHORS_SIZE = 5
-"""Clicks of a window in the authors' code, before its target."""
-MIN_CLICKS = 3
-"""Clicks of a history that gives one to test and one to validation: one is left to go by."""
 COLD_SHARE = 0.1
 """Users who are tested on, and as many for validation: 8:1:1."""
 COLD_CONTEXT = 0.8
@@ -213,9 +214,9 @@ def _marked(
         return _marked_cold(histories, protocol)
     from_the_end = np.repeat(histories.offsets[1:], histories.sizes) - np.arange(len(no_click))
     sizes = np.repeat(histories.sizes, histories.sizes)
+    is_long = sizes >= LEAST_CLICKS[protocol.kind]
     if protocol.kind == "last":
-        return (from_the_end == 1) & (sizes > 1), no_click, no_click
-    is_long = sizes >= (MIN_CLICKS if protocol.kind == "leave_one_out" else AUTHORS_SIZE + 2)
+        return (from_the_end == 1) & is_long, no_click, no_click
     return (from_the_end == 1) & is_long, (from_the_end == 2) & is_long, no_click
 
 
@@ -347,11 +348,10 @@ def _nothing_to_ask(dataset: ClickDataset, protocol: ClickProtocol) -> str:
             f"after the cut of {protocol.word} no user of {dataset.name} clicks who has clicked "
             "before; choose an earlier cut."
         )
-    needed = {"last": 2, "leave_one_out": MIN_CLICKS, "authors": AUTHORS_SIZE + 2}
-    if protocol.kind in needed:
+    if protocol.kind in LEAST_CLICKS:
         return (
-            f"{protocol.word} needs a history of {needed[protocol.kind]} clicks; the longest of "
-            f"{dataset.name} has {dataset.histories.sizes.max()}."
+            f"{protocol.word} needs a history of {LEAST_CLICKS[protocol.kind]} clicks; the longest "
+            f"of {dataset.name} has {dataset.histories.sizes.max()}."
         )
     return (
         f"{protocol.word} finds no user with two clicks to ask about in {dataset.name}; at least "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from groupnoise.clicks.blocks import read_history_text
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import check_no_empty_cells
+from groupnoise.io.column_names import is_id, plain_name
 from groupnoise.io.columns import check_column, pick_column
 from groupnoise.io.named_arrays import NamedArrays, read_input
 from groupnoise.io.sources import Guesses, Report, find_source
@@ -20,6 +21,8 @@ from groupnoise.io.tables import Table
 
 CATEGORY_SEPARATOR = "|"
 NO_CATEGORY = "other"
+USUAL_IN_TABLES = ("id", "code", "key", "product_code", "article", "article_number", "ean", "isbn")
+"""Names of item ids in a table of items; in a log they may stand for anything."""
 ATTRIBUTE_SIGN = "="
 """A category written `brand=Acme` is the value Acme of the attribute brand."""
 
@@ -40,6 +43,7 @@ def read_items(
     item_ids: NDArray[Any],
     *,
     item: str | None = None,
+    in_log: str | None = None,
     title: str | None = None,
     category: str | None = None,
     attributes: Sequence[str] = (),
@@ -51,8 +55,9 @@ def read_items(
     Result: in the order of `item_ids`.
     `source`: whatever :func:`groupnoise.clicks.read_clicks` reads, with one row per item or per
         click.
-    `item`: the column of item ids: by default one with a usual name, or the one in which most cells
-        are items of the model.
+    `item`: the column of item ids: by default the one called as in the log, one with a usual name,
+        or the one in which most cells are items of the model.
+    `in_log`: what the log of the model calls its items.
     `title`: the column of titles; by default one with a usual name.
     `category`: the column of categories, several in a cell joined by | or as a list; by default one
         with a usual name.
@@ -66,7 +71,7 @@ def read_items(
     table = _read_table(source, guesses, table_options)
     keys = [str(each) for each in item_ids.tolist()]
     columns, origin = table.frame.columns, table.origin
-    items = pick_column("item", item, columns, origin=origin, report=guesses)
+    items = _named_column(table, item, in_log, guesses)
     if items is not None and table.frame[items].dtype == pl.List:
         table = replace(table, frame=table.frame.explode(items))
     items = items or _column_of_items(table, set(keys), guesses)
@@ -123,21 +128,26 @@ def read_item_rows(
     item_ids: NDArray[Any],
     *,
     item: str | None = None,
+    in_log: str | None = None,
+    learned: Collection[str] | None = None,
     report: Report | None = None,
     **table_options: Any,
 ) -> ItemRows:
     """Read a table of features, one row per item.
 
-    `item_ids`: the items of the model; rows of other items are read too. `item`: the column of item
-    ids, found as :func:`read_items` finds it. `report`: told of each guess, one sentence at a time.
-    Raises DataError if an id is empty or occurs twice.
+    `item_ids`: the items of the model; rows of other items are read too. `item`, `in_log`: as in
+    :func:`read_items`. `learned`: the columns that the model learned from, where all items are new
+    to it: their ids are then told by a usual name, or by being the only other column without a
+    repeated cell. `report`: told of each guess, one sentence at a time. Raises DataError if an id
+    is empty or occurs twice.
     """
     guesses = Guesses(report)
     table = _read_table(source, guesses, table_options)
-    columns = table.frame.columns
-    keys = {str(each) for each in item_ids.tolist()}
-    name = pick_column("item", item, columns, origin=table.origin, report=guesses)
-    name = name or _column_of_items(table, keys, guesses)
+    name = _named_column(table, item, in_log, guesses)
+    if name is None and learned is not None:
+        name = _column_of_new_items(table, learned, guesses)
+    elif name is None:
+        name = _column_of_items(table, {str(each) for each in item_ids.tolist()}, guesses)
     check_no_empty_cells(table, name, table.frame[name])
     ids = _texts(table, name)
     first: dict[str, int] = {}
@@ -185,6 +195,17 @@ def _is_delimited(source: Any) -> bool:
     return any(separator in first_line for separator in (b",", b";", b"\t", b"|"))
 
 
+def _named_column(
+    table: Table, given: str | None, in_log: str | None, report: Report
+) -> str | None:
+    """Return the column of item ids by its name: the one given, that of the log, or a usual one."""
+    columns = table.frame.columns
+    if given is None and in_log in columns:
+        report(f"took column {in_log!r} as the item, as the log calls it")
+        return in_log
+    return pick_column("item", given, columns, origin=table.origin, report=report)
+
+
 def _column_of_items(table: Table, keys: set[str], report: Report) -> str:
     """Return the column in which most cells are items of the model."""
     hits = {column: sum(t in keys for t in _texts(table, column)) for column in table.frame.columns}
@@ -192,10 +213,46 @@ def _column_of_items(table: Table, keys: set[str], report: Report) -> str:
     if not hits[best]:
         raise DataError(
             f"no column of {table.origin} holds items of the model; name it with `item` (--item). "
-            f"Its columns are {', '.join(map(repr, table.frame.columns[:12]))}."
+            f"{_about_candidates(table, _without_repeats(table))}"
         )
     report(f"took column {best!r} as the item, which most of its cells are")
     return best
+
+
+def _column_of_new_items(table: Table, learned: Collection[str], report: Report) -> str:
+    """Return the column of ids that no model knows: by a usual name, or as the only unique one."""
+    candidates = [name for name in _without_repeats(table) if name not in learned]
+    by_name = {plain_name(name): name for name in reversed(candidates)}
+    usual = [by_name[name] for name in USUAL_IN_TABLES if name in by_name]
+    usual = usual or [name for name in candidates if is_id(name)]
+    if usual:
+        report(f"took column {usual[0]!r} as the item")
+        return usual[0]
+    if len(candidates) != 1:
+        raise DataError(
+            f"{table.origin} has no column that looks like the item; name it with `item` (--item). "
+            f"{_about_candidates(table, candidates)}"
+        )
+    report(f"took column {candidates[0]!r} as the item: no other could name each row")
+    return candidates[0]
+
+
+def _without_repeats(table: Table) -> list[str]:
+    """Return the columns that could hold ids: filled, without repeated cells, and no measures."""
+    return [
+        cells.name
+        for cells in table.frame
+        if not (cells.dtype.is_nested() or cells.dtype.is_float() or cells.dtype.is_temporal())
+        and cells.null_count() == 0
+        and cells.n_unique() == len(cells)
+    ]
+
+
+def _about_candidates(table: Table, candidates: Sequence[str]) -> str:
+    """Say which columns may hold ids, or which there are where none may."""
+    if candidates:
+        return f"Each row has its own cell in {', '.join(map(repr, candidates[:12]))}."
+    return f"Its columns are {', '.join(map(repr, table.frame.columns[:12]))}."
 
 
 def _texts(table: Table, column: str) -> list[str]:

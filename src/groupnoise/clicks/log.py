@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,17 @@ from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
     check_no_empty_cells,
     number_ids,
+    order_of_dates,
     read_id_cells,
     read_numbers,
     read_timestamps,
-    reads_month_first,
 )
 from groupnoise.io.columns import ClickColumns, find_click_columns
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import ClickDataset
 from groupnoise.io.named_arrays import NamedArrays, read_input
 from groupnoise.io.sources import Guesses, Report
-from groupnoise.io.tables import Table
+from groupnoise.io.tables import Table, read_table
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,7 @@ def read_clicks(
     time: str | None = None,
     rating: str | None = None,
     min_rating: float | None = None,
+    date_order: str | None = None,
     session_gap: float | None = None,
     repeats: str = "keep",
     per_user: int = 1,
@@ -141,12 +142,15 @@ def read_clicks(
     user, item : str, optional
         The columns of ids, text or whole numbers. The item column may hold lists, one per user.
     time : str, optional
-        The column that orders the clicks of a user: numbers or dates, which may be
-        day/month/year or month/day/year if that can be told from them. Without one the order of
-        the rows counts; clicks at the same time keep it too.
+        The column that orders the clicks of a user: numbers such as seconds or milliseconds since
+        1970, or dates, with or without a time of day and a time zone. Without one the order of the
+        rows counts; clicks at the same time keep it too.
     rating, min_rating : str and float, optional
         Rows rated below `min_rating` are left out. Without a threshold every row is a click, and
         a negative rating is refused.
+    date_order : {'dmy', 'mdy'}, optional
+        How to read dates that are day/month/year or month/day/year and may be either, such as
+        03/02/2026 in a column without a day beyond the 12th; such a column is refused without it.
     session_gap : float, optional
         Cut the histories where more than this passes between two clicks, in the unit of the time
         column (seconds for dates); each session then is a history of its own.
@@ -177,8 +181,8 @@ def read_clicks(
     columns = find_click_columns(
         table.frame, table.origin, guesses, user=user, item=item, time=time, rating=rating
     )
-    month_first = reads_month_first(table, columns.time, guesses)
-    rows = click_rows(table, columns, min_rating, month_first=month_first)
+    order = order_of_dates(table, columns.time, date_order, guesses)
+    rows = click_rows(table, columns, min_rating, month_first=order == "mdy")
     if len(rows.users) == 0:
         reason = "" if min_rating is None else f" rated {min_rating:g} or more"
         raise DataError(f"{table.origin} has no click{reason}; at least one is needed.")
@@ -187,7 +191,8 @@ def read_clicks(
     clicks = replace(
         clicks,
         source_rows=clicks.source_rows if has_a_row_per_click else None,
-        columns={part: getattr(columns, part) for part in ("user", "item", "time", "rating")},
+        # Later files of the shop may hold no day that tells the order.
+        columns={**asdict(columns), **({} if order is None else {"date_order": order})},
     )
     if session_gap is not None:
         clicks = _cut_sessions(clicks, session_gap)
@@ -248,6 +253,26 @@ def _cut_sessions(clicks: ClickDataset, session_gap: float) -> ClickDataset:
     )
 
 
+def in_order_of_rows(clicks: ClickDataset, frame: Any) -> ClickDataset:
+    """Return the histories of a frame with its users in the order of their first rows.
+
+    `clicks`: what :func:`read_clicks` made of the frame.
+    """
+    if clicks.source_rows is None:  # a list of items per user
+        table = read_table(frame)
+        order = number_ids(read_id_cells(table, (clicks.columns or {})["user"]))[1]
+    else:
+        first = np.minimum.reduceat(clicks.source_rows, clicks.histories.offsets[:-1])
+        order = np.argsort(first)
+    return replace(
+        clicks,
+        histories=clicks.histories.subset(order),
+        user_ids=clicks.user_ids[order],
+        source_rows=None,
+        timestamps=None,
+    )
+
+
 @dataclass(frozen=True)
 class Histories:
     """Histories to be answered: unlike those of a data set one may be empty.
@@ -281,15 +306,16 @@ def read_histories(
     time: str | None = None,
     rating: str | None = None,
     min_rating: float | None = None,
+    date_order: str | None = None,
     report: Report | None = None,
     **table_options: Any,
 ) -> Histories:
     """Read histories to be answered, from whatever :func:`read_clicks` reads.
 
     Result: of a log with one row per click, users come in the order of their ids. `source`, `user`,
-    `item`, `time`, `rating`, `min_rating`, `report`, `table_options`: as in :func:`read_clicks`. A
-    row of a file with lists of items is a history of its own: it stays where it is, may be empty,
-    and a user may have several.
+    `item`, `time`, `rating`, `min_rating`, `date_order`, `report`, `table_options`: as in
+    :func:`read_clicks`. A row of a file with lists of items is a history of its own: it stays where
+    it is, may be empty, and a user may have several.
     """
     stored = open_if_stored(source, ClickDataset)
     if stored is not None:
@@ -303,8 +329,8 @@ def read_histories(
     )
     if holds_lists(table, columns):
         return _histories_of_lists(table, columns)
-    month_first = reads_month_first(table, columns.time, guesses)
-    rows = click_rows(table, columns, min_rating, month_first=month_first)
+    order = order_of_dates(table, columns.time, date_order, guesses)
+    rows = click_rows(table, columns, min_rating, month_first=order == "mdy")
     return Histories.of(_histories_of(rows, table.name))
 
 

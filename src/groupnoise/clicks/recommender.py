@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from groupnoise.clicks.catalogue import (
     Catalogue,
+    ClickLog,
+    IdHistories,
     IndexedHistories,
     ItemHistories,
+    asked_log,
     histories_of,
     top_k,
 )
@@ -26,7 +29,7 @@ from groupnoise.exceptions import DataError, UnknownTargetError
 from groupnoise.io.array_folder import FLOATS, INTEGERS, check_numbers, stored_array
 from groupnoise.io.datasets import ClickDataset
 
-_BLOCK_ENTRIES = 1 << 22
+BLOCK_ENTRIES = 1 << 22
 """Scores computed at once: 32 MB in double precision."""
 
 
@@ -36,8 +39,8 @@ class Recommender(BaseEstimator):
     Histories are lists of item ids, each a user's clicks in time order, or
     :class:`~groupnoise.Groups` of item *indices* into `items_`, or a log with one row per click: a
     frame of pandas, polars or pyarrow with columns such as user, item and time, or what
-    :func:`~groupnoise.clicks.read_clicks` returned. Of a log, rows are its users in the order of
-    their ids.
+    :func:`~groupnoise.clicks.read_clicks` returned. A frame is answered user by user in the order
+    of their first rows, what `read_clicks` returned in that of its `user_ids`.
     """
 
     _learned: ClassVar[str] = "catalogue_"
@@ -75,7 +78,7 @@ class Recommender(BaseEstimator):
             -inf for a candidate that is not in the catalogue.
         """
         check_is_fitted(self)
-        indexed = self.catalogue_.index(histories)
+        indexed = self.catalogue_.index(asked_log(histories) or histories)
         n_rows = len(indexed.n_unknown)
         if items is None:
             candidates = None
@@ -94,16 +97,26 @@ class Recommender(BaseEstimator):
             return np.zeros((0, self.n_items_))
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
+    @overload
+    def recommend(
+        self,
+        histories: IdHistories | Groups | ClickDataset,
+        top: int = 10,
+        exclude_seen: bool = True,
+    ) -> tuple[NDArray[Any], FloatArray]: ...
+
+    @overload
+    def recommend(self, histories: ClickLog, top: int = 10, exclude_seen: bool = True) -> Any: ...
+
     def recommend(
         self, histories: ItemHistories | Groups, top: int = 10, exclude_seen: bool = True
-    ) -> tuple[NDArray[Any], FloatArray]:
+    ) -> Any:
         """Return the items each history should be followed by, best first.
 
         Parameters
         ----------
         histories : sequence of sequences of item ids, Groups of item indices, or a log
-            As in :meth:`scores`. Of a log, answers are of its users in the order of their ids, as
-            `numpy.unique` has them, not in that of their first clicks.
+            As in :meth:`scores`. A frame is answered by a frame, which says whose each row is.
         top : int, default=10
             How many items to return; never more than the catalogue holds.
         exclude_seen : bool, default=True
@@ -115,11 +128,16 @@ class Recommender(BaseEstimator):
             Item ids; of equal scores the item listed earlier in `items_` comes first. A place
             that cannot be filled holds -1 (or an empty string) and scores -inf.
         scores : ndarray of shape (n_histories, min(top, n_items_))
+        frame : frame of the library of `histories`
+            Instead of both where `histories` is a frame: a row for each item, with the columns of
+            the user and of the item as the log calls them, `rank` from 1 and `score`. Users come in
+            the order of their first rows, and places that cannot be filled have no row.
         """
         check_is_fitted(self)
         check_count("top", top)
         top = min(top, self.n_items_)
-        indexed = self.catalogue_.index(histories)
+        log = asked_log(histories)
+        indexed = self.catalogue_.index(log or histories)
         n_rows = len(indexed.n_unknown)
         best = np.full((n_rows, top), -1, dtype=np.int64)
         values = np.full((n_rows, top), -np.inf)
@@ -127,7 +145,23 @@ class Recommender(BaseEstimator):
             part = slice(indexed.offsets[rows.start], indexed.offsets[rows.stop])
             seen = (indexed.rows[part] - rows.start, indexed.items[part])
             best[rows], values[rows] = top_k(block, top, seen if exclude_seen else None)
-        return self.catalogue_.ids_at(best), values
+        if log is None:
+            return self.catalogue_.ids_at(best), values
+        return self._as_frame(histories, log, best, values)
+
+    def _as_frame(self, frame: Any, log: ClickDataset, best: IntArray, values: FloatArray) -> Any:
+        """Return answers to the users of a frame as a frame of the same library."""
+        from groupnoise.io.tables import frame_like  # which loads polars
+
+        users, ranks = np.nonzero(best >= 0)
+        called = log.columns or {}
+        columns = {
+            called["user"]: log.user_ids[users],
+            called["item"]: self.items_[best[users, ranks]],
+            "rank": ranks + 1,
+            "score": values[users, ranks],
+        }
+        return frame_like(frame, columns)
 
     def export(
         self,
@@ -181,14 +215,8 @@ class Recommender(BaseEstimator):
         from groupnoise.recall.artifact import write_neighbour_artifact
         from groupnoise.recall.rankers import neighbours_from_scores
 
-        def scores_after(items: IntArray) -> FloatArray:
-            return self.scores(Groups(items, np.arange(len(items) + 1)))
-
         indptr, indices, scores = neighbours_from_scores(
-            scores_after,
-            self.n_items_,
-            top=n_neighbours,
-            as_probabilities=not hasattr(self, "similarity_"),
+            self._scores_after, self.n_items_, top=n_neighbours
         )
         return write_neighbour_artifact(
             path,
@@ -200,6 +228,24 @@ class Recommender(BaseEstimator):
             scope=getattr(self, "scope", "group"),
             **described,
         )
+
+    def _scores_after(self, items: IntArray) -> FloatArray:
+        """Return how well all items follow a click on each of some, shape (n, n_items).
+
+        Artifacts and `similar_items` have these scores; nothing follows itself. Scores that may be
+        negative, such as logits, become probabilities, which can be summed over a history.
+        """
+        scores = self._after_one_click(items).astype(np.float32)
+        if self.n_items_ > 1:
+            scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+            scores /= scores.sum(axis=1, keepdims=True)
+        return scores
+
+    def _after_one_click(self, items: IntArray) -> FloatArray:
+        """Return the scores of all items after single clicks, -inf for the clicked one."""
+        scores = np.array(self._score_all(Groups(items, np.arange(len(items) + 1))))
+        scores[np.arange(len(items)), items] = -np.inf
+        return scores
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range; called first by `fit`."""
@@ -216,7 +262,7 @@ class Recommender(BaseEstimator):
 
     def _rows_at_once(self, n_candidates: int | None) -> int:
         """Return how many histories to score together, for that many candidates or for all."""
-        return max(1, _BLOCK_ENTRIES // max(self.n_items_, n_candidates or 0))
+        return max(1, BLOCK_ENTRIES // max(self.n_items_, n_candidates or 0))
 
     @abstractmethod
     def _score_all(self, histories: Groups) -> FloatArray:
@@ -297,53 +343,6 @@ class Recommender(BaseEstimator):
                 filled[answered] = scores
             scores = filled
         return scores if wanted is None else np.where(wanted < 0, -np.inf, scores)
-
-
-class ItemToItemRecommender(Recommender):
-    """A recommender that can also say which items go with an item."""
-
-    def similar_items(self, item_ids: ArrayLike, top: int = 10) -> tuple[NDArray[Any], FloatArray]:
-        """Return the items that go best with each of `item_ids`, best first.
-
-        Parameters
-        ----------
-        item_ids : array-like of shape (n,)
-            Ids of known items.
-        top : int, default=10
-            How many to return; never the item itself, and never more than the catalogue holds.
-
-        Returns
-        -------
-        ids : ndarray of shape (n, min(top, n_items_))
-        similarity : ndarray of shape (n, min(top, n_items_))
-
-        Raises
-        ------
-        UnknownTargetError
-            If an item was never seen in training.
-        """
-        check_is_fitted(self)
-        check_count("top", top)
-        top = min(top, self.n_items_)
-        wanted = np.atleast_1d(np.asarray(item_ids))
-        indices = self.catalogue_.indices_of(wanted)
-        if (indices < 0).any():
-            unknown = wanted[indices < 0][0].item()
-            raise UnknownTargetError(f"item {unknown!r} is not in the catalogue of this model.")
-        best = np.empty((len(indices), top), dtype=np.int64)
-        values = np.empty((len(indices), top))
-        size = max(1, _BLOCK_ENTRIES // self.n_items_)
-        for start in range(0, len(indices), size):
-            block = indices[start : start + size]
-            rows = slice(start, start + len(block))
-            best[rows], values[rows] = top_k(
-                self._item_similarity(block), top, (np.arange(len(block)), block)
-            )
-        return self.catalogue_.ids_at(best), values
-
-    def _item_similarity(self, indices: IntArray) -> FloatArray:
-        """Return how well all items go with each given one, shape (n, n_items)."""
-        return self._score_all(Groups.from_array(indices[:, None]))
 
 
 def last_items(histories: Groups) -> IntArray:

@@ -24,6 +24,8 @@ from groupnoise.io.tables import Table, read_table
 
 REQUEST, VERSION = "request_id", "version"
 """Columns of the feedback that a service keeps."""
+FAR_FROM_ONE = 0.1
+"""How far from 1 the mean weight may lie before it is told of, if chance does not explain it."""
 MIN_EFFECTIVE_ROWS = 100
 """Rows an estimate should rest on; with fewer its interval is not to be trusted either."""
 N_THREADS = 2
@@ -65,6 +67,8 @@ class ReplayedPolicy:
     `n_effective`: rows of equal weight that would tell as much.
     `shown`: share of the logged rows that the policy could have shown.
     `max_weight`: how much the heaviest row counts, after clipping.
+    `mean_weight`: mean of the weights before clipping, with the ends that chance explains; 1 where
+        propensities are right and the log shows everything that the policy would.
     """
 
     name: str
@@ -74,6 +78,7 @@ class ReplayedPolicy:
     n_effective: float
     shown: float
     max_weight: float
+    mean_weight: Interval
 
 
 def read_impressions(
@@ -171,7 +176,8 @@ def replay_policy(
     >>> found.ips.mean, found.snips.mean
     (0.5, 0.5)
     """
-    weights = np.asarray(target, dtype=np.float64) / impressions.propensity
+    unclipped = np.asarray(target, dtype=np.float64) / impressions.propensity
+    weights = unclipped
     if clip is not None:
         check_positive("clip", clip)
         weights = np.minimum(weights, clip)
@@ -186,6 +192,7 @@ def replay_policy(
     ips = bootstrap_ratios(weights * clicks, ones, users, random_state=seed)
     snips = bootstrap_ratios(weights * clicks, weights, users, random_state=seed)
     logged = bootstrap_ratios(clicks, ones, users, random_state=seed)
+    means = bootstrap_ratios(unclipped, ones, users, random_state=seed)
     value = float((weights * clicks).sum() / weights.sum())
     return ReplayedPolicy(
         name,
@@ -195,6 +202,7 @@ def replay_policy(
         n_effective=float(weights.sum() ** 2 / np.square(weights).sum()),
         shown=float((weights > 0).mean()),
         max_weight=float(weights.max()),
+        mean_weight=Interval(float(unclipped.mean()), *interval_ends(means)),
     )
 
 
@@ -215,14 +223,28 @@ def chances_of_model(
     return np.where(is_shown, 1.0 / top, 0.0)
 
 
-def about_replay(policy: ReplayedPolicy) -> str | None:
-    """Return why an estimate should not be trusted, or None."""
+def about_replay(policy: ReplayedPolicy) -> tuple[str, ...]:
+    """Return why an estimate should not be trusted, a sentence each."""
+    said = []
+    mean = policy.mean_weight
+    is_chance = mean.low <= 1 <= mean.high
+    if abs(mean.mean - 1) > FAR_FROM_ONE and not is_chance:
+        why = (
+            "the log never shows part of what it would show, or propensities are too large"
+            if mean.mean < 1
+            else "propensities are too small, or its chances sum to more than 1"
+        )
+        said.append(
+            f"{policy.name}: weights average {mean.mean:.2f}, where right propensities give about "
+            f"1: {why}. Check that a propensity is the chance of that item in that place, not of "
+            "its list and not a score; SNIPS bears a constant factor, IPS does not."
+        )
     if policy.n_effective < MIN_EFFECTIVE_ROWS:
-        return (
+        said.append(
             f"{policy.name}: the estimate rests on {policy.n_effective:.0f} rows' worth of "
             f"impressions; below {MIN_EFFECTIVE_ROWS} intervals are too narrow."
         )
-    return None
+    return tuple(said)
 
 
 def _with_later_clicks(table: Table, columns: Mapping[str, str], report: Report) -> Table:

@@ -42,6 +42,9 @@ MAX_STRENGTH = 1e6
 """Of any number of a rule: a larger one drowns the scores, in the end in NaN."""
 MIN_TOTAL = 1e-6
 """Of the weights of all clicks of a history: less is taken as this much."""
+MIN_SIMILARITY = 1e-8
+"""Of items that were clicked together, in models that count: what scores less never met, and is
+there by its popularity alone."""
 ENCODER_WEIGHTS = "encoder_weights"
 """Name of the array that holds the weights of all encoders of a rule."""
 _BLOCK_ENTRIES = 1 << 22

@@ -15,6 +15,7 @@ from groupnoise.clicks.evaluation import evaluate_histories, evaluate_queries
 from groupnoise.clicks.history_split import HistorySplit, split_histories
 from groupnoise.clicks.judged import TOP
 from groupnoise.clicks.log import read_clicks
+from groupnoise.clicks.splits import LEAST_CLICKS
 from groupnoise.core.arrays import BoolArray, IntArray, ragged_rows
 from groupnoise.core.groups import Groups
 from groupnoise.core.words import counted
@@ -48,7 +49,7 @@ class ClickSetting(Setting[ClickDataset]):
     is_streamed = True
     answers_rows = False
     held_out_words = "the last click of {} held out"
-    column_options = ("user", "item", "time", "rating", "min_rating")
+    column_options = ("user", "item", "time", "rating", "min_rating", "date_order")
     judged_by_protocol = True
     models = ("recommend",)
 
@@ -255,10 +256,6 @@ def _about_unknown_clicks(indexed: IndexedHistories) -> tuple[str, ...]:
 SETTING = ClickSetting()
 
 
-CLICKS_TO_BE_TESTED = {"leave_one_out": 3, "authors": 7, "paper": 14}
-"""Clicks a user needs to be held out by each protocol of `split_clicks`, at groups of 5."""
-
-
 def describe_clicks(dataset: ClickDataset) -> Description:
     """Return lengths, popularity, notes and oddities of histories."""
     histories, lengths = dataset.histories, dataset.histories.sizes
@@ -277,9 +274,9 @@ def describe_clicks(dataset: ClickDataset) -> Description:
     }
     if dataset.is_stray is not None:
         draft.facts["stray clicks, share"] = float(dataset.is_stray.mean())
-    for protocol, least in CLICKS_TO_BE_TESTED.items():
+    for protocol, least in LEAST_CLICKS.items():
         n_short = int((lengths < least).sum())
-        draft.facts[f"users never tested under `{protocol}` (fewer than {least} clicks)"] = n_short
+        draft.facts[f"users that --protocol {protocol} never asks (below {least} clicks)"] = n_short
     for key, value in dataset.notes.items():
         if isinstance(value, (int, float, str)):
             draft.facts[key.replace("_", " ")] = value

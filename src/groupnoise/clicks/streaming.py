@@ -50,6 +50,7 @@ def convert_clicks(
     time: str | None = None,
     rating: str | None = None,
     min_rating: float | None = None,
+    date_order: str | None = None,
     session_gap: float | None = None,
     repeats: str = "keep",
     per_user: int = 1,
@@ -83,6 +84,9 @@ def convert_clicks(
         Columns, as in `read_clicks`; guessed where they are not given.
     min_rating : float, optional
         Drop clicks rated below.
+    date_order : {'dmy', 'mdy'}, optional
+        How to read dates that may be day/month/year or month/day/year, as in `read_clicks`; here
+        the first rows alone tell whether they may be both.
     session_gap : float, optional
         Seconds without a click that begin a new history of the same user.
     repeats : str, default="keep"
@@ -124,15 +128,15 @@ def convert_clicks(
     layout: dict[str, Any] = {"separator": separator, "header": header}
     if files.format not in BLOCK_FORMATS or (files.format == "text" and not is_pairs(files)):
         clicks = read_clicks(
-            source, **columns, **layout, min_rating=min_rating, session_gap=session_gap,
-            repeats=repeats, per_user=per_user, per_item=per_item, name=name, format=format,
-            filesystem=filesystem, report=report,
+            source, **columns, **layout, min_rating=min_rating, date_order=date_order,
+            session_gap=session_gap, repeats=repeats, per_user=per_user, per_item=per_item,
+            name=name, format=format, filesystem=filesystem, report=report,
         )  # fmt: skip
         write_groups(folder, clicks, overwrite=overwrite)
         return _open_clicks(folder)
 
     make_plan = partial(
-        plan_log, files, **columns, **layout, min_rating=min_rating,
+        plan_log, files, **columns, **layout, min_rating=min_rating, date_order=date_order,
         block_bytes=BYTES_PER_ROW * rows_at_once // 2,
     )  # fmt: skip
     beside = folder.with_name(f"{folder.name}.partial")

@@ -11,7 +11,12 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from groupnoise.clicks.catalogue import IndexedHistories, ItemHistories, histories_of
+from groupnoise.clicks.catalogue import (
+    IndexedHistories,
+    ItemHistories,
+    asked_log,
+    histories_of,
+)
 from groupnoise.clicks.evidence import Evidence
 from groupnoise.clicks.history_scores import (
     HistoryLogits,
@@ -27,8 +32,8 @@ from groupnoise.clicks.history_scores import (
     score_items,
 )
 from groupnoise.clicks.item_features import FeatureMap
+from groupnoise.clicks.item_to_item import ItemToItemRecommender
 from groupnoise.clicks.mixture import ItemVectors, Mixture
-from groupnoise.clicks.recommender import ItemToItemRecommender
 from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.batching import batch_rows, collate
@@ -176,12 +181,8 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
     def _queries(self, histories: Groups) -> Mixture:
         return queries_of(self.model_, self.scoring_rule(), histories)
 
-    def _item_similarity(self, indices: IntArray) -> FloatArray:
-        with torch.no_grad():
-            vectors = self.model_.encode_objects(torch.from_numpy(indices))
-            everything = torch.arange(self.n_items_)
-            similarity: FloatArray = self.model_.logits(vectors, everything).numpy()
-        return similarity
+    def _scores_after(self, items: IntArray) -> FloatArray:
+        return self._after_one_click(items)
 
     def select(self, histories: ItemHistories | Groups, targets: Any = None) -> ObjectScores:
         """Return which click matches the next item best, and how all clicks score.
@@ -205,7 +206,7 @@ class TableRecommender(MatchingEstimator, ItemToItemRecommender):
             If a history holds no click of the catalogue, or a target is not in it.
         """
         check_is_fitted(self)
-        asked = histories_of(histories)
+        asked: Any = asked_log(histories) or histories_of(histories)
         indexed = self.catalogue_.index(asked)
         groups = self._with_targets(asked, indexed, targets)
         if hasattr(self, "rule_"):

@@ -10,44 +10,51 @@ import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import FloatArray, IntArray
-from groupnoise.core.checks import MAX_ID_LENGTH
+from groupnoise.core.checks import MAX_ID_LENGTH, check_choice
 from groupnoise.exceptions import DataError
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table
 
+DATE_ORDERS = {"dmy": "day/month/year", "mdy": "month/day/year"}
 _TWO_NUMBERS_AND_A_YEAR = r"^\s*(\d{1,2})([/.\-])(\d{1,2})[/.\-]\d{4}(?:\D|$)"
 
 
-def reads_month_first(table: Table, column: str | None, report: Report) -> bool:
-    """Tell whether the dates of a column are written month/day/year.
+def order_of_dates(
+    table: Table, column: str | None, given: str | None, report: Report
+) -> str | None:
+    """Return the order in which the dates of a column are written, one of `DATE_ORDERS`.
 
-    Dates of another form, such as 2024-01-31, have the answer False; so have dates with points,
-    which are written day first everywhere. Dates that may be read either way are refused.
+    None for dates of another form, such as 2024-01-31. Where a day beyond the 12th or a point,
+    which is written day first everywhere, leaves one reading only, that is taken. Dates that may be
+    read either way are read as `given`, and refused where it is None.
 
     `table`: all rows, or the first ones. `column`: the column of times, if there is one. `report`:
     told of the order that was found.
     """
+    if given is not None:
+        check_choice("date_order", given, DATE_ORDERS)
     if column is None or table.frame.schema[column] != pl.String:
-        return False
+        return None
     cells = table.frame[column].drop_nulls()
     parts = cells.str.extract_groups(_TWO_NUMBERS_AND_A_YEAR).struct.unnest()
     parts.columns = ["first", "mark", "second"]
     if parts.height == 0 or parts["first"].null_count():
-        return False
-    is_day_first = (parts["first"].cast(pl.Int64) > 12).any() or (parts["mark"] == ".").all()
-    is_month_first = bool((parts["second"].cast(pl.Int64) > 12).any())
-    if not is_day_first and not is_month_first:
+        return None
+    if (parts["first"].cast(pl.Int64) > 12).any() or (parts["mark"] == ".").all():
+        order = "dmy"
+    elif (parts["second"].cast(pl.Int64) > 12).any():
+        order = "mdy"
+    elif given is not None or (parts["first"] == parts["second"]).all():
+        order = given or "dmy"
+    else:
         unclear = cells.filter(parts["first"] != parts["second"])
-        if len(unclear) == 0:
-            return False
         raise DataError(
             f"{table.origin}: the dates in column {column!r} may be day/month/year or "
-            f"month/day/year ({unclear[0]!r} and the others fit both); write them as ISO dates, "
-            "such as 2024-01-31."
+            f"month/day/year ({unclear[0]!r} and the others fit both); say which with "
+            "`date_order` (--date-order dmy or mdy)."
         )
-    order = "day/month/year" if is_day_first else "month/day/year"
-    report(f"read the dates in column {column!r} as {order}")
-    return not is_day_first
+    report(f"read the dates in column {column!r} as {DATE_ORDERS[order]}")
+    return order
 
 
 def with_day_first(cells: pl.Series) -> pl.Series:
@@ -89,7 +96,7 @@ def read_timestamps(
     """Return a column of times, shape (n_rows,): numbers as they are, dates as seconds.
 
     Whether text is to be read as dates is decided by its first cell unless `are_dates` says it;
-    `month_first` is what `reads_month_first` says of the column.
+    `month_first` is whether `order_of_dates` says "mdy" of the column.
     """
     cells = _flat_column(table, column)
     check_no_empty_cells(table, column, cells)
@@ -268,6 +275,7 @@ def _check_cells(
 
 def _parse_dates(table: Table, column: str, cells: pl.Series, month_first: bool) -> pl.Series:
     text = with_day_first(cells) if month_first else cells
+    text = text.str.replace(r"\s*(UTC|GMT)\s*$", "Z")
     try:
         dates: pl.Series = text.str.to_datetime(strict=False, time_unit="us")
     except pl.exceptions.PolarsError:  # no date format fits even the first cells

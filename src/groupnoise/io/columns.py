@@ -14,6 +14,7 @@ from groupnoise.core.checks import did_you_mean
 from groupnoise.exceptions import DataError, MissingColumnError
 from groupnoise.io.column_names import NAMED_PARTS, is_id, usual_column
 from groupnoise.io.sources import Guesses, Report
+from groupnoise.io.time_columns import columns_of_times, looks_dated
 
 if TYPE_CHECKING:
     from groupnoise.io.tables import Table
@@ -23,12 +24,8 @@ ANNOTATOR_NAME = re.compile(
     r"(annotator|ann|rater|vote|voter|coder|labell?er|worker|llm|judge)(?=[ _.-]|\d)"
 )
 """How columns of annotators begin: ann_1, annotator 2, rater3."""
-DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}([ T]|\s*$)")
-DAY_AND_MONTH = re.compile(r"\s*(\d{1,2})([./-])(\d{1,2})\2\d{4}(\D|$)")
 MIN_TIMESTAMP = 1e6
 """Ratings are smaller, seconds since 1970 larger."""
-N_LOOKED_AT = 100
-"""Cells that tell whether a column holds dates."""
 CLICK_PARTS = ("user", "item", "time", "rating")
 TRUTH_NAMES = ("truth", "true_label", "ground_truth", "gold", "gold_label")
 """Columns of the truth beside votes: neither a model nor who answers may see them."""
@@ -140,13 +137,13 @@ def find_click_columns(
     )
     taken = {user_column, item_column}
     time_column = pick_column("time", time, columns, origin=origin, report=report, taken=taken)
-    dated = [name for name in columns if name not in taken and _holds_dates(head[name])]
+    dated, kind = columns_of_times(head.drop(list(taken)))
     if time_column is None and len(dated) == 1:
         time_column = dated[0]
-        report(f"took column {time_column!r} as the time: it holds dates")
+        report(f"took column {time_column!r} as the time: it holds {kind}")
     if time_column is None and dated:
         report(
-            f"several columns hold dates ({', '.join(dated)}) and none was named as the time "
+            f"several columns hold {kind} ({', '.join(dated)}) and none was named as the time "
             "(--time); took the order of the rows as the order of the clicks"
         )
     elif time_column is None:
@@ -187,7 +184,7 @@ def are_unnamed_clicks(head: pl.DataFrame) -> bool:
     if users.n_unique() == head.height:
         return False
     *_, last = others or [items]
-    has_times = _holds_dates(last)
+    has_times = looks_dated(last)
     if has_times:
         others = others[:-1]
     numbers = [cells.cast(pl.Float64, strict=False) for cells in others]
@@ -209,23 +206,6 @@ def _unnamed_click_columns(head: pl.DataFrame) -> dict[str, str] | None:
     if head.width == 3 and _looks_like_a_timestamp(str(head[0, 2])):
         named["time"] = named.pop("rating")
     return named
-
-
-def _holds_dates(cells: pl.Series) -> bool:
-    """Tell whether the first cells that are not empty are dates, as text or by their type.
-
-    Days and months that cannot be told apart make no date: what nobody named is not refused.
-    """
-    if cells.dtype.is_temporal():
-        return True
-    first = cells.drop_nulls().head(N_LOOKED_AT)
-    if first.dtype != pl.String or not len(first):
-        return False
-    if all(map(DATE.match, first)):
-        return True
-    found = [match for match in map(DAY_AND_MONTH.match, first) if match]
-    has_a_day = any(int(match[1]) > 12 or int(match[3]) > 12 or match[2] == "." for match in found)
-    return has_a_day and len(found) == len(first)
 
 
 def _looks_like_a_timestamp(cell: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from groupnoise.core.arrays import IntArray
+from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError, ParameterError
 from groupnoise.io.column_names import KNOWN_NAMES, USUAL_NAMES, plain_name, usual_column
 from groupnoise.io.columns import (
@@ -78,6 +79,16 @@ def as_polars(source: Any) -> pl.DataFrame:
     if unnamed is not None:
         raise DataError(f"column names must be text; got {unnamed!r}.")
     return frame
+
+
+def frame_like(frame: Any, columns: Mapping[str, Any]) -> Any:
+    """Return columns as a frame of the library that another is of: pandas, pyarrow, else polars."""
+    library = type(frame).__module__.partition(".")[0]
+    if library == "pandas":
+        return require("pandas", extra="dev").DataFrame(columns)
+    if library == "pyarrow":
+        return require("pyarrow", extra="data").table(dict(columns))
+    return pl.DataFrame(columns)
 
 
 @dataclass(frozen=True)

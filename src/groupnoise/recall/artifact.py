@@ -201,6 +201,17 @@ def describe_training(folder: Path | str, training: Mapping[str, Any]) -> None:
     write_json(Path(folder) / MANIFEST, {**manifest, "training": dict(training)})
 
 
+def log_columns(manifest: Any) -> dict[str, str]:
+    """Return the columns of the log that the model of an artifact learned, empty if it is silent.
+
+    `manifest`: of any artifact, so that a part of it may be anything.
+    """
+    for part in ("training", "data", "columns"):
+        manifest = manifest.get(part) if isinstance(manifest, dict) else None
+    known = manifest if isinstance(manifest, dict) else {}
+    return {part: name for part, name in known.items() if isinstance(name, str)}
+
+
 def add_index(folder: Path | str, spec: IndexSpec) -> dict[str, Any]:
     """Build a faiss index for an artifact of vectors already written; return its description.
 

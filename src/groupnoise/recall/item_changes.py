@@ -22,7 +22,7 @@ from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.array_folder import read_folder, write_folder
 from groupnoise.io.sources import Report
-from groupnoise.recall.artifact import sound_artifact, stored_vectors
+from groupnoise.recall.artifact import log_columns, sound_artifact, stored_vectors
 from groupnoise.recall.artifact_checks import check_artifact
 from groupnoise.recall.index import IndexSpec, build_index
 from groupnoise.recall.items import ATTRIBUTE_SIGN, ItemTable, pack_items
@@ -84,8 +84,9 @@ def add_items(folder: Path | str, source: Any, *, report: Report | None = None, 
     `folder`: an artifact of a model fitted with features of items; replaced atomically. `source`:
     one row per new item, with the columns that the model was fitted with. `report`: told of each
     guess, one sentence at a time. `form`: `item`, `format`, `separator`, `header`, as
-    :func:`groupnoise.clicks.item_table.read_items` takes them. Raises DataError if an item is there
-    already or occurs twice, a column is missing, or the artifact has learned nothing from features.
+    :func:`groupnoise.clicks.item_table.read_item_rows` takes them. Raises DataError if an item is
+    there already or occurs twice, a column is missing, or the artifact has learned nothing from
+    features.
     """
     manifest, arrays, items = _opened(folder)
     features = None
@@ -97,7 +98,14 @@ def add_items(folder: Path | str, source: Any, *, report: Report | None = None, 
             "placed; fit with --items TABLE (item_features=) and export again."
         )
     every = np.arange(len(items))
-    rows = read_item_rows(source, np.array(items.ids_of(every)), report=report, **form)
+    rows = read_item_rows(
+        source,
+        np.array(items.ids_of(every)),
+        in_log=log_columns(manifest).get("item"),
+        learned={column.name for column in features.columns},
+        report=report,
+        **form,
+    )
     ids = _new_ids(items, rows, folder)
     changed = _described(manifest, arrays, items, every, ids, rows)
     vectors = stored_vectors(manifest, arrays)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from groupnoise.clicks.mixture import Float32Array
+from groupnoise.clicks.scoring import MIN_SIMILARITY
 from groupnoise.core.arrays import IntArray
 from groupnoise.exceptions import ModelFileError, UnknownTargetError
 from groupnoise.recall.items import ItemId, ItemTable
@@ -248,7 +249,7 @@ class RecallModel:
             raise UnknownTargetError(f"the model knows no item {item!r}.")
 
     def similar(self, item: ItemId, *, top: int = 10) -> Recalled:
-        """Return the items that best follow one item.
+        """Return the items that best follow a click on one item alone, as `similar_items` does.
 
         Parameters
         ----------
@@ -268,7 +269,25 @@ class RecallModel:
             If the model does not know the item.
         """
         self.check_known(item)
-        return self.recall([[item]], RecallOptions(top=top, scope="last"))
+        return self.recall([[item]], self.options_of_similar(top))
+
+    def options_of_similar(self, top: int) -> RecallOptions:
+        """Return how one item is asked about.
+
+        Parameters
+        ----------
+        top : int
+            How many items.
+
+        Returns
+        -------
+        RecallOptions
+            By that item alone; neighbours by their popularity alone are left out.
+        """
+        is_counted = self.manifest.get("kind") == "neighbours"
+        return RecallOptions(
+            top=top, scope="last", min_score=MIN_SIMILARITY if is_counted else None
+        )
 
     def explain(
         self, history: Sequence[ItemId], positions: IntArray, *, scope: str | None = None

@@ -251,15 +251,13 @@ def neighbours_from_scores(
     n_items: int,
     *,
     top: int = 200,
-    as_probabilities: bool = False,
 ) -> tuple[IntArray, NDArray[np.int32], Float32Array]:
     """Return the best next items of every item as compressed rows (indptr, indices, scores).
 
     `scores_of`: maps item positions, shape (n,), to the score of every item after each, (n,
     n_items). `n_items`: size of the catalogue. `top`: how many neighbours to keep per item. Scores
     of zero or less are neighbours in name only and are dropped, unless that leaves an item without
-    any. `as_probabilities`: turn the scores of each item into a distribution (softmax) first, so
-    that logits, which may be negative, can be summed over a history.
+    any.
 
     Examples
     --------
@@ -277,9 +275,6 @@ def neighbours_from_scores(
         items = np.arange(begin, min(begin + step, n_items))
         scores = np.array(scores_of(items), dtype=np.float32)
         scores[np.arange(len(items)), items] = -np.inf  # nothing is its own neighbour
-        if as_probabilities:
-            scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-            scores /= scores.sum(axis=1, keepdims=True)
         best = np.argpartition(-scores, max(n_kept - 1, 0), axis=1)[:, :n_kept]
         values = np.take_along_axis(scores, best, axis=1)
         keep = np.isfinite(values) & ((values > 0) | ~(values > 0).any(axis=1, keepdims=True))

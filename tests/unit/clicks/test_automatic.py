@@ -88,6 +88,21 @@ def test_explicit_values_are_respected_and_the_rest_is_decided():
     assert model.item_vectors().query.shape[1] == 12
 
 
+def test_batches_that_are_normalized_in_halves_are_told_of():
+    rng = np.random.default_rng(0)
+    histories = [rng.choice(900, size=5, replace=False) for _ in range(400)]
+    told = {}
+    for batch_size in (512, 1024):
+        model = MaxMatchingRecommender(
+            encoder="recurrence", batch_size=batch_size, n_negatives=64, dim=128, max_epochs=1,
+            linear=None, random_state=0,
+        )  # fmt: skip
+        reasons = model.fit(histories, item_ids=np.arange(900)).decisions_.reasons
+        told[batch_size] = [each for each in reasons if each.startswith("Halves of each batch")]
+    assert told[512] == []
+    assert "1024 targets were normalized over their own targets" in told[1024][0]
+
+
 @pytest.mark.parametrize(
     "asking", [{"selection": "max"}, {"recency": 0.0}, {"n_members": 1}, {"weighting": None}]
 )

@@ -9,8 +9,9 @@ import pytest
 from groupnoise import Groups
 from groupnoise.bags import load_digit_bags
 from groupnoise.candidates import load_digit_candidates
-from groupnoise.clicks import make_shop, split_clicks
-from groupnoise.clicks.setting import CLICKS_TO_BE_TESTED
+from groupnoise.clicks import make_shop
+from groupnoise.clicks.history_split import split_histories
+from groupnoise.clicks.splits import LEAST_CLICKS, ClickProtocol
 from groupnoise.exceptions import MissingDataError
 from groupnoise.io import BagDataset, ClickDataset, PartialLabelDataset, describe, load_dataset
 
@@ -100,13 +101,20 @@ def test_clicks_are_counted_and_notes_kept():
     )
 
 
-@pytest.mark.parametrize("protocol", CLICKS_TO_BE_TESTED)
-def test_users_never_tested_are_those_that_the_split_leaves_out(protocol):
+@pytest.mark.parametrize("protocol", LEAST_CLICKS)
+def test_users_never_asked_are_those_that_the_protocol_of_evaluate_leaves_out(protocol):
     shop = make_shop(300, 60, length=(1, 30), random_state=0)
     facts = describe(shop).facts
-    (n_short,) = (value for name, value in facts.items() if f"`{protocol}`" in name)
-    notes = split_clicks(shop.histories, protocol, random_state=0).notes
-    assert n_short == notes["users"] - notes["users_tested"]
+    (n_short,) = (value for name, value in facts.items() if f"--protocol {protocol} " in name)
+    counts = split_histories(shop, protocol).counts
+    assert n_short == counts["users"] - counts["users_asked"]
+
+
+def test_every_protocol_that_a_description_names_is_one_of_evaluate():
+    named = [name for name in describe(make_shop(30, 20, random_state=0)).facts if "--prot" in name]
+    assert named
+    for name in named:
+        ClickProtocol.parse(name.split("--protocol ")[1].split()[0])
 
 
 def test_features_of_very_different_spread_are_pointed_out():

@@ -10,7 +10,6 @@ from groupnoise.clicks.scoring import ScoringRule
 from groupnoise.exceptions import DataError, ModelFileError, ParameterError
 from groupnoise.recall import IndexSpec, RecallOptions, open_artifact
 from groupnoise.recall.artifact import add_index, write_neighbour_artifact
-from groupnoise.recall.rankers import neighbours_from_scores
 from serving_support import IDS, VECTORS, write_random, write_shop
 
 
@@ -91,16 +90,6 @@ def test_inconsistent_neighbours_are_refused(tmp_path, change, message):
     parts = {"indptr": [0, 1, 2], "indices": [1, 0], "scores": [1.0, 2.0], **change}
     with pytest.raises(DataError, match=message):
         write_neighbour_artifact(tmp_path, ids=["a", "b"], popularity=[1, 1], **parts)
-
-
-def test_logits_become_probabilities_that_can_be_summed():
-    logits = np.array([[0.0, -1.0, -2.0], [-3.0, 0.0, -1.0], [-1.0, -1.0, 0.0]])
-    _, indices, scores = neighbours_from_scores(
-        lambda items: logits[items], 3, top=2, as_probabilities=True
-    )
-    assert (scores > 0).all()
-    assert sorted(indices[:2].tolist()) == [1, 2]
-    np.testing.assert_allclose(scores.reshape(3, 2).sum(axis=1), 1.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["ivf", "hnsw"])

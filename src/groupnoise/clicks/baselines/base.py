@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from groupnoise.clicks.catalogue import Catalogue, ItemHistories
-from groupnoise.clicks.recommender import ItemToItemRecommender, Recommender
+from groupnoise.clicks.item_to_item import ItemToItemRecommender
+from groupnoise.clicks.recommender import Recommender
 from groupnoise.core.arrays import FloatArray
 from groupnoise.core.docstrings import inherit_docstring
 from groupnoise.core.groups import Groups

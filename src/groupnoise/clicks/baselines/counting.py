@@ -12,6 +12,7 @@ from scipy import sparse
 
 from groupnoise.clicks.baselines.base import ItemToItemBaseline
 from groupnoise.clicks.recommender import last_items
+from groupnoise.clicks.scoring import MIN_SIMILARITY
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice
 from groupnoise.core.docstrings import inherit_docstring
@@ -30,7 +31,7 @@ FULL_SHARE = 0.1
 MAX_FULL_ENTRIES = 1 << 26
 """Half a gigabyte in double precision."""
 
-_TIE_BREAK = 1e-9
+_TIE_BREAK = MIN_SIMILARITY / 10
 """Weight of popularity beside a similarity: enough to order ties, too little to do more."""
 
 
@@ -46,6 +47,7 @@ class CountingRecommender(ItemToItemBaseline):
     """
 
     _learned = "similarity_"
+    _least_similarity = MIN_SIMILARITY
 
     scope: str = "group"
     similarity_: sparse.csr_array = field(init=False)
@@ -80,11 +82,8 @@ class CountingRecommender(ItemToItemBaseline):
         """Return how much each item of each history counts, shape (n_groups, n_items)."""
         return item_counts(histories, self.n_items_)
 
-    def _item_similarity(self, indices: IntArray) -> FloatArray:
-        scores: FloatArray = self.similarity_[indices].toarray()
-        # What never met the item is no answer, however popular.
-        scores[scores == 0] = -np.inf
-        return scores
+    def _scores_after(self, items: IntArray) -> FloatArray:
+        return self._after_one_click(items)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         table = self.similarity_

@@ -96,9 +96,6 @@ class EASERecommender(ItemToItemBaseline):
         scores[:, self.kept_] = clicked[:, self.kept_] @ self.weights_
         return scores
 
-    def _item_similarity(self, indices: IntArray) -> FloatArray:
-        return self._score_all(Groups(indices, np.arange(len(indices) + 1)))
-
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"weights": self.weights_, "kept": self.kept_}
 
@@ -199,11 +196,6 @@ class ALSRecommender(ItemToItemBaseline):
         clicked = item_counts(histories, self.n_items_)
         people = self._solved(clicked.indptr, clicked.indices, self.vectors_)
         return np.asarray(people @ self.vectors_.T)
-
-    def _item_similarity(self, indices: IntArray) -> FloatArray:
-        norms = np.linalg.norm(self.vectors_, axis=1, keepdims=True)
-        units = self.vectors_ / np.maximum(norms, 1e-12)
-        return np.asarray(units[indices] @ units.T)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {"vectors": self.vectors_}
@@ -320,9 +312,6 @@ class BlockEASERecommender(ItemToItemBaseline):
         clicked = item_counts(histories, self.n_items_)
         clicked.data = np.ones(clicked.nnz, dtype=np.float32)
         return np.asarray((clicked @ self.weights_).toarray())
-
-    def _item_similarity(self, indices: IntArray) -> FloatArray:
-        return self._score_all(Groups(indices, np.arange(len(indices) + 1)))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {

@@ -270,11 +270,6 @@ class VectorScoring(NeuralRecommender):
         scores: FloatArray = np.einsum("nd,nmd->nm", queries, vectors[items]) + biases[items]
         return scores
 
-    def _item_similarity(self, indices: IntArray) -> FloatArray:
-        vectors = self.network_.item_table()[0].numpy()
-        units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return np.asarray(units[indices] @ units.T)
-
     @torch.no_grad()
     def _vectors(self, histories: Groups) -> tuple[FloatArray, FloatArray, FloatArray]:
         self.network_.eval()

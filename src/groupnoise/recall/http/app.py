@@ -21,6 +21,7 @@ from groupnoise import __version__
 from groupnoise.recall.http.answers import Refusal, found_items, install_error_handlers
 from groupnoise.recall.http.feedback import FeedbackAnswer, FeedbackRequest
 from groupnoise.recall.http.guard import LISTS_PATH, Guard
+from groupnoise.recall.http.guide import example_clicks, routes_page
 from groupnoise.recall.http.requests import (
     ErrorAnswer,
     ItemsAnswer,
@@ -34,6 +35,7 @@ from groupnoise.recall.http.requests import (
 from groupnoise.recall.http.service import RecallService
 from groupnoise.recall.http.settings import ServiceSettings
 from groupnoise.recall.http.versions import follow_promotions
+from groupnoise.recall.items import ItemId
 from groupnoise.recall.lists import ItemList, item_list
 
 _IDS = {
@@ -90,7 +92,7 @@ def guarded_app(service: RecallService) -> ASGIApp:
         version=__version__,
         description="Items a click history leads to, by Max-Matching.",
         lifespan=_lifespan_of(service),
-        docs_url=None,  # these two load scripts from other hosts
+        docs_url=None,  # these two load scripts from other hosts; /docs is our own
         redoc_url=None,
     )
     install_error_handlers(app)
@@ -99,7 +101,7 @@ def guarded_app(service: RecallService) -> ASGIApp:
     _add_model_routes(app, service)
     _add_operation_routes(app, service)
     add_list_routes(app, service, _REFUSALS)
-    _add_page(app)
+    _add_page(app, service)
     direct = {("POST", "/v1/recall"): service.recall}
     return Guard(app, settings=service.settings, metrics=service.metrics, direct=direct)
 
@@ -200,7 +202,19 @@ def _add_operation_routes(app: FastAPI, service: RecallService) -> None:
         return Response(await service.exposition(), media_type="text/plain; version=0.0.4")
 
 
-def _add_page(app: FastAPI) -> None:
+def _add_page(app: FastAPI, service: RecallService) -> None:
+    needs_token = service.settings.token is not None
+
+    async def routes(request: Request) -> Response:
+        # Whoever has no token learns nothing about the model.
+        clicks: list[ItemId] = ["ID", "ID"]
+        if not needs_token:
+            clicks = example_clicks(service.model().items)
+        address = str(request.base_url).rstrip("/")
+        page = routes_page(app.openapi(), address, clicks, needs_token=needs_token)
+        return Response(page, media_type="text/html; charset=utf-8")
+
+    app.add_route("/docs", routes, include_in_schema=False)
     folder = resources.files("groupnoise.recall") / "page"
     for path, (name, media_type) in PAGE_FILES.items():
         content = (folder / name).read_bytes()

@@ -20,7 +20,7 @@ from groupnoise.recall.http.answers import Refusal, internal_error, refusal_of
 from groupnoise.recall.http.monitoring import LOGGER, ServiceMetrics, log_request
 from groupnoise.recall.http.settings import ServiceSettings, is_loopback
 
-OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/search.js", "/healthz", "/readyz"})
+OPEN_PATHS = frozenset({"/", "/docs", "/page.css", "/page.js", "/search.js", "/healthz", "/readyz"})
 """Served without a token: they say nothing about the model."""
 LISTS_PATH = "/v1/lists/"
 """Where a body may be as large as a list."""

@@ -289,8 +289,7 @@ class RecallService:
         check_limit(self.limits, "top", top, f"top is {top}")
         model = self.model()
         model.check_known(item)
-        options = RecallOptions(top=top, scope="last")
-        recalled = await self.queue.recall(model, [[item]], options)
+        recalled = await self.queue.recall(model, [[item]], model.options_of_similar(top))
         items = ranked_items(model, recalled, 0)
         return {"item": item, "version": model.version, "items": items}
 

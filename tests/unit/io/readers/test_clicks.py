@@ -9,7 +9,7 @@ import pyarrow.fs
 import pytest
 
 from groupnoise.clicks import convert_clicks, read_clicks
-from groupnoise.exceptions import DataError
+from groupnoise.exceptions import DataError, ParameterError
 
 
 def write(path, text):
@@ -111,14 +111,60 @@ def test_the_one_column_of_dates_is_the_time_whatever_it_is_called(tmp_path):
     two = read_clicks(write(tmp_path / "two.csv", more), report=told.append)
     assert histories(two) == {1: ["b", "a"]}
     assert "several columns hold dates (seen, paid)" in told[-1]
-    for first, second, is_read in (
-        ("02.03.2026 10:00", "01.03.2026 09:00", True),
-        ("03/14/2026", "03/13/2026", True),
-        ("03/02/2026", "03/01/2026", False),  # which of them is the month?
-    ):
-        text = f"customer,sku,seen\n1,b,{first}\n1,a,{second}\n"
-        dated = read_clicks(write(tmp_path / "dated.csv", text))
-        assert histories(dated) == {1: ["a", "b"] if is_read else ["b", "a"]}
+
+
+TIMES = [  # a later one, and an earlier one that is written as a larger number or text
+    ("02.03.2026 10:00", "11.02.2026 09:00"),
+    ("03/14/2026", "03/13/2026"),
+    ("14/03/2026 8:05", "15/02/2026 9:05"),
+    ("2026-03-02T10:00:00Z", "2026-03-02T11:00:00+02:00"),
+    ("2026-03-02 10:00", "2026-03-02 09:00"),
+    ("2026-03-02 10:00:00 UTC", "2026-03-02 09:00:00 UTC"),
+    ("2026-03-02 10:00:00.250", "2026-03-02 10:00:00.125"),
+    ("2026/03/02", "2026/03/01"),
+    ("1770000001", "1770000000"),
+    ("1770000000500", "1770000000499"),
+]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize(("later", "earlier"), TIMES)
+def test_times_are_found_and_ordered_however_they_are_written(tmp_path, form, later, earlier):
+    cells = [int(cell) if cell.isdigit() else cell for cell in (later, earlier)]
+    frame = pl.DataFrame({"customer": [1, 1], "sku": ["b", "a"], "seen": cells})
+    getattr(frame, f"write_{form}")(path := tmp_path / f"log.{form}")
+    assert histories(read_clicks(path)) == {1: ["a", "b"]}
+
+
+def test_times_of_a_type_with_a_zone_are_ordered(tmp_path):
+    seen = pl.Series(["2026-03-02T10:00:00Z", "2026-03-02T09:30:00Z"]).str.to_datetime()
+    for cells in (seen, seen.dt.convert_time_zone("Asia/Tokyo"), seen.dt.cast_time_unit("ns")):
+        frame = pl.DataFrame({"customer": [1, 1], "sku": ["b", "a"], "seen": cells})
+        frame.write_parquet(path := tmp_path / "log.parquet")
+        read = read_clicks(path)
+        assert histories(read) == {1: ["a", "b"]}
+        assert read.timestamps.tolist() == [1772443800.0, 1772445600.0]
+
+
+def test_dates_that_may_be_both_are_asked_about_and_read_as_said(tmp_path):
+    # The first 150 rows fit both; a day beyond the 12th at the end leaves one reading.
+    rows = ["1,b,03/02/2026"] * 150
+    text = "customer,sku,seen\n" + "\n".join([*rows, "1,a,02/03/2026"]) + "\n"
+    path = write(tmp_path / "log.csv", text)
+    with pytest.raises(DataError, match=r"fit both.*--date-order dmy or mdy"):
+        read_clicks(path)
+    assert histories(read_clicks(path, date_order="dmy"))[1][-1] == "a"
+    assert histories(read_clicks(path, date_order="mdy"))[1][0] == "a"
+    write(path, text + "1,c,02/28/2026\n")
+    told = []
+    read = read_clicks(path, report=told.append)
+    assert "read the dates in column 'seen' as month/day/year" in told
+    assert histories(read)[1][:2] == ["a", "c"]
+    assert read.columns["date_order"] == "mdy"
+    # What was said of another file does not make a day of the 28th month.
+    assert histories(read_clicks(path, date_order="dmy"))[1][:2] == ["a", "c"]
+    with pytest.raises(ParameterError, match="date_order"):
+        read_clicks(path, date_order="ymd")
 
 
 def test_clicks_at_the_same_time_keep_the_order_of_the_rows(tmp_path):

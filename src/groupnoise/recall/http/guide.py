@@ -1,0 +1,108 @@
+"""Ready-made requests to a service, for its terminal and its page of routes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+from groupnoise.recall.items import ItemId, ItemTable
+
+N_CLICKS = 2
+"""Clicks of the history that is asked about in an example."""
+TOKEN = "Authorization: Bearer $GROUPNOISE_TOKEN"
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Routes · groupnoise</title>
+<link rel="stylesheet" href="page.css">
+</head>
+<body>
+<header class="top">
+<p class="brand"><span class="mark" aria-hidden="true"></span>groupnoise \
+<span class="brand-sub">routes</span></p>
+<nav><a href="./">The page</a> <a href="openapi.json">openapi.json</a></nav>
+</header>
+<main class="docs">
+{sections}
+</main>
+</body>
+</html>
+"""
+
+
+def example_clicks(items: ItemTable) -> list[ItemId]:
+    """Return a history that a model knows: its most popular items."""
+    return items.ids_of(items.popular_order[:N_CLICKS])
+
+
+def curl(address: str, clicks: list[ItemId], *, needs_token: bool) -> str:
+    """Return a command that asks a service what follows a history, ready to be copied.
+
+    `address`: of the service, without a slash at its end. `clicks`: ids of items. `needs_token`:
+    whether to send the token that the shell knows as GROUPNOISE_TOKEN.
+    """
+    body = json.dumps({"histories": [clicks], "top": 5}, ensure_ascii=False)
+    words = [*_begun(needs_token), "-H", shlex.quote("Content-Type: application/json")]
+    return " ".join([*words, "-d", shlex.quote(body), shlex.quote(f"{address}/v1/recall")])
+
+
+def curl_similar(address: str, item: ItemId, *, needs_token: bool) -> str:
+    """Return a command that asks a service what follows one item."""
+    path = f"{address}/v1/similar/{quote(str(item), safe='')}?top=5"
+    return " ".join([*_begun(needs_token), shlex.quote(path)])
+
+
+def _begun(needs_token: bool) -> list[str]:
+    # In double quotes, so that the shell puts the token in.
+    return ["curl", "-s", *(["-H", f'"{TOKEN}"'] if needs_token else [])]
+
+
+def routes_page(
+    schema: Mapping[str, Any], address: str, clicks: list[ItemId], *, needs_token: bool
+) -> str:
+    """Return a page that lists the routes of a service; it needs its style sheet alone.
+
+    `schema`: the service in OpenAPI. `address`, `clicks`, `needs_token`: as in :func:`curl`.
+    """
+    examples = {
+        ("post", "/v1/recall"): curl(address, clicks, needs_token=needs_token),
+        ("get", "/v1/similar/{item}"): curl_similar(address, clicks[0], needs_token=needs_token),
+    }
+    sections = [
+        _section(path, method, operation, examples.get((method, path)))
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    ]
+    return PAGE.format(sections="\n".join(sections))
+
+
+def _section(path: str, method: str, operation: Mapping[str, Any], example: str | None) -> str:
+    fields = [
+        f"<dt><code>{escape(name)}</code></dt><dd>{escape(words)}</dd>"
+        for name, words in _fields(operation)
+    ]
+    return "\n".join(
+        [
+            '<section class="panel">',
+            f"<h2><code>{method.upper()} {escape(path)}</code></h2>",
+            f"<p>{escape(operation.get('description', ''))}</p>",
+            *([f"<pre>{escape(example)}</pre>"] if example else []),
+            *([f"<dl>{''.join(fields)}</dl>"] if fields else []),
+            "</section>",
+        ]
+    )
+
+
+def _fields(operation: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the parameters of a route and the fields of its body, each with what it means."""
+    for parameter in operation.get("parameters", ()):
+        yield parameter["name"], parameter.get("description", "")
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    for name, about in body.get("schema", {}).get("properties", {}).items():
+        yield name, about.get("description", "")
