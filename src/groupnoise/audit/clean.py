@@ -59,12 +59,12 @@ def cleaned_copy(dataset: Any, issues: GroupIssues) -> Any:
 
 
 def clean_bags(dataset: BagDataset, issues: GroupIssues) -> BagDataset:
-    """Return bags without labels that look wrong; bags go where none is left."""
+    """Return bags without labels that look wrong; bags go where none of them is left."""
     _check_same_data(issues, dataset.bags.n_objects)
     wrong = issues.ranked("wrong_target")
     labels = dataset.labels.copy()
     labels[issues.groups["source"][wrong], issues.groups["target"][wrong]] = False
-    kept = _some_left(labels.any(axis=1))
+    kept = _some_left(labels.any(axis=1) | ~dataset.labels.any(axis=1))
     return subset_bags(replace(dataset, labels=labels), kept)
 
 

@@ -255,26 +255,30 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
         parts = self._parts(self._read_bags(bags, groups))
         return np.concatenate([self.ensemble_.bag_log_proba(*each) for each in parts])
 
+    @property
+    def _answers_sets(self) -> bool:
+        """Whether bags are answered by sets of labels: those of the fit had several, or none."""
+        ensemble = getattr(self, "ensemble_", None)
+        return ensemble is not None and (not ensemble.exclusive or ensemble.has_unlabelled)
+
     def predict_bags(self, bags: Any, *, groups: ArrayLike | None = None) -> NDArray[Any]:
         """Return the label of each bag; all of its labels after a fit on bags with several.
 
-        A bag has the labels that are likelier in it than not, and the likeliest one in any case.
-        Under the training loop, which learns no probability of a label, the best one is answered.
+        A bag has the labels that are likelier in it than not. Where there is none it has the
+        likeliest one, or no label at all if bags of the fit had none. Under the training loop,
+        which learns no probability of a label, the best one is answered.
 
         Returns
         -------
         ndarray
-            Labels of shape (n_bags,); if bags of the fit had several labels, a boolean matrix
-            of shape (n_bags, n_classes).
+            Labels of shape (n_bags,); if bags of the fit had several labels, or none, a boolean
+            matrix of shape (n_bags, n_classes).
         """
         scores = self.bag_scores(bags, groups=groups)
-        best = scores.argmax(axis=1)
-        if self.ensemble_ is None or self.ensemble_.exclusive:
-            labels: NDArray[Any] = self.classes_[best]
-            return labels
-        present: NDArray[Any] = scores > np.log(0.5)
-        present[np.arange(len(best)), best] = True
-        return present
+        if self._answers_sets and self.ensemble_ is not None:
+            return self.ensemble_.likeliest_sets(scores)
+        labels: NDArray[Any] = self.classes_[scores.argmax(axis=1)]
+        return labels
 
     def select(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> ObjectScores:
         """Return which instance carries the label of each bag, and how all of them score.

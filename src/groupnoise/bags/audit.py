@@ -24,16 +24,25 @@ class BagSource:
 
     `dataset`: what to audit.
     `truth`: True labels of some instances, -1 elsewhere, from which models learn too.
+    `teaches`: bags that models learn from; by default all, those without a label too.
     """
 
     setting = "mil"
 
-    def __init__(self, dataset: BagDataset, truth: IntArray | None = None) -> None:
+    def __init__(
+        self,
+        dataset: BagDataset,
+        truth: IntArray | None = None,
+        teaches: BoolArray | None = None,
+    ) -> None:
         self.dataset = dataset
         self.truth = truth
+        self.teaches = np.ones(len(dataset.bags), dtype=bool) if teaches is None else teaches
         self.group_counts: IntArray = dataset.labels.sum(axis=1, dtype=np.int64)
         self.object_counts: IntArray = dataset.bags.sizes
-        self.strata: IntArray = dataset.labels.argmax(axis=1)
+        self.strata: IntArray = np.where(
+            self.group_counts > 0, dataset.labels.argmax(axis=1), len(dataset.class_names)
+        )
         self.clusters = dataset.patients
 
     def __len__(self) -> int:
@@ -54,23 +63,23 @@ class BagSource:
         """Return a clone of the estimator fitted on the bags at `rows`."""
         from sklearn.base import clone  # loads for seconds, and readers come by here
 
-        labelled = rows[self.group_counts[rows] > 0]
-        bags = self.dataset.bags.subset(labelled)
+        rows = rows[self.teaches[rows]]
+        bags = self.dataset.bags.subset(rows)
         named: dict[str, Any] = {}
         if self.clusters is not None:
-            named["patients"] = self.clusters[labelled]
+            named["patients"] = self.clusters[rows]
         if self.truth is not None and (self.truth >= 0).any():
-            known = Groups(self.truth[:, None], self.dataset.bags.offsets).subset(labelled).objects
+            known = Groups(self.truth[:, None], self.dataset.bags.offsets).subset(rows).objects
             named["truth"] = [label if label >= 0 else None for label in known[:, 0].tolist()]
-        return clone(estimator).fit(bags, self.dataset.labels[labelled].astype(np.int64), **named)
+        return clone(estimator).fit(bags, self.dataset.labels[rows].astype(np.int64), **named)
 
     def calibrate(self, model: Any, rows: IntArray) -> None:
         """Calibrate a model on bags it has not seen."""
-        labelled = rows[self.group_counts[rows] > 0]
+        rows = rows[self.teaches[rows]]
         columns = class_columns(model.classes_, self.dataset.class_names)
-        labels = np.zeros((len(labelled), len(model.classes_)), dtype=np.int64)
-        labels[:, columns] = self.dataset.labels[labelled]
-        model.calibrate(self.dataset.bags.subset(labelled), labels)
+        labels = np.zeros((len(rows), len(model.classes_)), dtype=np.int64)
+        labels[:, columns] = self.dataset.labels[rows]
+        model.calibrate(self.dataset.bags.subset(rows), labels)
 
     def judge(self, model: Any, rows: IntArray) -> Findings:
         """Return what the model says of the bags at `rows`."""

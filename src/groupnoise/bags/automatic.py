@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from groupnoise.bags.assembling import Assembled, assembled
+from groupnoise.bags.calibration import calibrated_instances
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import taught_bags
 from groupnoise.bags.held_out import HeldOutBags, pooled_log_odds
@@ -25,7 +26,6 @@ from groupnoise.decisions.halving import standard_error
 from groupnoise.decisions.portfolio import Option, narrow
 from groupnoise.decisions.record import Decisions, Trial
 from groupnoise.exceptions import ParameterError
-from groupnoise.training.calibration import calibrated_by
 
 MIN_BAGS = 10
 MIN_GAIN = 1e-3
@@ -87,7 +87,10 @@ def decide_members(
         )
         reasons = (*reasons, *said)
     named = labels if negative is None else np.delete(labels, negative, axis=1)
-    search = BagSearch(bags, named, negative is not None, generator, patients)
+    without = int((~labels.any(axis=1)).sum())
+    if without:
+        reasons = (*reasons, of_bags_without_label(without, negative, classes))
+    search = BagSearch(bags, named, negative is not None or without > 0, generator, patients)
     is_binary = negative is not None and named.shape[1] == 1
     if explicit.get("likelihood") == "mixture" and not is_binary:
         raise ParameterError(
@@ -183,8 +186,8 @@ def held_out_sets(
         known = true >= 0
         possible[known] = true[known, None] == np.arange(labels.shape[1])
     return (
-        calibrated_by(np.exp(log_p.numpy()), possible, background=background),
-        SetCalibration(np.exp(log_bags), own / own.sum(axis=1, keepdims=True)),
+        calibrated_instances(np.exp(log_p.numpy()), possible, None, background),
+        SetCalibration(np.exp(log_bags), own / np.maximum(own.sum(axis=1, keepdims=True), 1)),
     )
 
 
@@ -196,6 +199,13 @@ def cannot_be_held_out(labels: BoolArray) -> bool:
     `labels` (n_bags, n_classes): of all classes, the negative one included.
     """
     return bool((labels.sum(axis=0) >= 2).sum() < min(2, labels.shape[1]))
+
+
+def of_bags_without_label(n_bags: int, negative: int | None, classes: NDArray[Any]) -> str:
+    """Say what bags without any label teach."""
+    some = "1 bag has" if n_bags == 1 else f"{n_bags} bags have"
+    what = "background" if negative is None else str(classes[negative])
+    return f"{some} no label: every instance of such a bag is {what}."
 
 
 def guess_negative(

@@ -23,6 +23,7 @@ from groupnoise.bags.bag_files import (
     open_zarr,
 )
 from groupnoise.bags.label_table import BagLabels, read_label_table
+from groupnoise.bags.label_words import KnownLabels
 from groupnoise.core import streamed_groups
 from groupnoise.core.arrays import BoolArray, FloatArray, release_pages
 from groupnoise.core.checks import require
@@ -76,6 +77,7 @@ def read_bag_folder(
     report: Report,
     feature_names: Sequence[str] | None = None,
     labels_needed: bool = True,
+    known: KnownLabels,
 ) -> BagDataset:
     """Read bags that lie in a file each.
 
@@ -90,6 +92,7 @@ def read_bag_folder(
     `report`: told of each guess.
     `feature_names`: columns that a model learned from.
     `labels_needed`: False for bags to be answered about.
+    `known`: what a model knows of labels.
     """
     path = Path(source)
     given = labels
@@ -106,7 +109,7 @@ def read_bag_folder(
         else:
             found = read_label_table(
                 labels, ids, str(path), group=group, label=label, patient=patient, split=split,
-                label_separator=label_separator, report=report,
+                label_separator=label_separator, report=report, known=known,
             )  # fmt: skip
     content = _read_all(bags, features, feature_names)
     empty: BoolArray = np.zeros((len(bags), 0), dtype=np.bool_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -105,9 +106,10 @@ class BagCalibration(CalibratedSets, Calibration):
         proba = estimator.predict_proba(instances.objects)
         outside = estimator.background_proba(instances.objects)
         columns = None if truth is None else columns_of(truth, estimator.classes_, len(proba))
-        self.set_calibration_ = calibrated_by(proba, allowed, columns, outside)
+        self.set_calibration_ = calibrated_instances(proba, allowed, columns, outside)
         self.bag_set_calibration_ = SetCalibration(
-            estimator.bag_proba(instances), labels / labels.sum(axis=1, keepdims=True)
+            estimator.bag_proba(instances),
+            labels / np.maximum(labels.sum(axis=1, keepdims=True), 1),
         )
         return self
 
@@ -238,6 +240,26 @@ class BagCalibration(CalibratedSets, Calibration):
         held = check_calibrated(self.bag_set_calibration_)
         right = SetCalibration(held.probabilities, (held.belief > 0).astype(np.float64))
         return right.abstains(estimator.bag_proba(bags, groups=groups), risk)
+
+
+def calibrated_instances(
+    probabilities: FloatArray,
+    possible: BoolArray,
+    truth: IntArray | None,
+    background: FloatArray,
+) -> SetCalibration:
+    """Return held-out instances as `calibrated_by` does; those of bags without a label have none.
+
+    Every answer on such an instance is wrong, which only abstaining counts.
+    """
+    inside = possible.any(axis=1) if truth is None else possible.any(axis=1) | (truth >= 0)
+    known = None if truth is None else truth[inside]
+    found = calibrated_by(probabilities[inside], possible[inside], known, background[inside])
+    if inside.all() or found.answers is None:
+        return found
+    sure = ((1.0 - background)[:, None] * probabilities)[~inside].max(axis=1)
+    outside = np.stack([sure, np.zeros(len(sure))], axis=1)
+    return replace(found, answers=np.concatenate([found.answers, outside]))
 
 
 def bag_likelihood(offsets: IntArray, labels: BoolArray, negative: int | None = None) -> Likelihood:

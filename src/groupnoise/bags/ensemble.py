@@ -40,6 +40,8 @@ class BagEnsemble:
     `n_named`: labels that bags are asked for.
     `negative`: column of the negative label among all classes; then it is the free target.
     `exclusive`: whether no bag had more than one label.
+    `has_negative`: whether bags may have none of the named labels: a class is negative, or bags of
+        the training had no label. Then a free target of every instance is theirs.
     `scale`, `shift`: of the averaged log odds of instances; the shift is that of the free target.
     `bag_scale`, `bag_shift`: of the averaged log odds of bags.
     `bag_share`: how much the log odds of a label that a bag seems to lack count against it in each
@@ -51,6 +53,7 @@ class BagEnsemble:
     n_named: int
     negative: int | None
     exclusive: bool
+    has_negative: bool
     scale: float
     shift: float
     bag_scale: float
@@ -85,7 +88,7 @@ class BagEnsemble:
         logits = [member.logits(rows) for member in self.members]
         log_p = self.averaged(each.log_softmax(-1) for each in logits)
         log_odds = self.bag_log_odds(rows, sizes, logits)
-        present, absent = log_bag_proba(log_odds, self.exclusive, self.negative is not None)
+        present, absent = log_bag_proba(log_odds, self.exclusive, self.has_negative)
         against = np.clip(present - absent, -MAX_SHIFT, 0.0)
         if self.negative is not None:
             against = np.insert(against, self.negative, 0.0, axis=1)
@@ -103,7 +106,7 @@ class BagEnsemble:
         """
         empty = np.zeros((len(sizes), self.n_named), dtype=bool)
         problem = BagProblem(
-            Segments(torch.from_numpy(np.asarray(sizes))), empty, self.negative is not None
+            Segments(torch.from_numpy(np.asarray(sizes))), empty, self.has_negative
         )
         total: Tensor | float = 0.0
         for number, member in enumerate(self.members):
@@ -121,7 +124,7 @@ class BagEnsemble:
 
     def log_proba_of_bags(self, log_odds: FloatArray) -> FloatArray:
         """Return log P(class | bag) from calibrated log odds of the named labels."""
-        log_present, log_absent = log_bag_proba(log_odds, self.exclusive, self.negative is not None)
+        log_present, log_absent = log_bag_proba(log_odds, self.exclusive, self.has_negative)
         if self.negative is None:
             return log_present
         if self.exclusive:
@@ -131,6 +134,30 @@ class BagEnsemble:
         result: FloatArray = np.insert(log_present, self.negative, none, axis=1)
         return result
 
+    @property
+    def has_unlabelled(self) -> bool:
+        """Whether a bag may have no label at all: no class says that it has none of the others."""
+        return self.has_negative and self.negative is None
+
+    def likeliest_sets(self, log_proba: FloatArray) -> BoolArray:
+        """Return the likeliest set of labels of each bag, as far as bags of the training had it.
+
+        `log_proba` (n_bags, n_classes): as :meth:`log_proba_of_bags` returns it.
+        """
+        n_classes = log_proba.shape[1]
+        if self.exclusive:  # labels and none share one probability
+            proba = np.exp(log_proba)
+            best = np.c_[proba, 1.0 - proba.sum(axis=1)].argmax(axis=1)
+            alone: BoolArray = best[:, None] == np.arange(n_classes)
+            return alone
+        present: BoolArray = log_proba > np.log(0.5)
+        if self.negative is not None:
+            present[:, self.negative] = False
+            present[:, self.negative] = ~present.any(axis=1)
+        elif not self.has_negative:
+            present |= log_proba.argmax(axis=1)[:, None] == np.arange(n_classes)
+        return present
+
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""
         rest = {
@@ -139,6 +166,7 @@ class BagEnsemble:
                 "n_named",
                 "negative",
                 "exclusive",
+                "has_negative",
                 "scale",
                 "shift",
                 "bag_scale",
@@ -173,7 +201,7 @@ class BagEnsemble:
         rest = {
             name: value for name, value in record.items() if name not in ("members", "statistics")
         }
-        n_named, has_negative = int(record["n_named"]), record["negative"] is not None
+        n_named, has_negative = int(record["n_named"]), bool(record["has_negative"])
         members = [
             FittedMember.from_record(each, own, n_named, has_negative)
             for each, own in _with_arrays(record["members"], arrays, "member")

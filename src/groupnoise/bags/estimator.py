@@ -15,7 +15,6 @@ from groupnoise.bags.calibration import BagCalibration
 from groupnoise.bags.ensemble import BagEnsemble
 from groupnoise.bags.forms import (
     as_bags,
-    check_labelled,
     negative_column,
     read_bag_labels,
     read_instance_labels,
@@ -209,7 +208,8 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
             One array of shape (size, n_features) per bag; an array (n_bags, size, n_features);
             or flat rows (n_rows, n_features) with `groups`.
         y : array-like
-            One label per bag, a set of labels per bag, or a 0/1 matrix (n_bags, n_classes).
+            One label per bag, a set of labels per bag, or a 0/1 matrix (n_bags, n_classes). A bag
+            whose set is empty has none of the labels: all of its instances are background.
         groups : array-like of shape (n_rows,), optional
             The bag of each flat row.
         patients : array-like of shape (n_bags,), optional
@@ -234,7 +234,6 @@ class MaxMatchingMILClassifier(BagCalibration, BagLoop):
         self._check_parameters()
         instances = as_bags(bags, groups)
         labels, self.classes_ = read_bag_labels(y, len(instances), groups=groups)
-        check_labelled(labels)
         origins = None if patients is None else np.asarray(patients)
         if origins is not None and origins.shape != (len(instances),):
             raise DataError(

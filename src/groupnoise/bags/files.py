@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from groupnoise.bags.bag_folder import holds_bag_files, read_bag_folder
-from groupnoise.bags.forms import negative_column
+from groupnoise.bags.label_words import KnownLabels, read_bag_truth, say_of_labels
 from groupnoise.bags.sival import load_amil
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.checks import check_features
@@ -25,7 +24,7 @@ from groupnoise.io.columns import match_columns, need_column, pick_column
 from groupnoise.io.data_folder import open_if_stored
 from groupnoise.io.datasets import BagDataset
 from groupnoise.io.feature_columns import features_of_table
-from groupnoise.io.memberships import labels_to_look_at, read_memberships, read_truth
+from groupnoise.io.memberships import read_memberships
 from groupnoise.io.named_arrays import NamedArrays, check_array_rows, class_index, read_input
 from groupnoise.io.sources import Report, say_nothing
 from groupnoise.io.tables import Table
@@ -46,6 +45,7 @@ def read_bags(
     report: Report | None = None,
     feature_names: Sequence[str] | None = None,
     labels_needed: bool = True,
+    known: KnownLabels | None = None,
     **table_options: Any,
 ) -> BagDataset:
     """Read bags of instances from a table with one row per instance, or from arrays.
@@ -61,12 +61,15 @@ def read_bags(
         The column of bag ids, text or whole numbers; rows of a bag need not be adjacent.
     label : str or list of str, optional
         One column of bag labels (several labels joined by a separator are allowed), or one 0/1
-        column per class. All rows of a bag must agree.
+        column per class. All rows of a bag must agree. Where bags may have several labels, an
+        empty cell or a word such as `none` says that a bag has none.
     features : str or list of str, optional
         Numeric columns, by name or by patterns such as `f*`, or one column of lists. By default
         every numeric column that plays no other part and is no id, row number or constant.
     truth : str, optional
-        The column of the true class of each instance; empty, -1 or 'background' where none.
+        The column of the true class of each instance; 'background', empty or -1 where none.
+        'background' is the negative label where the bags have one; so is an empty cell, if
+        nothing else says it and every other label of a bag has an instance.
     label_separator : str, optional
         What joins the labels of a bag in one cell; guessed.
     labels : str, Path or frame, optional
@@ -86,6 +89,8 @@ def read_bags(
     labels_needed : bool, default=True
         False for bags to be answered about: labels and truth may be there or not and are not
         read, so that the set has no classes.
+    known : KnownLabels, optional
+        What a model knows of labels, for which the bags are read.
     **table_options
         Passed to `read_table`: `format`, `filesystem`, `separator`, `header`.
 
@@ -102,7 +107,7 @@ def read_bags(
         return read_bag_folder(
             source, labels=labels, group=group, label=label, features=features, patient=patient,
             split=split, label_separator=label_separator, name=name, report=tell,
-            feature_names=feature_names, labels_needed=labels_needed,
+            feature_names=feature_names, labels_needed=labels_needed, known=known or KnownLabels(),
         )  # fmt: skip
     _check_no_label_table(source, labels, patient, split)
     if isinstance(source, (str, Path)) and any(Path(source).glob("*.data")):
@@ -115,7 +120,7 @@ def read_bags(
         )
     return _bags_from_table(
         data, name or data.name, group, label, features, truth, label_separator, tell,
-        feature_names, labels_needed,
+        feature_names, labels_needed, known or KnownLabels(),
     )  # fmt: skip
 
 
@@ -143,6 +148,7 @@ def _bags_from_table(
     report: Report,
     feature_names: Sequence[str] | None,
     labels_needed: bool,
+    known: KnownLabels,
 ) -> BagDataset:
     columns, origin = table.frame.columns, table.origin
     taken = set() if feature_names is None else set(feature_names)
@@ -165,21 +171,29 @@ def _bags_from_table(
     class_names: list[str] = []
     if labels_needed:
         memberships, class_names = read_memberships(
-            table, label_columns, separator=label_separator, report=report
+            table,
+            label_columns,
+            separator=label_separator,
+            report=report,
+            may_lack=True,
+            several=known.has_sets,
         )
     matrix, names = features_of_table(table, features, taken, report, feature_names, bag_of_row)
     order, bag_numbers = Groups.from_rows(np.arange(len(table)), bag_of_row)
     bags = Groups(matrix[order.objects], order.offsets)
     labels = _labels_of_bags(table, memberships, order, bag_ids[bag_of_row])
     first_rows = order.objects[order.offsets[:-1]]
-    for sentence in labels_to_look_at(
-        class_names, labels, lambda bag: table.locate(int(first_rows[bag]))
-    ):
-        report(sentence)
     instance_labels = None
-    if truth_column is not None and labels_needed:
-        called = _zero_and_one(table, truth_column, class_names, labels, report)
-        instance_labels = read_truth(table, truth_column, class_names, called)[order.objects]
+    if labels_needed:
+        say_of_labels(class_names, labels, lambda bag: table.locate(int(first_rows[bag])), report)
+        if truth_column is not None:
+            of_row: IntArray = np.empty(len(table), dtype=np.int64)
+            of_row[order.objects] = order.group_of_object
+            class_names, right = read_bag_truth(
+                table, truth_column, class_names, labels, of_row, known, report
+            )
+            labels = np.pad(labels, ((0, 0), (0, len(class_names) - labels.shape[1])))
+            instance_labels = right[order.objects]
     return BagDataset(
         name=name,
         bags=bags,
@@ -191,25 +205,6 @@ def _bags_from_table(
         source_rows=order.objects,
         columns={"group": group_column, "label": label_columns, "truth": truth_column},
     )
-
-
-def _zero_and_one(
-    table: Table, column: str, class_names: Sequence[str], labels: BoolArray, report: Report
-) -> dict[str, str]:
-    """Return which labels 0 and 1 stand for in a column of truth, where bags have names for them.
-
-    Empty where they are labels themselves, or where no label is known to be the negative one.
-    """
-    cells = set(table.frame[column].drop_nulls().cast(pl.String).str.to_lowercase().unique())
-    zero, one = {"0", "0.0", "false"}, {"1", "1.0", "true"}
-    if len(class_names) != 2 or not cells & (zero | one) or cells & set(class_names):
-        return {}
-    negative, _ = negative_column("auto", np.asarray(class_names), labels)
-    if negative is None:
-        return {}
-    no, yes = class_names[negative], class_names[1 - negative]
-    report(f"column {column!r} holds 0 and 1: 0 is read as {no!r}, 1 as {yes!r}")
-    return dict.fromkeys(zero, no) | dict.fromkeys(one, yes)
 
 
 def _labels_of_bags(

@@ -152,6 +152,8 @@ def negative_column(
     if not (isinstance(negative_label, str) and negative_label == "auto"):
         # A label may come from a command line as text, so that words are compared.
         found = [k for k, word in enumerate(words) if word == _word(negative_label)]
+        if not found and _word(negative_label) in NOTHING and not labels.any(axis=1).all():
+            return None, ()  # said by bags that have no label
         if not found:
             some = ", ".join(map(repr, classes[:5].tolist()))
             raise ParameterError(

@@ -198,9 +198,10 @@ def combined(
     all classes.
     """
     exclusive = bool((labels.sum(axis=1) <= 1).all())
+    has_negative = negative is not None or not labels.any(axis=1).all()
     return BagEnsemble(
-        members, statistics, labels.shape[1], negative, exclusive, scale=1.0, shift=0.0,
-        bag_scale=1.0, bag_shift=0.0,
+        members, statistics, labels.shape[1], negative, exclusive, has_negative, scale=1.0,
+        shift=0.0, bag_scale=1.0, bag_shift=0.0,
     )  # fmt: skip
 
 

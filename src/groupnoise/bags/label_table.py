@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from groupnoise.bags.label_words import KnownLabels, say_of_labels
 from groupnoise.core.arrays import BoolArray, IntArray
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError, MissingDataError
 from groupnoise.io.columns import match_columns, need_column, pick_column
-from groupnoise.io.memberships import labels_to_look_at, read_memberships
+from groupnoise.io.memberships import read_memberships
 from groupnoise.io.sources import Report
 from groupnoise.io.tables import Table, read_table
 
@@ -56,6 +57,7 @@ def read_label_table(
     split: str | None,
     label_separator: str | None,
     report: Report,
+    known: KnownLabels,
 ) -> BagLabels:
     """Read the labels of bags from a table with one row per bag.
 
@@ -68,6 +70,7 @@ def read_label_table(
         is.
     `label_separator`: what joins several labels in a cell; guessed.
     `report`: told of each guess.
+    `known`: what a model knows of labels.
     """
     if isinstance(source, (str, Path)) and not Path(source).is_file():
         raise MissingDataError(f"there is no table of labels {source}; give it with --labels.")
@@ -88,10 +91,14 @@ def read_label_table(
     label_columns = match_columns("label", label, columns, origin)
     rows = table.take(order)
     memberships, class_names = read_memberships(
-        rows, label_columns, separator=label_separator, report=report
+        rows,
+        label_columns,
+        separator=label_separator,
+        report=report,
+        may_lack=True,
+        several=known.has_sets,
     )
-    for sentence in labels_to_look_at(class_names, memberships, rows.locate):
-        report(sentence)
+    say_of_labels(class_names, memberships, rows.locate, report)
     patients = None if patient is None else _filled(rows, patient)
     sides = None if split is None else _sides(rows, split)
     if patients is not None:

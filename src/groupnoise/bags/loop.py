@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -80,28 +81,51 @@ class BagLoop(BagAnswers):
         """Train the members of the loop one after the other."""
         self._settle_plainly()
         self.negatives_ = None
-        bag, label = np.nonzero(labels)  # one group per (bag, label)
+        asked = self._asked(labels)
+        bag, label = np.nonzero(asked)  # one group per (bag, label)
         self.scaler_, scaled = scaled_groups(self._in_use("scaling"), instances)
         training = scaled.subset(bag)
         training.targets = label.astype(np.int64)
-        allowed, of_group = labels[bag], np.eye(len(self.classes_), dtype=bool)[label]
+        allowed, of_group = asked[bag], np.eye(asked.shape[1], dtype=bool)[label]
         if self.background_label is not None:
             self._check_background_matters()
             allowed[:, self._column_of_background()] = True
         if self._in_use("background"):
-            allowed = np.hstack([allowed, np.ones((len(bag), 1), dtype=bool)])
+            allowed[:, -1] = True
         self._train_members(
             self._build_model,
             training,
             self._pair(workers),
             self._generator(),
             allowed=torch.from_numpy(allowed),
-            group_weights=group_weights(self.class_weight, of_group, self.classes_),
+            group_weights=group_weights(
+                self.class_weight, of_group[:, : len(self.classes_)], self.classes_
+            ),
             validate=validate,
             workers=workers,
             checkpoint=checkpoint,
         )
         self._keep_negatives(instances)
+
+    def _asked(self, labels: BoolArray) -> BoolArray:
+        """Return the targets that bags are asked for: background alone of a bag without a label.
+
+        Of shape (n_bags, n_targets). `labels`: of shape (n_bags, n_classes).
+        """
+        none = ~labels.any(axis=1, keepdims=True)
+        if self._in_use("background"):
+            return np.hstack([labels, none])
+        if self.background_label is not None:
+            filled: BoolArray = labels | (none & (self.classes_ == self.background_label))
+            return filled
+        if none.any():
+            warnings.warn(
+                f"{int(none.sum())} of {len(labels)} bags have no label, and without background "
+                "the training loop learns nothing of them; say background=True.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return labels
 
     def _keep_negatives(self, instances: Groups) -> None:
         """Keep what a contrastive weighting holds instances against in answers.

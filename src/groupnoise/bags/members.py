@@ -91,7 +91,8 @@ class BagProblem:
 
     `segments`: where the bags are.
     `labels` (n_bags, n_named): the labels bags are asked for: all classes but a negative one.
-    `has_negative`: whether a class is negative: then it is the free target of every instance.
+    `has_negative`: whether bags may have none of these labels, as a class is negative or some have
+        no label: then the negative class, or background, is the free target of every instance.
     """
 
     segments: Segments

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from groupnoise.bags.label_words import known_labels_of
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_choice, require
 from groupnoise.core.groups import Groups
@@ -38,7 +39,8 @@ class ObjectAnswers:
         background.
     `responsibility` (n_objects, n_classes): how much of a class each object carries in its bag;
         sums to one over the bag.
-    `predicted`: the label of each bag, several joined by `;`.
+    `predicted`: the label of each bag, several joined by `;`, empty where it has none.
+    `negative`: the label that no object carries, where there is one.
     `coordinates` (n_objects, n_coordinates): where objects lie.
     `coordinate_names`: what the coordinates are called.
     """
@@ -50,6 +52,7 @@ class ObjectAnswers:
     background: FloatArray
     responsibility: FloatArray
     predicted: list[str]
+    negative: str | None = None
     coordinates: FloatArray | None = None
     coordinate_names: tuple[str, ...] | None = None
 
@@ -96,6 +99,7 @@ def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
         background=background,
         responsibility=_responsibilities(fitted, dataset, probability),
         predicted=_labels_of_bags(fitted, bags),
+        negative=known_labels_of(fitted).negative,
         coordinates=dataset.coordinates,
         coordinate_names=dataset.coordinate_names,
     )
@@ -134,7 +138,7 @@ def answer_bags(fitted: Any, dataset: BagDataset) -> dict[str, list[Any]]:
 
 
 def _labels_of_bags(fitted: Any, bags: Groups) -> list[str]:
-    """Return the label of each bag, several joined by `;`, nothing where a baseline finds none."""
+    """Return the label of each bag, several joined by `;`, nothing where it has none."""
     labels = np.asarray(fitted.predict_bags(bags))
     if labels.ndim == 1:
         return [str(label) for label in labels.tolist()]
@@ -146,9 +150,10 @@ def best_objects(answers: ObjectAnswers, dataset: BagDataset, top: int = 1) -> d
     """Return the objects that carry the labels of each bag, as columns of a table.
 
     Bag, label, rank, row (of the source, or in the file of the bag), responsibility, probability
-    and coordinates; the most responsible object of a label first. `answers`: what a model says of
-    every object. `dataset`: the same bags; where they have no labels, the predicted one is asked
-    about.
+    and coordinates; the most responsible object of a label first. A bag of the negative label, or
+    of none, has one line whose other cells are empty: no object carries it. `answers`: what a model
+    says of every object. `dataset`: the same bags; where they have no labels, the predicted one is
+    asked about.
     """
     names = list(answers.class_names)
     known = {name: k for k, name in enumerate(dataset.class_names) if name in names}
@@ -160,7 +165,13 @@ def best_objects(answers: ObjectAnswers, dataset: BagDataset, top: int = 1) -> d
     for number, bag in enumerate(answers.bag_ids):
         part = answers.part(number)
         asked = [label for label, k in known.items() if dataset.labels[number, k]]
-        for label in asked or filter(None, answers.predicted[number].split(";")):
+        if not asked and (not known or dataset.labels[number].any()):
+            asked = [label for label in answers.predicted[number].split(";") if label]
+        if not set(asked) - {answers.negative}:
+            for name, cells in columns.items():
+                cells.append({"bag": bag, "label": next(iter(asked), "")}.get(name))
+            continue
+        for label in asked:
             column = names.index(label)
             order = np.argsort(-answers.responsibility[part, column], kind="stable")[:top]
             for rank, at in enumerate(order.tolist(), start=1):

@@ -42,7 +42,7 @@ def facts_of_bags(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, A
     """
     counts = labels.sum(axis=1)
     some = bags.objects[:: max(1, len(bags.objects) // 5_000)]
-    return {
+    facts: dict[str, Any] = {
         "bags": len(bags),
         "instances": bags.n_objects,
         "features": int(bags.objects.shape[1]),
@@ -51,8 +51,12 @@ def facts_of_bags(bags: Groups, labels: BoolArray, negative: Any) -> dict[str, A
         "labels per bag": round(float(counts.mean()), 2),
         "zeros among the features": round(float((some == 0).mean()), 3),
         "pieces of the features": _n_pieces(some),
-        "negative label": "none" if negative is None else str(negative),
     }
+    if negative is not None:
+        facts["negative label"] = str(negative)
+    if not counts.all():
+        facts["bags without a label"] = int((counts == 0).sum())
+    return facts
 
 
 def _n_pieces(rows: NDArray[Any]) -> int:

@@ -9,8 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.bags.audit import BagSource
+from groupnoise.bags.description import describe_bags
 from groupnoise.bags.files import read_bags
 from groupnoise.bags.forms import as_bags, read_bag_labels
+from groupnoise.bags.label_words import (
+    about_truth,
+    figures_of_none,
+    known_labels_of,
+    with_negative,
+)
 from groupnoise.bags.object_answers import background_name, object_probabilities
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.class_metrics import (
@@ -28,14 +35,7 @@ from groupnoise.core.selective import risk_coverage
 from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, subset_bags
-from groupnoise.io.description import (
-    Description,
-    DescriptionDraft,
-    add_features,
-    count_oddity,
-    histogram_of_classes,
-    histogram_of_sizes,
-)
+from groupnoise.io.description import Description
 from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting, check_labels_given
 from groupnoise.io.sources import Report
 from groupnoise.io.training_record import draw_held_out
@@ -48,6 +48,8 @@ OF_SETS = (
     "bags have several labels: accuracy is of the likeliest label, which must be one of them; "
     "exact match, Hamming loss, precision, recall, F1 and balanced accuracy are of all labels found"
 )
+NO_LABEL_ROW = "(no label)"
+"""What bags without any label are called among the classes."""
 MAX_FINGERPRINT_ROWS = 1024
 """About how many instances tell a large bag from others; the checksum of all would take long."""
 MAX_FINGERPRINT_VALUES = 1 << 28
@@ -70,6 +72,10 @@ class BagSetting(Setting[BagDataset]):
     def read(self, source: Any, *, report: Report | None = None, **options: Any) -> BagDataset:
         """Read bags from a table with one row per instance, from arrays or from a file per bag."""
         return read_bags(source, report=report, **options)
+
+    def reader_options(self, fitted: Any) -> dict[str, Any]:
+        """Return the labels that a model knows."""
+        return {"known": known_labels_of(fitted)}
 
     def n_groups(self, dataset: BagDataset) -> int:
         """Return how many bags there are."""
@@ -209,67 +215,6 @@ def origins_of_instances(dataset: BagDataset) -> tuple[IntArray, NDArray[Any]]:
 SETTING = BagSetting()
 
 
-def describe_bags(dataset: BagDataset) -> Description:
-    """Return sizes, class balance, witnesses and oddities of bags."""
-    sizes, names = dataset.bags.sizes, dataset.class_names
-    n_bags_of = dataset.labels.sum(axis=0)
-    draft = DescriptionDraft()
-    draft.facts |= {
-        "bags": len(dataset.bags),
-        "instances": dataset.bags.n_objects,
-        "features": dataset.bags.objects.shape[1],
-        "classes": len(names),
-        "instances per bag, mean": float(sizes.mean()),
-        "labels per bag, mean": float(dataset.labels.sum(axis=1).mean()),
-    }
-    if dataset.patients is not None:
-        draft.facts["patients"] = len(np.unique(dataset.patients))
-    if dataset.split is not None:
-        draft.facts["bags to train on"] = int((dataset.split == "train").sum())
-    if dataset.coordinate_names is not None:
-        draft.facts["coordinates per instance"] = len(dataset.coordinate_names)
-    draft.histograms += [
-        histogram_of_sizes("Instances per bag", sizes),
-        histogram_of_classes("Bags per class", n_bags_of, names),
-    ]
-    add_features(draft, dataset.bags.objects)
-    draft.oddities += count_oddity(n_bags_of == 0, "class", "without a bag", names)
-    if dataset.instance_labels is None:
-        draft.oddities.append("no instance label is known, so single instances cannot be scored")
-    else:
-        _add_instance_truth(draft, dataset, dataset.instance_labels)
-    return draft.finish(dataset.name, "mil")
-
-
-def _add_instance_truth(draft: DescriptionDraft, dataset: BagDataset, truth: IntArray) -> None:
-    """Add how many instances carry a label of their bag, and where none does."""
-    names = dataset.class_names
-    known = truth >= 0
-    bag_of_object = dataset.bags.group_of_object
-    is_witness = known & dataset.labels[bag_of_object, np.maximum(truth, 0)]
-    has_witness = np.zeros(dataset.labels.shape, dtype=bool)
-    has_witness[bag_of_object[is_witness], truth[is_witness]] = True
-    lacks_witness = dataset.labels & ~has_witness
-    # In sets of two classes negative instances in positive bags are the rule, not an oddity.
-    is_negative = np.array([name == "negative" for name in names])[np.maximum(truth, 0)]
-    draft.facts |= {
-        "instances of a class of their bag, share": float(is_witness.mean()),
-        "instances of background or unknown class": int((~known).sum()),
-        "bag labels without a known witness": int(lacks_witness.sum()),
-    }
-    draft.histograms.append(
-        histogram_of_classes(
-            "True instances per class", np.bincount(truth[known], minlength=len(names)), names
-        )
-    )
-    draft.oddities += count_oddity(lacks_witness.ravel(), "bag label", "without a known witness")
-    draft.oddities += count_oddity(
-        known & ~is_witness & ~is_negative,
-        "instance",
-        "of a true class that is no label of the bag",
-    )
-
-
 def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
     """Measure a model on bags, and on their instances where the truth of some is known.
 
@@ -278,6 +223,7 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
 
     `fitted`: ours or a baseline.
     """
+    dataset = with_negative(dataset, known_labels_of(fitted).negative)
     columns = columns_of_classes(dataset.class_names, fitted.classes_)
     levels: dict[str, tuple[BoolArray, FloatArray, BoolArray | None]]
     scores = bag_scores(fitted, dataset.bags)
@@ -288,6 +234,14 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
         predicted = fitted.classes_[scores.argmax(axis=1)]
     answers = {"bag": positions_of_labels(predicted, fitted.classes_, columns)}
     counts = {"groups": len(dataset.bags), "instances": dataset.bags.n_objects}
+    notes = [] if sets is None else [OF_SETS]
+    n_without = int((~dataset.labels.any(axis=1)).sum())
+    if n_without:
+        counts["bags without a label"] = n_without
+        notes.append(
+            f"{n_without} of {len(dataset.bags)} bags have no label: no answer about them is right "
+            "but none, which accuracy leaves out"
+        )
     with_background: dict[str, float] = {}
     if dataset.instance_labels is not None and (dataset.instance_labels >= 0).any():
         labels, is_rated = _instance_truth(dataset, dataset.instance_labels)
@@ -300,6 +254,7 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
             with_background = _figures_with_background(
                 labels, answers["instance"], background, probability.max(axis=1)
             )
+        notes += about_truth(labels, is_rated, with_background)
     metrics: dict[str, float] = {}
     majority: dict[str, float] = {}
     curves: dict[str, dict[str, list[float]]] = {}
@@ -314,6 +269,8 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
             frequent = np.zeros_like(sets)
             frequent[:, labels.sum(axis=0).argmax()] = True
             constant |= label_set_metrics(labels, frequent)[0]
+            if n_without:
+                per_class[NO_LABEL_ROW] = figures_of_none(labels, sets)
         if level == "instance":
             figures |= with_background
         metrics |= {f"{level} {name}": value for name, value in figures.items()}
@@ -329,8 +286,7 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
             for figure, found in by_class.items():
                 if column in found:
                     per_class[name][f"{level} {figure}"] = found[column]
-    notes = () if sets is None else (OF_SETS,)
-    return Evaluation(metrics, counts, majority, per_class, notes, curves=curves)
+    return Evaluation(metrics, counts, majority, per_class, tuple(notes), curves=curves)
 
 
 def _figures_with_background(

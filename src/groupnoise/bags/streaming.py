@@ -159,7 +159,8 @@ def _trained_on_all(
     settings = [each.settings.for_more_bags(n_compared, len(bags)) for each in kept]
     few = len(bags) < MIN_BAGS
     held = None if few else draw_held_out_bags(bags, named, generator, patients)
-    trained = train_on_all(settings, bags, named, negative is not None, seed, held)
+    has_negative = negative is not None or not named.any(axis=1).all()
+    trained = train_on_all(settings, bags, named, has_negative, seed, held)
     members = [
         replace(member, weight=each.weight / total)
         for member, each in zip(trained.members, kept, strict=True)

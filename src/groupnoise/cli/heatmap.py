@@ -10,7 +10,7 @@ import typer
 
 from groupnoise.cli.options import DataOptions, counted_bars, reads_data
 from groupnoise.core.words import counted
-from groupnoise.exceptions import DataError, MissingDataError, ParameterError
+from groupnoise.exceptions import DataError, MissingColumnError, MissingDataError, ParameterError
 
 if TYPE_CHECKING:
     from groupnoise.cli.sources import Found
@@ -85,11 +85,13 @@ def with_labels_if_any(model: Path, data: str, options: DataOptions) -> tuple[An
 
     try:
         fitted, found, _ = find_model_and_data(model, data, options)
-    except (DataError, MissingDataError):
+    except (DataError, MissingDataError) as error:
         if "labels" in options.given:
             raise
         # Without labels, or for another reason, which is then said again.
         fitted, found, _ = find_model_and_data(model, data, options, needs_labels=False)
+        if not isinstance(error, MissingColumnError) and not Path(data).is_dir():
+            typer.echo(f"labels are left aside: {error}", err=True)
     return fitted, found
 
 
@@ -105,7 +107,8 @@ def select(
 ) -> None:
     """Say which objects carry the labels of each bag, and with what responsibility.
 
-    Bags without labels are asked about the label that the model gives them.
+    Where the data has no labels, bags are asked about what the model gives them. No object
+    carries the negative label, or none: of such a bag the line is empty but for its label.
 
     Example: groupnoise select model bags.csv -o witnesses.csv --top 3
     """
@@ -123,8 +126,13 @@ def select(
         raise ParameterError(f"select is about bags; {data} is {found.setting.name} data.")
     columns = best_objects(answer_objects(fitted, found.dataset), found.dataset, top)
     write_columns(output, columns)
-    n_objects, n_bags = len(columns["bag"]), len(found.dataset.bags)
-    typer.echo(f"{counted(n_objects, 'objects')} of {counted(n_bags, 'bags')}: {output}")
+    n_empty = sum(row is None for row in columns["row"])
+    n_objects, n_bags = len(columns["bag"]) - n_empty, len(found.dataset.bags)
+    empty = "; {} of no label that an object carries: the other cells of their lines are empty"
+    typer.echo(
+        f"{counted(n_objects, 'objects')} of {counted(n_bags, 'bags')}: {output}"
+        + (empty.format(counted(n_empty, "bags")) if n_empty else "")
+    )
 
 
 # typer reads these annotations at run time, so they must also hold on Python 3.10.

@@ -94,7 +94,9 @@ def _write_bags(fitted: Any, found: Found, output: Path, keep: Sequence[str] | N
         raise ParameterError("--keep goes with answers about rows; leave out --bags.")
     columns = answer_bags(fitted, found.dataset)
     write_columns(output, columns)
-    typer.echo(f"{counted(len(columns['bag']), 'bags')} written to {output}")
+    n_without = sum(not labels for labels in columns["labels"])
+    without = f"; {n_without} of no label, whose cell is empty" if n_without else ""
+    typer.echo(f"{counted(len(columns['bag']), 'bags')} written to {output}{without}")
 
 
 def _write_per_bag(

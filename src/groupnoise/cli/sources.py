@@ -159,6 +159,7 @@ def find_model_and_data(
         remembered={} if record is None else record.options,
         feature_names=names,
         labels_needed=needs_labels,
+        **own.reader_options(fitted),
     )
     if found.setting is not own:
         raise DataError(

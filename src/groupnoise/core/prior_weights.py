@@ -25,12 +25,13 @@ def group_weights(
     `class_weight`: "balanced" makes every class count alike, however many groups it has. A label
     that a mapping leaves out weighs one. `indicator` (n_groups, n_classes): the classes a group may
     belong to. A group of several is spread evenly over them, both when classes are counted and when
-    its own weight is taken. `classes`: the label of each column.
+    its own weight is taken; one of none weighs one. `classes`: the label of each column.
     """
     if class_weight is None:
         return None
-    membership = indicator / indicator.sum(axis=1, keepdims=True)
+    membership = indicator / np.maximum(indicator.sum(axis=1, keepdims=True), 1)
     weights = membership @ _per_class(class_weight, membership, classes)
+    weights[~indicator.any(axis=1)] = 1.0
     return torch.from_numpy(weights.astype(np.float32))
 
 

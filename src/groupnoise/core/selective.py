@@ -227,11 +227,12 @@ def belief_in_candidates(
     If wrong candidates do not depend on which label is true, the probabilities of the candidates
     relative to each other stay as the model gives them; where the truth is known it stands.
 
-    Of shape (n_rows, n_classes): rows sum to one. `probabilities` (n_rows, n_classes): of held-out
-    rows. `truth`: the column of the true label, -1 where it is not known.
+    Of shape (n_rows, n_classes): rows sum to one, or to zero where there is no candidate.
+    `probabilities` (n_rows, n_classes): of held-out rows. `truth`: the column of the true label, -1
+    where it is not known.
     """
     inside = np.where(candidates, np.maximum(probabilities, 1e-12), 0.0)
-    belief: FloatArray = inside / inside.sum(axis=1, keepdims=True)
+    belief: FloatArray = inside / np.maximum(inside.sum(axis=1, keepdims=True), 1e-12)
     if truth is not None:
         known = truth >= 0
         belief[known] = truth[known, None] == np.arange(belief.shape[1])

@@ -17,6 +17,7 @@ from groupnoise.core.checks import did_you_mean
 from groupnoise.core.misspelt_labels import OWN_LABEL, slips_in_words
 from groupnoise.exceptions import DataError
 from groupnoise.io.cells import (
+    and_more,
     as_id_cells,
     check_no_empty_cells,
     ids_as_array,
@@ -28,7 +29,9 @@ from groupnoise.io.tables import Table
 
 _IN_BRACKETS = r"(?s)^\s*(\[.*\]|\{.*\}|\(.*\))\s*$"
 LABEL_SEPARATORS = (";", "|", ",", " ")
-_NO_CLASS = ("", "-1", "background", "none", "unknown")
+NO_LABEL = ("none", "nothing", "background", "no label", "(none)", "(background)")
+"""Words, in lower case, for a row or an object that has none of the labels."""
+_NO_CLASS = ("", "-1", "unknown", *NO_LABEL)
 MISSING = ("na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "?", "missing")
 """What stands in cells, in lower case, where nobody voted."""
 JOINTS = (" and ", " or ", ", ", ",", "/", " + ", "+", "&")
@@ -88,7 +91,13 @@ def _as_text(label: str | float) -> str:
 
 
 def read_memberships(
-    table: Table, columns: Sequence[str], *, separator: str | None, report: Report
+    table: Table,
+    columns: Sequence[str],
+    *,
+    separator: str | None,
+    report: Report,
+    may_lack: bool = False,
+    several: bool = False,
 ) -> tuple[BoolArray, list[str]]:
     """Return which classes each row belongs to.
 
@@ -96,11 +105,13 @@ def read_memberships(
     in the order of the columns, or sorted. `columns`: several columns are read as 0/1 indicators,
     one per class; a single column as one label, a list of labels (also as text in brackets), or
     labels joined by a separator. `separator`: what joins labels in a cell; guessed, and then
-    reported. `report`: told of a guess.
+    reported. `report`: told of a guess. `may_lack`: whether an empty cell, or a word that says so,
+    is a row without any label where rows may have several: where a cell shows it, a separator is
+    given, or `several` says so.
     """
     if len(columns) > 1:
         return _from_indicators(table, columns)
-    rows, labels = _single_labels(table, columns[0], separator, report)
+    rows, labels = _single_labels(table, columns[0], separator, report, may_lack, several)
     vocabulary = labels.unique().sort()
     memberships = np.zeros((len(table), len(vocabulary)), dtype=np.bool_)
     memberships[rows, number_cells(labels, vocabulary)] = True
@@ -159,23 +170,25 @@ def read_truth(
 ) -> IntArray:
     """Return the class of each row, -1 where the cell is empty or says that there is none.
 
-    Positions in `class_names`. `called`: the class that a cell in lower case stands for, where the
-    column calls it otherwise.
+    Positions in `class_names`. `called`: the class that a cell in lower case stands for, where it
+    is not the name of one.
     """
     cells = table.frame[column]
     if cells.dtype.is_float():
         cells = as_id_cells(table, column, cells.fill_nan(None).fill_null(-1))
     text = cells.cast(pl.String).fill_null("").str.strip_chars()
-    if called:
-        text = text.str.to_lowercase().replace(dict(called))
-    truth = number_cells(text, pl.Series(list(class_names), dtype=pl.String))
-    is_foreign = (truth < 0) & ~text.str.to_lowercase().is_in(_NO_CLASS).to_numpy()
+    truth: IntArray = number_cells(text, pl.Series(list(class_names), dtype=pl.String)).copy()
+    lower = text.str.to_lowercase()
+    for word, name in (called or {}).items():
+        truth[(truth < 0) & (lower == word).to_numpy()] = list(class_names).index(name)
+    is_foreign = (truth < 0) & ~lower.is_in(_NO_CLASS).to_numpy()
     if is_foreign.any():
         row = int(np.flatnonzero(is_foreign)[0])
         raise DataError(
             f"{table.locate(row)}: the truth {text[row]!r} is not one of the {len(class_names)} "
             f"labels ({_some(class_names)}){did_you_mean(text[row], class_names)}; write "
-            "it as the labels are written, or leave the cell empty if it is unknown."
+            "it as the labels are written, say 'background' where it is none of them, or leave the "
+            "cell empty if it is unknown."
         )
     return truth
 
@@ -206,14 +219,22 @@ def _without_shared_prefix(columns: Sequence[str]) -> list[str]:
 
 
 def _single_labels(
-    table: Table, column: str, separator: str | None, report: Report
+    table: Table,
+    column: str,
+    separator: str | None,
+    report: Report,
+    may_lack: bool,
+    several: bool,
 ) -> tuple[IntArray, pl.Series]:
     """Return one entry per label of a row: the row, and the label as an id cell."""
     cells = table.frame[column]
-    check_no_empty_cells(table, column, cells)
+    if may_lack:
+        cells = _without_gaps(cells)
+    else:
+        check_no_empty_cells(table, column, cells)
     if cells.dtype == pl.String and is_bracketed(cells):
         report(f"took the brackets in column {column!r} as those of lists")
-        lists = read_lists(cells) if separator is None else None
+        lists = read_lists(cells.fill_null("[]")) if separator is None else None
         cells = without_brackets(cells) if lists is None else lists
     if cells.dtype == pl.String:
         separator = separator or _guess_separator(cells, column, report)
@@ -228,6 +249,10 @@ def _single_labels(
         flat = flat.with_columns(pl.col("label").str.strip_chars())
         flat = flat.filter(pl.col("label") != "")
     flat = flat.drop_nulls()
+    if may_lack:
+        several |= separator is not None or isinstance(cells.dtype, (pl.List, pl.Array))
+        flat = _without_words(flat, column, report) if several else flat
+        _check_lacking(table, column, flat["row"].to_numpy(), several)
     if flat.height == 0:
         raise DataError(f"{table.origin}: column {column!r} holds no label at all.")
     rows: IntArray = flat["row"].to_numpy()
@@ -235,6 +260,37 @@ def _single_labels(
         flat.select("label"), table.name, table.origin, lambda entry: table.locate(int(rows[entry]))
     )
     return rows, as_id_cells(by_label, column, flat["label"])
+
+
+def _without_gaps(cells: pl.Series) -> pl.Series:
+    """Return cells of which those that hold nothing are null, blanks and NaN among them."""
+    if cells.dtype == pl.String:
+        return cells.set((cells.str.strip_chars() == "").fill_null(False), None)
+    return cells.fill_nan(None) if cells.dtype.is_float() else cells
+
+
+def _without_words(flat: pl.DataFrame, column: str, report: Report) -> pl.DataFrame:
+    """Drop words for no label at all; one that stands beside labels is a label itself."""
+    if flat["label"].dtype != pl.String:
+        return flat
+    alone = pl.len().over("row") == 1
+    said = pl.col("label").str.to_lowercase().is_in(NO_LABEL) & alone.all().over("label")
+    words = flat.filter(said)["label"].unique().sort().to_list()
+    if words:
+        report(f"took {quoted(words)} in column {column!r} as no label")
+    return flat.filter(~said)
+
+
+def _check_lacking(table: Table, column: str, labelled: IntArray, several: bool) -> None:
+    """Refuse rows without a label where every row has exactly one."""
+    without = np.setdiff1d(np.arange(len(table)), labelled)
+    if len(without) and len(labelled) and not several:
+        raise DataError(
+            f"{table.locate(int(without[0]))}: column {column!r} is empty there"
+            f"{and_more(len(without))}, and every other row has one label; write the label, such "
+            "as 'negative', or drop such rows; where a bag may have several labels or none, say "
+            "--label-separator ';'."
+        )
 
 
 def _guess_separator(cells: pl.Series, column: str, report: Report) -> str | None:
@@ -254,19 +310,20 @@ def labels_to_look_at(
     locate: Callable[[int], str],
     *,
     slips_are: str = OWN_LABEL,
+    negative: str | None = None,
+    remedy: str = "where they mean that there is none, empty those cells",
 ) -> list[str]:
     """Point out labels that may mean one thing, several labels, or no label at all.
 
     One sentence each. `named` (n_rows, n_classes): which labels each row, or bag, has. `locate`:
-    says where a row stands. `slips_are`: what becomes of those that look misspelt.
+    says where a row stands. `slips_are`: what becomes of those that look misspelt. `negative`: a
+    label that is known to say that there is none. `remedy`: what to do about words that often stand
+    where a label is missing.
     """
     said = []
-    missing = [name for name in names if name.lower() in MISSING]
+    missing = [name for name in names if name.lower() in MISSING and name != negative]
     if missing:
-        said.append(
-            f"took {quoted(missing)} as labels like any other; where they mean that there is "
-            "none, empty those cells"
-        )
+        said.append(f"took {quoted(missing)} as labels like any other; {remedy}")
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(" ".join(name.casefold().split()), []).append(name)

@@ -130,6 +130,10 @@ class Setting(ABC, Generic[Data]):
         `labels_needed` where a model asks.
         """
 
+    def reader_options(self, fitted: Any) -> dict[str, Any]:
+        """Return what the reader is to know of a model that data is read for."""
+        return {}
+
     @abstractmethod
     def n_groups(self, dataset: Data) -> int:
         """Return how many groups the data has."""

@@ -20,7 +20,7 @@ from groupnoise.audit.attachments import (
 )
 from groupnoise.bags.heatmap.sources import Sources, find_sources, thumbnail
 from groupnoise.bags.object_answers import STRETCH
-from groupnoise.core.arrays import FloatArray, IntArray
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, keep_objects
 from groupnoise.io.sources import Report, say_nothing
@@ -242,8 +242,8 @@ def who_carries(
 
 def _taught(
     dataset: BagDataset, bags: IntArray, asked: IntArray, known: Mapping[int, str]
-) -> tuple[BagDataset, IntArray]:
-    """Return the bags as answers leave them for training, and the objects whose label is known."""
+) -> tuple[BagDataset, IntArray, BoolArray]:
+    """Return the bags as answers leave them, the objects whose label is known, and who teaches."""
     kept = np.ones(dataset.bags.n_objects, dtype=bool)
     truth = np.full(dataset.bags.n_objects, -1, dtype=np.int64)
     labels = dataset.labels.copy()
@@ -258,7 +258,9 @@ def _taught(
             kept[start + position] = True
         else:
             truth[start + position] = asked[number]
-    return keep_objects(replace(dataset, labels=labels), kept), truth[kept]
+    # A bag that lost its labels teaches nothing; one that never had any does.
+    teaches = labels.any(axis=1) | ~dataset.labels.any(axis=1)
+    return keep_objects(replace(dataset, labels=labels), kept), truth[kept], teaches
 
 
 class BagViews:

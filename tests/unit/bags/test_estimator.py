@@ -112,7 +112,6 @@ def test_grid_search_on_bags_chooses_by_their_labels(witness_bags, form):
         ([np.ones((1, 2)), np.ones((1, 2))], [0, 0], DataError, "only one class"),
         ([np.ones((1, 2)), np.ones((1, 2))], [0, 1, 0], DataError, "2 bags"),
         ([], [], DataError, "0 bags"),
-        ([np.ones((1, 2)), np.ones((1, 2))], [{"a", "b"}, set()], DataError, "no label"),
     ],
 )
 def test_bad_bags_are_refused_in_one_helpful_sentence(bags, labels, error, words):

@@ -15,6 +15,8 @@ from groupnoise.io.datasets import BagDataset
 from groupnoise.pages.render import data_address, encode_png, render_page
 
 VALUES = ("probability", "responsibility")
+NO_LABEL = "no label"
+"""What a bag is labelled with that has none of the labels."""
 MAX_CLASSES = 8
 """Of more classes, a card has only those the bag is labelled with or taken for."""
 MAX_TEXT = 20_000
@@ -103,7 +105,7 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
     name, predicted = answers.bag_ids[bag], answers.predicted[bag]
     given = ""
     if dataset.class_names:
-        given = ";".join(np.array(dataset.class_names)[dataset.labels[bag]].tolist())
+        given = ";".join(np.array(dataset.class_names)[dataset.labels[bag]].tolist()) or NO_LABEL
     names, own = answers.class_names, [*given.split(";"), *predicted.split(";")]
     probability, responsibility = answers.probability[part], _relative(answers.responsibility[part])
     labels = [
@@ -113,7 +115,7 @@ def make_card(bag: int, answers: ObjectAnswers, dataset: BagDataset, sources: So
         name=name,
         given=given,
         predicted=predicted,
-        is_wrong=bool(given) and set(given.split(";")) != set(predicted.split(";")),
+        is_wrong=_is_wrong(bag, answers, dataset),
         n_objects=part.stop - part.start,
         scores=[round(float(value), 4) for value in probability.max(axis=0)],
         form="plane" if answers.is_placed else "line",
@@ -283,7 +285,7 @@ def _is_wrong(bag: int, answers: ObjectAnswers, dataset: Any) -> bool:
     given = {
         name for name, has in zip(dataset.class_names, dataset.labels[bag], strict=True) if has
     }
-    return given != set(answers.predicted[bag].split(";"))
+    return given != set(filter(None, answers.predicted[bag].split(";")))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,168 @@
+"""Bags and instances that have none of the labels: how cells say it, and how it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from groupnoise.bags.forms import negative_column
+from groupnoise.core.arrays import BoolArray, IntArray
+from groupnoise.io.datasets import BagDataset
+from groupnoise.io.memberships import NO_LABEL, labels_to_look_at, read_truth
+from groupnoise.io.sources import Report
+from groupnoise.io.tables import Table
+
+ZERO, ONE = {"0", "0.0", "false"}, {"1", "1.0", "true"}
+NEGATIVE_TRUTH = (*NO_LABEL, "negative", "neg", "no")
+"""Words, in lower case, for an instance of the negative class, whatever that is called."""
+GAPS = ("", "-1")
+
+
+@dataclass(frozen=True)
+class KnownLabels:
+    """What a model that bags are read for knows of labels.
+
+    `classes`: its labels, which a truth may name although no bag here has them.
+    `negative`: its negative label.
+    `has_sets`: whether bags may have several labels, or none, although no cell here shows it.
+    """
+
+    classes: tuple[str, ...] = ()
+    negative: str | None = None
+    has_sets: bool = False
+
+
+def known_labels_of(fitted: Any) -> KnownLabels:
+    """Return what a model knows of labels: ours, or a baseline, whose negative label has a name."""
+    classes = tuple(str(label) for label in fitted.classes_.tolist())
+    has_sets = bool(getattr(fitted, "_answers_sets", getattr(fitted, "is_multi_label_", False)))
+    own = getattr(fitted, "negative_label_", None)
+    if own is None and not hasattr(fitted, "negative_label_"):
+        own = negative_name(classes, np.zeros((0, len(classes)), dtype=bool))
+    return KnownLabels(classes, None if own is None else str(own), has_sets)
+
+
+def negative_name(class_names: Sequence[str], labels: BoolArray) -> str | None:
+    """Return the label that is negative by its name, as `fit` recognises it."""
+    column, _ = negative_column("auto", np.asarray(class_names), labels)
+    return None if column is None else class_names[column]
+
+
+def say_of_labels(
+    class_names: Sequence[str], labels: BoolArray, locate: Callable[[int], str], report: Report
+) -> None:
+    """Say how many bags have no label, and which labels should be looked at.
+
+    `labels` (n_bags, n_classes): of the bags. `locate`: says where a bag stands.
+    """
+    n_without = int((~labels.any(axis=1)).sum())
+    if n_without:
+        report(
+            f"{n_without} of {len(labels)} bags have no label: all of their instances are "
+            "background"
+        )
+    may_lack = n_without > 0 or bool((labels.sum(axis=1) > 1).any())
+    remedy = (
+        "where they mean that a bag has none, empty those cells"
+        if may_lack
+        else "where they mean that the label is not known, leave out those bags"
+    )
+    negative = negative_name(class_names, labels)
+    for sentence in labels_to_look_at(
+        class_names, labels, locate, negative=negative, remedy=remedy
+    ):
+        report(sentence)
+
+
+def read_bag_truth(
+    table: Table,
+    column: str,
+    class_names: Sequence[str],
+    labels: BoolArray,
+    bag_of_row: IntArray,
+    known: KnownLabels,
+    report: Report,
+) -> tuple[list[str], IntArray]:
+    """Return the classes, and the class of each row, -1 where it is background or not known.
+
+    Classes of the model that the truth names are added to those of the bags. Words such as
+    `background` are the negative label where there is one; so are empty cells, if nothing else
+    says it and every other label of a bag has an instance. `labels` (n_bags, n_classes): of the
+    bags. `bag_of_row`: the bag of each row. `known`: what a model knows.
+    """
+    names = [*class_names, *(name for name in known.classes if name not in class_names)]
+    padded = np.pad(labels, ((0, 0), (0, len(names) - labels.shape[1])))
+    negative = known.negative if known.negative in names else negative_name(names, padded)
+    text = table.frame[column].cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
+    called: dict[str, str] = {}
+    if negative is not None:
+        called = dict.fromkeys(NEGATIVE_TRUTH, negative)
+        if len(names) == 2 and text.is_in(ZERO | ONE).any() and not text.is_in(names).any():
+            yes = names[1 - names.index(negative)]
+            called |= dict.fromkeys(ZERO, negative) | dict.fromkeys(ONE, yes)
+            report(f"column {column!r} holds 0 and 1: 0 is read as {negative!r}, 1 as {yes!r}")
+    truth = read_truth(table, column, names, called)
+    if negative is not None:
+        place = names.index(negative)
+        gaps = (truth < 0) & text.is_in(GAPS).to_numpy()
+        if gaps.any() and not (truth == place).any() and _carried(truth, padded, bag_of_row, place):
+            truth[gaps] = place
+            report(
+                f"{int(gaps.sum())} empty cells of column {column!r} are read as {negative!r}: "
+                "nothing else says it, and every other label of a bag has an instance"
+            )
+    n_classes = max(len(class_names), int(truth.max(initial=-1)) + 1)
+    return names[:n_classes], truth
+
+
+def _carried(truth: IntArray, labels: BoolArray, bag_of_row: IntArray, negative: int) -> bool:
+    """Tell whether an instance is known of every label of every bag but the negative one."""
+    has_witness = np.zeros_like(labels)
+    known = truth >= 0
+    has_witness[bag_of_row[known], truth[known]] = True
+    has_witness[:, negative] = True
+    return bool((has_witness | ~labels).all())
+
+
+def with_negative(dataset: BagDataset, negative: str | None) -> BagDataset:
+    """Return bags whose lack of a label is the negative label of the model, where it has one."""
+    without = ~dataset.labels.any(axis=1)
+    if negative is None or not without.any():
+        return dataset
+    names = [*dataset.class_names, *([] if negative in dataset.class_names else [negative])]
+    labels = np.pad(dataset.labels, ((0, 0), (0, len(names) - len(dataset.class_names))))
+    labels[without, names.index(negative)] = True
+    return replace(dataset, labels=labels, class_names=names)
+
+
+def figures_of_none(labels: BoolArray, sets: BoolArray) -> dict[str, float]:
+    """Return how well bags without any label are found; both of shape (n_bags, n_classes)."""
+    truth, answers = labels.sum(axis=1) == 0, sets.sum(axis=1) == 0
+    n_own, n_found, n_right = (int(each.sum()) for each in (truth, answers, truth & answers))
+    return {
+        "bags": n_own,
+        "bag precision": n_right / max(1, n_found),
+        "bag recall": n_right / n_own,
+        "bag F1": 2 * n_right / (n_own + n_found),
+    }
+
+
+def about_truth(labels: BoolArray, is_rated: BoolArray, with_background: Any) -> list[str]:
+    """Say which instances are not counted in accuracies, and why."""
+    n_all, n_without = len(labels), int((~labels.any(axis=1)).sum())
+    if not n_without:
+        return []
+    if not is_rated.all():
+        return [
+            f"of {n_without} of {n_all} instances the truth is empty, background or unknown, and "
+            "some labels of bags have no instance: figures of instances leave them out"
+        ]
+    counted = ", which accuracy with background counts" if with_background else ""
+    return [
+        f"{n_without} of {n_all} instances are background: wrong for every class in AUROC and "
+        f"average precision, and left out of accuracy{counted}"
+    ]
