@@ -115,7 +115,7 @@ def find_data(
 def _guessed(name: str, options: DataOptions) -> Setting[Any]:
     """Return what a file holds by its columns, and say so on the error stream."""
     from groupnoise.io.setting import find_setting
-    from groupnoise.io.tables import guess_setting
+    from groupnoise.io.setting_guess import guess_setting
 
     if "labels" in options.columns:
         return find_setting("mil")

@@ -43,6 +43,8 @@ class DelimitedText:
     separator: str
     has_header: bool
     first_line: int = 1
+    is_quoted: bool = True
+    """Whether cells may stand in quotation marks."""
 
     def line_of(self, record: int) -> int:
         """Return the line on which a record (the header not counted) ends, from 1."""
@@ -58,7 +60,11 @@ class DelimitedText:
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the cells of each record, the header included."""
-        reader = csv.reader(io.StringIO(self.text, newline=""), delimiter=self.separator)
+        text = io.StringIO(self.text, newline="")
+        if self.is_quoted:
+            reader = csv.reader(text, delimiter=self.separator)
+        else:
+            reader = csv.reader(text, delimiter=self.separator, quoting=csv.QUOTE_NONE)
         for cells in reader:
             yield reader.line_num + self.first_line - 1, cells
 
@@ -179,6 +185,8 @@ def open_delimited(
         text = "\n".join("\t".join(line.split()) for line in text.split("\n"))
         separator = "\t"
     draft = DelimitedText(path, text, separator, has_header=False, first_line=first_line)
+    if '"' in text and not _has_quoted_cells(draft):
+        draft = replace(draft, is_quoted=False)
     try:
         first_cells = next((cells for _, cells in draft.records() if cells), [])
     except csv.Error as error:
@@ -208,6 +216,7 @@ def parse_delimited(document: DelimitedText) -> pl.DataFrame:
             separator=document.separator,
             has_header=document.has_header,
             infer_schema=False,
+            quote_char='"' if document.is_quoted else None,
         )
     except pl.exceptions.PolarsError as error:
         raise DataError(_explain(document, error)) from None
@@ -280,6 +289,16 @@ def _better_separator(document: DelimitedText) -> str | None:
         if len(widths) == 1 and widths.pop() > 1:
             return separator
     return None
+
+
+def _has_quoted_cells(document: DelimitedText) -> bool:
+    """Tell whether cells stand in quotation marks: some mark opens a cell.
+
+    Inches and titles hold marks too. Tabs divide cells so well that many write those as they are,
+    also where one begins a cell; there every mark that opens a cell must also close it.
+    """
+    opens = re.search(rf'(?:\A|[\n{re.escape(document.separator)}])"', document.text)
+    return opens is not None and (document.separator != "\t" or _open_quote(document) is None)
 
 
 def _open_quote(document: DelimitedText) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
@@ -17,13 +17,7 @@ import polars as pl
 from groupnoise.core.arrays import IntArray
 from groupnoise.core.checks import require
 from groupnoise.exceptions import DataError, ParameterError
-from groupnoise.io.column_names import KNOWN_NAMES, USUAL_NAMES, plain_name, usual_column
-from groupnoise.io.columns import (
-    are_unnamed_clicks,
-    check_no_votes,
-    is_resolved,
-    only_other_id,
-)
+from groupnoise.io.column_names import KNOWN_NAMES
 from groupnoise.io.delimited import (
     decode,
     drop_unnamed,
@@ -37,14 +31,6 @@ from groupnoise.io.sources import Report, Source, find_source, name_of, say_noth
 
 TABLE_FORMATS = ("csv", "tsv", "text", "parquet", "arrow", "jsonl", "xlsx")
 DELIMITED = ("csv", "tsv", "text")
-HEAD_BYTES = 1 << 18
-"""Enough of a file to see the names of its columns."""
-TELLING = {
-    "rs": (("user", "item"), "clicks"),
-    "mil": (("group", "label"), "bags"),
-    "pll": (("candidates",), "candidate labels"),
-}
-"""The parts that columns must play in data of a setting, and what it is called."""
 
 
 def as_polars(source: Any) -> pl.DataFrame:
@@ -300,82 +286,3 @@ def _checked(table: Table) -> Table:
     if len(table) == 0:
         raise DataError(f"{table.origin} has columns but 0 rows; at least one is needed.")
     return table
-
-
-def settings_of_columns(columns: Sequence[str], given: Collection[str] = ()) -> list[str]:
-    """Return the settings whose telling columns are all there.
-
-    Of "rs", "mil" and "pll"; where bags are named, labels are those of bags, unless `resolve` gave
-    each row its own. `columns`: names of the columns of a table. `given`: parts whose columns the
-    user has named.
-
-    Examples
-    --------
-    >>> settings_of_columns(["User_ID", "item", "when"])
-    ['rs']
-    >>> settings_of_columns(["bag", "labels", "x1"]), settings_of_columns(["labels", "x1"])
-    (['mil'], ['pll'])
-    >>> settings_of_columns(["colour", "size"])
-    []
-    """
-    names = {plain_name(name) for name in columns}
-
-    def plays(part: str) -> bool:
-        return part in given or usual_column(part, columns) is not None
-
-    if is_resolved(columns) and not {"group", "user", "item"} & set(given):
-        return ["pll"]
-    found = [name for name, (parts, _) in TELLING.items() if all(map(plays, parts))]
-    if "mil" in found and "pll" in found and "candidates" not in given:
-        named = names & set(USUAL_NAMES["candidates"])
-        if named <= set(USUAL_NAMES["label"]):
-            found.remove("pll")
-    by_kind = not all(part in given or names & set(USUAL_NAMES[part]) for part in TELLING["rs"][0])
-    if len(found) > 1 and "rs" in found and by_kind:
-        found.remove("rs")  # `url` or `client` beside candidates is no click
-    user = usual_column("user", columns)
-    if not found and user and only_other_id(columns, user, say_nothing):
-        return ["rs"]
-    return found
-
-
-def guess_setting(
-    path: str, *, given: Collection[str] = (), format: str | None = None
-) -> tuple[str, str]:
-    """Return what a file holds and a sentence that says so.
-
-    Returns `setting` and `sentence`. `path`: a table, or a folder of tables. `given`: parts whose
-    columns the user has named. `format`: its format, where the suffix does not say it. Raises
-    DataError if the names of the columns fit no setting, or several.
-    """
-    remedy = "say what it holds with --setting mil (bags), pll (candidate labels) or rs (clicks)"
-    source = find_source(path, format=format)
-    if source.format not in TABLE_FORMATS:
-        raise DataError(f"{path} holds arrays; {remedy}.")
-    first = source.paths[0]
-    if source.format in DELIMITED or source.format == "jsonl":
-        content = next(source.line_blocks(first, HEAD_BYTES), b"")
-    else:
-        content = source.read_bytes(first)
-    if not content.strip():
-        raise DataError(f"{path} is empty; give a file with at least one row.")
-    head = read_content(first, content, source.format, report=say_nothing).frame
-    columns = head.columns
-    found = settings_of_columns(columns, given)
-    if not found and are_unnamed_clicks(head):
-        return "rs", "read as clicks (--setting rs), by its columns without names"
-    if not found:
-        check_no_votes(columns, path)
-    if len(found) != 1:
-        why = "fit more than one kind of data" if found else "do not tell what it holds"
-        shown = f"{', '.join(columns[:12])}{', ...' * (len(columns) > 12)}"
-        raise DataError(
-            f"the columns of {path} {why}: it has {shown}; name them (--user and --item of clicks, "
-            "--group and --label of bags, --candidates), or make labels of votes and lists of "
-            "labels with `groupnoise resolve`."
-        )
-    parts, called = TELLING[found[0]]
-    named = f"{' and '.join(parts)} column{'s' * (len(parts) > 1)}"
-    if found == ["pll"] and is_resolved(columns):
-        named = "columns, which `resolve` wrote"
-    return found[0], f"read as {called} (--setting {found[0]}), by its {named}"

@@ -1,12 +1,14 @@
 """Click logs as public sets write them: any suffix or none, `::`, no header, ids of any kind."""
 
+import numpy as np
 import pytest
 
 from groupnoise.clicks import read_clicks
 from groupnoise.clicks.streaming import convert_clicks
 from groupnoise.exceptions import DataError
 from groupnoise.io.column_names import usual_column
-from groupnoise.io.tables import guess_setting, settings_of_columns
+from groupnoise.io.setting_guess import guess_setting, settings_of_columns
+from groupnoise.io.tables import read_table
 
 CLICKS = [
     (7, 31, 5, 978300760),
@@ -106,3 +108,41 @@ def test_the_only_other_column_of_ids_is_the_item_and_said_so(tmp_path):
     found = read_clicks(path, report=said.append)
     assert found.item_ids.tolist() == [4, 5]
     assert "took column 'wineID' as the item: it is the only other one of ids" in said
+
+
+@pytest.mark.parametrize("mark", ["\t", ","])
+def test_inches_are_no_quotation_marks(tmp_path, mark):
+    rows = [f'{number}{mark}tube {number % 9}" wide{mark}{number}' for number in range(4000)]
+    path = tmp_path / "items.txt"
+    path.write_text("\n".join([mark.join(["item", "title", "price"]), *rows, ""]))
+    found = read_table(path)
+    assert len(found) == 4000
+    assert found.frame["title"][3999] == 'tube 3" wide'
+    assert found.locate(3999).endswith("line 4001")
+
+
+def test_a_mark_that_opens_a_cell_between_tabs_and_does_not_close_it(tmp_path):
+    path = tmp_path / "items.tsv"
+    path.write_text('item\ttitle\n1\t"Best" of all\n2\t"quoted"\n')
+    assert read_table(path).frame["title"].to_list() == ['"Best" of all', '"quoted"']
+    path.write_text('item\ttitle\n1\t"two\nlines"\n2\t"quoted"\n')
+    assert read_table(path).frame["title"].to_list() == ["two\nlines", "quoted"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "setting"),
+    [
+        ({"X": np.zeros((3, 2)), "bag": [0, 0, 1], "bag_label": [0, 1]}, "mil"),
+        ({"data": np.zeros((3, 2)), "partial_target": np.ones((3, 2))}, "pll"),
+    ],
+)
+def test_arrays_are_known_by_their_names(tmp_path, arrays, setting):
+    path = tmp_path / "arrays.npz"
+    np.savez(path, **arrays)
+    assert guess_setting(str(path))[0] == setting
+
+
+def test_arrays_that_tell_nothing_are_listed(tmp_path):
+    np.savez(tmp_path / "arrays.npz", a=np.zeros(3), b=np.zeros(3))
+    with pytest.raises(DataError, match="holds the arrays a, b, which do not tell what they are"):
+        guess_setting(str(tmp_path / "arrays.npz"))
