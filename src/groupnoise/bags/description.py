@@ -43,7 +43,7 @@ def describe_bags(dataset: BagDataset) -> Description:
         histogram_of_classes("Bags per class", n_bags_of, names),
     ]
     add_features(draft, dataset.bags.objects)
-    draft.oddities += count_oddity(n_bags_of == 0, "class", "without a bag", names)
+    draft.oddities += count_oddity(n_bags_of == 0, "classes", "without a bag", names)
     if dataset.instance_labels is None:
         draft.oddities.append("no instance label is known, so single instances cannot be scored")
     else:
@@ -72,9 +72,9 @@ def _add_instance_truth(draft: DescriptionDraft, dataset: BagDataset, truth: Int
             "True instances per class", np.bincount(truth[known], minlength=len(names)), names
         )
     )
-    draft.oddities += count_oddity(lacks_witness.ravel(), "bag label", "without a known witness")
+    draft.oddities += count_oddity(lacks_witness.ravel(), "bag labels", "without a known witness")
     draft.oddities += count_oddity(
         known & ~is_witness & ~is_negative,
-        "instance",
+        "instances",
         "of a true class that is no label of the bag",
     )

@@ -199,7 +199,7 @@ def describe_candidates(dataset: PartialLabelDataset) -> Description:
         histogram_of_classes("Rows each class is a candidate of", n_candidate_of, names),
     ]
     add_features(draft, dataset.features)
-    draft.oddities += count_oddity(n_candidate_of == 0, "class", "in no candidate set", names)
+    draft.oddities += count_oddity(n_candidate_of == 0, "classes", "in no candidate set", names)
     if dataset.truth is None:
         draft.oddities.append("no true label is known, so predictions cannot be scored")
     else:
@@ -220,9 +220,9 @@ def _add_label_truth(
         histogram_of_classes("Rows each class is the truth of", n_true_of, names)
     )
     draft.oddities += [
-        *count_oddity(~known, "row", "without a true label"),
-        *count_oddity(known & ~is_inside, "row", "with a true label outside the candidates"),
-        *count_oddity(n_true_of == 0, "class", "true of no row", names),
+        *count_oddity(~known, "rows", "without a true label"),
+        *count_oddity(known & ~is_inside, "rows", "with a true label outside the candidates"),
+        *count_oddity(n_true_of == 0, "classes", "true of no row", names),
     ]
 
 

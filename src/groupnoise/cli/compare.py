@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shlex
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from groupnoise.cli.methods import say_fit
 from groupnoise.cli.options import DataOptions, option_of, progress_bars, reads_data
 
 if TYPE_CHECKING:
@@ -156,12 +156,7 @@ def _progress(n_fits: int) -> Iterator[Callable[[str, int, float | None], None]]
     """Yield what shows the fits as they end: a bar, or lines where there is no terminal."""
     bars = progress_bars("count")
     if not bars.console.is_terminal:
-
-        def line(method: str, split: int, value: float | None) -> None:
-            figure = "failed" if value is None else f"{value:.4f}"
-            print(f"split {split + 1}: {method} {figure}", file=sys.stderr, flush=True)
-
-        yield line
+        yield say_fit
         return
     with bars as progress:
         task = progress.add_task("fitting", total=n_fits)

@@ -69,9 +69,8 @@ def describe_command(
     as_json: AsJson = False,
 ) -> None:
     """Show what a data set holds and what is odd about it."""
-    from groupnoise.cli.data_tables import show_description
-    from groupnoise.io.description import write_description
-    from groupnoise.io.files import check_not_own_input, check_writable_file
+    from groupnoise.cli.data_tables import description_page, show_description
+    from groupnoise.io.files import check_not_own_input, check_writable_file, write_text
 
     if html is not None:
         check_not_own_input(html, name)
@@ -80,7 +79,7 @@ def describe_command(
     entry = found.entry
     description = found.setting.describe(found.dataset)
     if html is not None:
-        write_description(html, description, entry)
+        write_text(html, description_page(description, entry))
     if as_json:
         typer.echo(json.dumps(description.as_dict(), indent=2))
         return

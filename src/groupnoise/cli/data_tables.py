@@ -1,4 +1,4 @@
-"""Tables, bars and progress of `groupnoise data` on a terminal; loads rich."""
+"""Tables, bars and progress of `groupnoise data` on a terminal, and its page; loads rich."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.table import Table
 from groupnoise.cli.options import progress_bars
 from groupnoise.io.description import Description, Histogram, format_fact
 from groupnoise.io.registry import DatasetEntry
+from groupnoise.pages.render import render_page
 
 MAX_BARS = 30
 BAR_WIDTH = 40
@@ -27,6 +28,20 @@ def show_rows(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         table.add_row(*(escape(str(value)) for value in row.values()))
     Console().print(table)
+
+
+def description_page(description: Description, entry: DatasetEntry | None = None) -> str:
+    """Return a description as the text of an HTML page.
+
+    `entry`: adds the citation, terms and origin of a named set.
+    """
+    return render_page(
+        "describe.html",
+        package="groupnoise.pages",
+        description=description,
+        entry=entry,
+        format_fact=format_fact,
+    )
 
 
 def show_description(description: Description, entry: DatasetEntry | None) -> None:

@@ -64,19 +64,14 @@ def chosen_method(
     found: Found, training: Any, budget: str | None, seed: int, quiet: bool
 ) -> tuple[str, Any]:
     """Return the method that groups held out of the training part prefer, and its estimator."""
-    import typer
-
     from groupnoise.decisions.portfolio import parse_budget
     from groupnoise.reproduce.compare import make_estimator
     from groupnoise.reproduce.methods import choose_method
 
-    def show(method: str, split: int, value: float | None) -> None:
-        if not quiet:
-            figure = "failed" if value is None else f"{value:.4f}"
-            typer.echo(f"split {split + 1}: {method} {figure}", err=True)
-
     seconds = COMPARISON_SECONDS if budget is None else parse_budget(budget)
-    choice = choose_method(found.setting, training, budget=seconds, seed=seed, on_fit=show)
+    choice = choose_method(
+        found.setting, training, budget=seconds, seed=seed, on_fit=None if quiet else say_fit
+    )
     typer.echo(choice.sentence)
     for note in choice.comparison.notes:
         typer.echo(note)
@@ -84,6 +79,12 @@ def chosen_method(
     if budget is not None and "budget" in estimator.get_params():
         estimator.set_params(budget=budget)
     return choice.method.name, estimator
+
+
+def say_fit(method: str, split: int, value: float | None) -> None:
+    """Say what a fit of a comparison came to, on the error stream."""
+    figure = "failed" if value is None else f"{value:.4f}"
+    typer.echo(f"split {split + 1}: {method} {figure}", err=True)
 
 
 def make_estimator(

@@ -285,10 +285,10 @@ def describe_clicks(dataset: ClickDataset) -> Description:
         histogram_of_sizes("Clicks per item", n_clicks_of),
     ]
     draft.oddities += [
-        *count_oddity(lengths == 1, "user", "with a single click, too few for any group"),
-        *count_oddity(n_clicks_of == 0, "item", "without a click"),
+        *count_oddity(lengths == 1, "users", "with a single click, too few for any group"),
+        *count_oddity(n_clicks_of == 0, "items", "without a click"),
     ]
     if dataset.titles is not None:
         without_title = np.array([not title.strip() for title in dataset.titles])
-        draft.oddities += count_oddity(without_title, "item", "without a title")
+        draft.oddities += count_oddity(without_title, "items", "without a title")
     return draft.finish(dataset.name, "rs")

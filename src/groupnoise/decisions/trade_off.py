@@ -228,9 +228,9 @@ class GroupCriteria(NamedTuple):
     """Three figures of merit that need no true label; larger is better.
 
     `log_likelihood`: the mean log probability a model gives to what is known of each group.
-    `covering_rate`: how often its answer agrees with what is known: that an instance's label is one
-        of its bag's, beyond what chance gives; that a row's label is one of its candidates; that
-        the next click is among the first ten items (HIT@10 over the catalogue).
+    `covering_rate`: how often its answer agrees with what is known: that a row's label is one of
+        its candidates; that the next click is among the first ten items (HIT@10 over the
+        catalogue).
     `approximated_accuracy`: how often its answer would be right if its own chances were; for clicks
         NDCG@10.
     """
@@ -238,32 +238,6 @@ class GroupCriteria(NamedTuple):
     log_likelihood: float
     covering_rate: float
     approximated_accuracy: float
-
-
-def bag_criteria(model: Any, bags: Groups, labels: BoolArray) -> GroupCriteria:
-    """Judge a classifier of instances by bags: the labels of a bag are candidates of each instance.
-
-    Instances whose true label is none of the bag's (background) agree by chance alone. A model
-    that prefers frequent labels would gain by that, so the covering rate is counted beyond what
-    it would be with the bags' labels in random order. A label of a bag counts as likely as its
-    best instance: the mean would reward a model for what most of a bag is.
-
-    Result: log likelihood, covering rate and approximated accuracy. `model`: or anything else with
-    `predict_proba` and `background_proba` of instances. `bags`: bags the model has not seen.
-    `labels` (n_bags, n_classes): what each bag is labelled with, in the order of the model's
-    classes.
-    """
-    chances = model.predict_proba(bags.objects)  # (n_instances, n_classes)
-    outside = model.background_proba(bags.objects)[:, None]
-    best = np.maximum.reduceat(chances * (1.0 - outside), bags.offsets[:-1])  # (n_bags, n_classes)
-    candidates = np.repeat(labels, bags.sizes, axis=0)
-    answers = chances.argmax(axis=1)
-    by_chance = labels.mean(axis=0)[answers].mean()
-    return GroupCriteria(
-        _mean_log(best[labels]),
-        covering_rate(candidates, answers) - float(by_chance),
-        approximated_accuracy(candidates, chances),
-    )
 
 
 def candidate_criteria(model: Any, X: ArrayLike, candidates: BoolArray) -> GroupCriteria:

@@ -1,19 +1,16 @@
-"""What a data set holds and what is odd about it, before anything is learned; and its page."""
+"""What a data set holds and what is odd about it, before anything is learned."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from groupnoise.core.words import counted
 from groupnoise.io.datasets import BagDataset, ClickDataset, PartialLabelDataset
-from groupnoise.io.files import write_text
-from groupnoise.io.registry import DatasetEntry
 
 MAX_SINGLE_BARS = 24
 """Up to this many distinct sizes get a bar each; beyond, bins double in width."""
@@ -67,19 +64,19 @@ def histogram_of_classes(title: str, counts: ArrayLike, names: Sequence[str]) ->
 
 
 def count_oddity(
-    is_odd: NDArray[np.bool_], noun: str, remark: str, names: Sequence[str] | None = None
+    is_odd: NDArray[np.bool_], things: str, remark: str, names: Sequence[str] | None = None
 ) -> list[str]:
     """Return one sentence on how many entries are odd, and which; none if there are none.
 
     Examples
     --------
-    >>> count_oddity(np.array([True, False, True]), "class", "without a bag", ["a", "b", "c"])
+    >>> count_oddity(np.array([True, False, True]), "classes", "without a bag", ["a", "b", "c"])
     ['2 classes without a bag: a, c']
     """
     n_odd = int(is_odd.sum())
     if n_odd == 0:
         return []
-    sentence = f"{_counted(n_odd, noun)} {remark}"
+    sentence = f"{counted(n_odd, things)} {remark}"
     if names is None:
         return [sentence]
     odd = [name for name, odd in zip(names, is_odd, strict=True) if odd]
@@ -110,12 +107,6 @@ def scale_oddity(features: NDArray[Any]) -> list[str]:
     if len(spread) and spread.max() > 100 * spread.min():
         return ["the features differ more than a hundredfold in spread; scale them"]
     return []
-
-
-def _counted(count: int, noun: str) -> str:
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 Facts = dict[str, "int | float | str"]
@@ -191,8 +182,8 @@ def add_features(draft: DescriptionDraft, features: NDArray[Any]) -> None:
     draft.facts["constant features"] = int(is_constant.sum())
     numbers = [str(column) for column in range(features.shape[1])]
     draft.oddities += [
-        *count_oddity(is_duplicate, "row", "of features that repeat an earlier one"),
-        *count_oddity(is_constant, "feature", "without variation", numbers),
+        *count_oddity(is_duplicate, "rows", "of features that repeat an earlier one"),
+        *count_oddity(is_constant, "features", "without variation", numbers),
         *scale_oddity(features),
     ]
 
@@ -210,28 +201,3 @@ def format_fact(value: int | float | str) -> str:
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
-
-
-def description_page(description: Description, entry: DatasetEntry | None = None) -> str:
-    """Return a description as the text of an HTML page.
-
-    `entry`: adds the citation, terms and origin of a named set.
-    """
-    import jinja2
-
-    folder = resources.files("groupnoise.io")
-    template = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True
-    ).from_string(folder.joinpath("describe.html").read_text("utf-8"))
-    return template.render(description=description, entry=entry, format_fact=format_fact)
-
-
-def write_description(
-    path: str | Path, description: Description, entry: DatasetEntry | None = None
-) -> None:
-    """Write `description_page` to a file, whole or not at all.
-
-    `path`: the HTML file to write. `description`: what :func:`describe` returned. `entry`: adds the
-    citation, terms and origin of a named set.
-    """
-    write_text(Path(path), description_page(description, entry))

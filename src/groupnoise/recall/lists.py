@@ -73,11 +73,8 @@ def check_name(name: str) -> None:
         raise DataError(f"a list is named by 1 to 64 letters, digits, - and _; got {name[:40]!r}.")
 
 
-def read_item_list(path: Path | str, name: str | None = None) -> ItemList:
-    """Return the list in a text file, one id per line; empty lines are passed over.
-
-    `name`: the name of the list; by default that of the file.
-    """
+def read_item_list(path: Path | str) -> ItemList:
+    """Return the list in a text file, called as it is: one id per line, empty lines passed over."""
     path = Path(path)
     try:
         if path.stat().st_size > MAX_LIST_BYTES:
@@ -86,7 +83,7 @@ def read_item_list(path: Path | str, name: str | None = None) -> ItemList:
     except (OSError, UnicodeError) as error:
         raise DataError(f"{path} cannot be read as a list of ids, one per line: {error}.") from None
     kept = [line.strip() for line in lines if line.strip()]
-    return ItemList(name or path.stem, np.array(kept, dtype=object))
+    return ItemList(path.stem, np.array(kept, dtype=object))
 
 
 class NamedLists:

@@ -67,16 +67,15 @@ def check_trials(
     kept: Sequence[TrialResult],
     n_trials: int,
     *,
-    random_state: int | None = None,
     n_jobs: int | None = None,
     on_trial: Callable[[list[Repeated]], None] | None = None,
 ) -> list[Repeated]:
     """Run some of the kept trials of a plan again.
 
     Result: every figure of the trials drawn. `kept`: what came of it, by whatever code; of several
-    of one trial the last counts. `n_trials`: how many to draw. `random_state`: decides which are
-    drawn; other ones every time if not given. `n_jobs`: processes; one per core by default.
-    `on_trial`: called with the figures of each trial as it ends.
+    of one trial the last counts. `n_trials`: how many to draw, other ones every time. `n_jobs`:
+    processes; one per core by default. `on_trial`: called with the figures of each
+    trial as it ends.
     """
     newest = {_place(each): each for each in kept}
     places = {place[:3] for place in newest}
@@ -86,7 +85,7 @@ def check_trials(
             f"no trial of {plan.recipe.name} with these seeds, methods and data sets is kept; "
             "run it first without --check."
         )
-    generator = np.random.default_rng(random_state)
+    generator = np.random.default_rng()
     drawn = generator.choice(len(known), size=min(n_trials, len(known)), replace=False)
     figures: list[Repeated] = []
 

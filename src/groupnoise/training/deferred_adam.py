@@ -21,9 +21,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.optim.adam import adam
 
-from groupnoise.training.optimizer import LightOptimizer
+from groupnoise.training.optimizer import BETAS, EPSILON, LightOptimizer
 
-EPSILON = 1e-8
 MAX_TAIL = 256
 """Missed steps after which moments move a row no further."""
 MAX_FADED = 500
@@ -59,7 +58,7 @@ class DeferredAdam(LightOptimizer):
         learning_rate: float,
         *,
         weight_decay: float,
-        betas: tuple[float, float] = (0.9, 0.999),
+        betas: tuple[float, float] = BETAS,
     ) -> None:
         super().__init__(tables, {"lr": learning_rate, "weight_decay": weight_decay})
         self._betas = betas

@@ -18,6 +18,10 @@ from groupnoise.core.model import MatchingModel
 from groupnoise.core.table_objective import RowGradient
 
 FUSED_DEVICES = ("cpu", "cuda", "mps")
+BETAS = (0.9, 0.999)
+"""Decay of the first and second moments, unless a training has its own."""
+EPSILON = 1e-8
+"""Added to the root of the second moment."""
 
 
 def _unhidden(method: Any) -> Any:
@@ -45,7 +49,6 @@ class Adam(LightOptimizer):
     `decoupled`: whether weights shrink apart from the gradient (AdamW), or it is added to the
         gradient.
     `betas`: decay of the first and second moments.
-    `eps`: added to the root of the second moment.
     """
 
     def __init__(
@@ -55,10 +58,14 @@ class Adam(LightOptimizer):
         *,
         weight_decay: float = 0.0,
         decoupled: bool = True,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
+        betas: tuple[float, float] = BETAS,
     ) -> None:
-        defaults = {"lr": learning_rate, "weight_decay": weight_decay, "betas": betas, "eps": eps}
+        defaults = {
+            "lr": learning_rate,
+            "weight_decay": weight_decay,
+            "betas": betas,
+            "eps": EPSILON,
+        }
         super().__init__(params, defaults)
         self._update = adamw if decoupled else adam
 
@@ -109,20 +116,17 @@ class RowAdam(LightOptimizer):
     `params`: tables of shape (rows, dim).
     `learning_rate`: step size.
     `weight_decay`: decoupled weight decay.
-    `betas`: decay of the first and second moments.
-    `eps`: added to the root of the second moment.
     """
 
     def __init__(
-        self,
-        params: Iterable[nn.Parameter],
-        learning_rate: float,
-        *,
-        weight_decay: float = 0.0,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
+        self, params: Iterable[nn.Parameter], learning_rate: float, *, weight_decay: float = 0.0
     ) -> None:
-        defaults = {"lr": learning_rate, "weight_decay": weight_decay, "betas": betas, "eps": eps}
+        defaults = {
+            "lr": learning_rate,
+            "weight_decay": weight_decay,
+            "betas": BETAS,
+            "eps": EPSILON,
+        }
         super().__init__(params, defaults)
         self._space: dict[str, Tensor] = {}
 

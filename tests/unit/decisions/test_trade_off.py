@@ -16,7 +16,6 @@ from groupnoise.decisions.trade_off import (
     TEMPERATURES,
     GroupCriteria,
     TradeOffTrial,
-    bag_criteria,
     best_trial,
     candidate_criteria,
     history_criteria,
@@ -27,14 +26,11 @@ from groupnoise.exceptions import DataError, ParameterError
 class SaidBefore:
     """A model whose answers are given."""
 
-    def __init__(self, chances=None, background=None, scores=None):
-        self.chances, self.background, self.logits = chances, background, scores
+    def __init__(self, chances=None, scores=None):
+        self.chances, self.logits = chances, scores
 
     def predict_proba(self, rows):
         return self.chances
-
-    def background_proba(self, rows):
-        return self.background
 
     @property
     def n_items_(self):
@@ -42,25 +38,6 @@ class SaidBefore:
 
     def scores(self, windows):
         return self.logits[windows.objects]
-
-
-def test_the_labels_of_a_bag_are_the_candidates_of_its_instances():
-    chances = np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
-    model = SaidBefore(chances, np.array([0.0, 0.5, 0.0]))
-    bags = Groups(np.zeros((3, 1)), [0, 2, 3])
-    found = bag_criteria(model, bags, np.array([[True, True], [True, False]]))
-    expected = [np.log(0.9), np.log(0.3), np.log(0.2)]
-    assert found.log_likelihood == pytest.approx(np.mean(expected))
-    # Two of three answers are right; a random bag has the first label always, the second half
-    # of the time, and two of the three answers are the second.
-    assert found.covering_rate == pytest.approx(2 / 3 - (1 + 0.5 + 0.5) / 3)
-
-
-def test_a_model_that_always_says_the_frequent_label_covers_nothing_beyond_chance():
-    model = SaidBefore(np.tile([0.9, 0.1], (4, 1)), np.zeros(4))
-    bags = Groups(np.zeros((4, 1)), [0, 1, 2, 3, 4])
-    labels = np.array([[True, False]] * 3 + [[False, True]])
-    assert bag_criteria(model, bags, labels).covering_rate == pytest.approx(0.0)
 
 
 def test_a_row_is_as_likely_as_all_of_its_candidates_together():

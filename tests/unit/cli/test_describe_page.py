@@ -3,14 +3,9 @@
 import re
 from html.parser import HTMLParser
 
+from groupnoise.cli.data_tables import description_page
 from groupnoise.io import describe, load_dataset
-from groupnoise.io.description import (
-    Description,
-    Histogram,
-    description_page,
-    format_fact,
-    write_description,
-)
+from groupnoise.io.description import Description, Histogram, format_fact
 from groupnoise.io.registry import find_dataset
 
 
@@ -68,13 +63,6 @@ def test_citation_and_terms_are_shown_for_named_sets_only():
 def test_a_set_without_oddities_says_so():
     page = description_page(Description("x", "rs", {}, (Histogram("t", ("1",), (2,)),), ()))
     assert "Nothing odd was found." in page
-
-
-def test_the_page_is_written_whole(tmp_path):
-    path = tmp_path / "reports" / "digits.html"
-    write_description(path, describe(load_dataset("digit-bags")))
-    assert path.read_text("utf-8").rstrip().endswith("</html>")
-    assert [file.name for file in path.parent.iterdir()] == ["digits.html"]
 
 
 def test_numbers_are_written_for_readers():
