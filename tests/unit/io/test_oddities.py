@@ -6,12 +6,12 @@ from groupnoise.io.description import count_oddity, is_duplicate_row, scale_oddi
 
 
 def test_nothing_odd_is_nothing_said():
-    assert count_oddity(np.zeros(3, dtype=bool), "row", "without truth") == []
+    assert count_oddity(np.zeros(3, dtype=bool), "rows", "without truth") == []
 
 
 def test_many_names_are_cut_short():
     names = [str(number) for number in range(12)]
-    (sentence,) = count_oddity(np.ones(12, dtype=bool), "class", "without a bag", names)
+    (sentence,) = count_oddity(np.ones(12, dtype=bool), "classes", "without a bag", names)
     assert sentence == "12 classes without a bag: 0, 1, 2, 3, 4, 5, 6, 7 and 4 more"
 
 
