@@ -24,7 +24,7 @@ MAX_RARE_LABELS, MAX_NAMED, MAX_LISTED = 100, 3, 13
 """Rare labels that are looked at, told of in a sentence each, and named, at most."""
 TYPING_ERROR = "looks like a typing error for"
 """What a sentence about one says."""
-OWN_LABEL = "is learned as a label of its own"
+OWN_LABEL = "is learned as a label of its own; if it is one, correct it there"
 """What becomes of one where nobody else labels the same row."""
 
 
@@ -66,14 +66,14 @@ def slips_in_words(
         more = "" if len(rows) == 1 else f" and {len(rows) - 1} more"
         said.append(
             f"{name!r} ({locate(int(rows[0]))}{more}) {TYPING_ERROR} {meant!r} ({counts[meant]} "
-            f"times) and {are}; if it is one, correct it there"
+            f"times) and {are}"
         )
     if len(slips) > MAX_NAMED:
         others = ", ".join(f"{name!r}" for name in list(slips)[MAX_NAMED:MAX_LISTED])
         more = ", ..." * (len(slips) > MAX_LISTED)
-        said.append(
-            f"each of {len(slips) - MAX_NAMED} more labels {TYPING_ERROR} another: {others}{more}"
-        )
+        n_more = len(slips) - MAX_NAMED
+        which = "one more label" if n_more == 1 else f"each of {n_more} more labels"
+        said.append(f"{which} {TYPING_ERROR} another: {others}{more}")
     return said
 
 

@@ -175,6 +175,8 @@ def vote_columns(
             continue
         free = [column for column in columns if column not in parts.values()]
         found = first_named(free, LONG_NAMES[part])
+        if found is None and part == "row":
+            found = _only_id(table, free)
         if found is not None:
             parts[part] = found
             report(f"took column {found!r} as the {part} of a vote")
@@ -185,6 +187,19 @@ def vote_columns(
                 part,
             )
     return parts
+
+
+def _only_id(table: Table, columns: Sequence[str]) -> str | None:
+    """Return the only column called an id whose ids come back, as rows do and votes do not."""
+    others = {name for part in ("annotator", "label", "confidence") for name in LONG_NAMES[part]}
+    found = [
+        name
+        for name in columns
+        if is_id_name(name)
+        and name.strip().lower() not in others
+        and table.frame[name].n_unique() < len(table.frame)
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def first_named(columns: Sequence[str], names: Sequence[str]) -> str | None:

@@ -20,7 +20,7 @@ N_NAMED = 3
 """Similar rows that are named."""
 STUCK_VOTES = 10
 """Votes from which on somebody who only ever said one label is pointed out."""
-HEARD = "counts as that in what is learned"
+HEARD = "counts as that in what is learned; correct it, or list all labels with --labels"
 """What becomes of a vote that looks misspelt."""
 MOSTLY = 0.8
 """Share of rows that a column must tell apart to be taken for one of their ids."""

@@ -451,6 +451,18 @@ def test_what_is_dropped_or_doubtful_is_counted(groupnoise, tmp_path):
     assert len((tmp_path / "o.csv").read_text().splitlines()) == 7
 
 
+def test_the_only_id_that_comes_back_names_the_rows_of_votes():
+    table = pd.DataFrame({
+        "annotation_id": range(4), "ticket_id": ["T1", "T1", "T2", "T2"],
+        "annotator_id": ["ann", "bob", "ann", "bob"], "label": ["x", "x", "y", "x"],
+    })  # fmt: skip
+    found = resolve(table)
+    assert found.rows["ticket_id"].to_list() == ["T1", "T2"]
+    assert "took column 'ticket_id' as the row of a vote" in found.notes
+    with pytest.raises(MissingColumnError, match="looks like the row of a vote"):
+        resolve(table.rename(columns={"annotation_id": "thread_id"}).assign(thread_id=[1, 1, 2, 2]))
+
+
 def test_labels_that_may_mean_something_else_are_pointed_out():
     frame = pd.DataFrame(
         {"ann_1": ["Cat", "cat", "dog", "n/a"], "ann_2": ["cat", "dog and cat", "dog", "dog"]}
@@ -474,12 +486,11 @@ def test_labels_that_look_misspelt_are_pointed_out_with_their_row_and_kept(group
     data = read_candidates(frame, report=said.append)
     notes = resolve(pd.DataFrame({"ann_1": labels, "ann_2": labels})).notes
     for told, what in (
-        (said, "is learned as a label of its own"),
-        (notes, "counts as that in what is learned"),
+        (said, "is learned as a label of its own; if it is one, correct it there"),
+        (notes, "counts as that in what is learned; correct it, or list all labels with --labels"),
     ):
         assert [each for each in told if "typing error" in each] == [
-            f"'{slip}' (row {row}) looks like a typing error for '{meant}' (10 times) and {what}; "
-            "if it is one, correct it there"
+            f"'{slip}' (row {row}) looks like a typing error for '{meant}' (10 times) and {what}"
             for slip, row, meant in (("shiping", 30, "shipping"), ("sprot", 33, "sport"))
         ]
     assert {"shiping", "sprot"} <= set(data.class_names)
