@@ -162,3 +162,21 @@ def test_users_are_named_by_their_own_ids_and_bots_are_told_of(groupnoise, tmp_p
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert "60 within a minute" in page
     assert "<b>user visitor-" in page
+
+
+def test_few_clicks_of_a_log_without_noise_are_called_stray(groupnoise, tmp_path):
+    """Three kinds of items, and everybody keeps to one: no click is stray."""
+    rng = np.random.default_rng(3)
+    rows = [
+        (user, int(item), when)
+        for user in range(150)
+        for when, item in enumerate(rng.choice(np.arange(user % 3, 60, 3), rng.integers(2, 12)))
+    ]
+    with (tmp_path / "log.csv").open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([("user", "item", "time"), *rows])
+    code, _, _ = groupnoise(
+        "audit", "log.csv", "--folds", "2", "-o", "out", "-q", "-p", "encoder=null",
+    )  # fmt: skip
+    assert code == 0
+    summary = json.loads((tmp_path / "out/summary.json").read_text(encoding="utf-8"))
+    assert summary["stray_click"] < 0.15 * summary["objects"]

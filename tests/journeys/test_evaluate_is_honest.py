@@ -95,7 +95,7 @@ def test_an_item_that_is_always_new_is_a_miss_and_no_trained_click_takes_its_pla
     assert judged["unknown_targets"] == judged["groups"] == len(ends)
     assert judged["full HIT@10"] == 0
     printed = command("evaluate", "model", "later.csv", "--setting", "rs").out
-    assert f"{len(ends)} targets are unknown" in printed
+    assert f"{len(ends)} targets unknown to the model" in printed
 
 
 def test_some_new_items_lower_the_score_by_as_much(command, tmp_path):

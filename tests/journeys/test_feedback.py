@@ -54,7 +54,7 @@ def test_feedback_of_a_service_is_replayed(command, tmp_path):
     words = ["replay", "kept", "--model", "item-cf", "--histories", "clicks.csv", "--json"]
     said = command(*words)
     found = json.loads(said.out)
-    assert "left out 1 clicks" in said.err
+    assert "left out 1 click on items" in said.err
     assert found["rows"] == 600
     assert found["logged click-through"] == pytest.approx(90 / 600)
     assert set(found["by version"]) == {first, second}

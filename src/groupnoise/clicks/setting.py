@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ class ClickSetting(Setting[ClickDataset]):
     answers_rows = False
     held_out_words = "the last click of {} held out"
     column_options = ("user", "item", "time", "rating", "min_rating", "date_order")
+    # Linear evidence is scaled to rank; as a probability it gives most to the click itself.
+    audit_parameters: ClassVar[dict[str, Any]] = {"linear": None}
     judged_by_protocol = True
     models = ("recommend",)
 
