@@ -125,3 +125,21 @@ def test_the_truth_of_negative_instances_may_have_any_word(command, tmp_path, tr
     assert "; 60 bags of no label that an object carries" in said
     for row in read_csv(tmp_path / "carriers.csv"):
         assert (row["row"] == "") == (row["label"] == "none")
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "refused"),
+    [
+        ("bags.csv", ["yes"] * 4, "column 'label' holds only one label ('yes')"),
+        ("bags.csv", ["yes", None] * 2, "line 3: column 'label' is empty there and in 1 other row"),
+        ("rows.csv", ["cat"] * 4, "column 'candidates' holds only one label ('cat')"),
+    ],
+)
+def test_a_single_label_is_refused_by_the_name_of_its_column(
+    command, tmp_path, name, cells, refused
+):
+    columns = {"bag": [0, 1, 2, 3], "label": cells} if name == "bags.csv" else {"candidates": cells}
+    write(pl.DataFrame({**columns, "f": [0.1, 0.2, 0.4, 0.8]}), tmp_path / name)
+    said = command("fit", name, "-o", "model", "-q", "--features", "f", code=2).err
+    assert refused in said
+    assert " y " not in said

@@ -36,7 +36,14 @@ from groupnoise.core.words import counted
 from groupnoise.exceptions import DataError
 from groupnoise.io.datasets import BagDataset, subset_bags
 from groupnoise.io.description import Description
-from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting, check_labels_given
+from groupnoise.io.setting import (
+    Answers,
+    Evaluation,
+    RowLabels,
+    Setting,
+    check_labels_given,
+    check_two_labels,
+)
 from groupnoise.io.sources import Report
 from groupnoise.io.training_record import draw_held_out
 
@@ -94,6 +101,11 @@ class BagSetting(Setting[BagDataset]):
             held_out: IntArray = np.flatnonzero(dataset.split != "train")
             return held_out
         return draw_held_out(dataset.labels, share, seed, clusters=dataset.patients)
+
+    def check_labels(self, dataset: BagDataset) -> None:
+        """Refuse bags that all have the same label."""
+        columns = (dataset.columns or {}).get("label")
+        check_two_labels(columns, dataset.labels, dataset.class_names)
 
     def arguments(self, dataset: BagDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the bags and the names of their labels, and whom bags come from."""

@@ -34,7 +34,14 @@ from groupnoise.io.description import (
     histogram_of_classes,
     histogram_of_sizes,
 )
-from groupnoise.io.setting import Answers, Evaluation, RowLabels, Setting, check_labels_given
+from groupnoise.io.setting import (
+    Answers,
+    Evaluation,
+    RowLabels,
+    Setting,
+    check_labels_given,
+    check_two_labels,
+)
 from groupnoise.io.sources import Report
 from groupnoise.io.training_record import draw_held_out
 
@@ -73,6 +80,11 @@ class CandidateSetting(Setting[PartialLabelDataset]):
     def hold_out(self, dataset: PartialLabelDataset, share: float, seed: int) -> IntArray:
         """Return rows to keep out of training, never the last one of a class."""
         return draw_held_out(dataset.candidates, share, seed)
+
+    def check_labels(self, dataset: PartialLabelDataset) -> None:
+        """Refuse rows that all have the same candidate."""
+        columns = (dataset.columns or {}).get("candidates")
+        check_two_labels(columns, dataset.candidates, dataset.class_names)
 
     def arguments(self, dataset: PartialLabelDataset) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the rows, the names of their candidates, and their weights if they have some."""

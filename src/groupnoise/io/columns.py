@@ -241,12 +241,18 @@ def read_as_remembered(
             left = {part: left[part] for part in left if part not in (error.part, *gone)}
             continue
         if report is not None:
-            same = [f"{part} {left[part]!r}" for part in left if part in NAMED_PARTS]
+            same = [f"{part} {_spelt(left[part])}" for part in left if part in NAMED_PARTS]
             if same:
                 report(f"columns as when the model was fitted: {', '.join(same)}")
             for sentence in guesses.sentences:
                 report(sentence)
         return found, used
+
+
+def _spelt(columns: Any) -> str:
+    """Return the name of a column, or of several, as a sentence has it."""
+    names = columns if isinstance(columns, (list, tuple)) else [columns]
+    return " and ".join(map(repr, names))
 
 
 def annotator_columns(columns: Sequence[str]) -> tuple[str, list[str]] | None:

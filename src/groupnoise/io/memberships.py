@@ -252,7 +252,7 @@ def _single_labels(
     if may_lack:
         several |= separator is not None or isinstance(cells.dtype, (pl.List, pl.Array))
         flat = _without_words(flat, column, report) if several else flat
-        _check_lacking(table, column, flat["row"].to_numpy(), several)
+        _check_lacking(table, column, flat, several)
     if flat.height == 0:
         raise DataError(f"{table.origin}: column {column!r} holds no label at all.")
     rows: IntArray = flat["row"].to_numpy()
@@ -281,10 +281,16 @@ def _without_words(flat: pl.DataFrame, column: str, report: Report) -> pl.DataFr
     return flat.filter(~said)
 
 
-def _check_lacking(table: Table, column: str, labelled: IntArray, several: bool) -> None:
+def _check_lacking(table: Table, column: str, flat: pl.DataFrame, several: bool) -> None:
     """Refuse rows without a label where every row has exactly one."""
-    without = np.setdiff1d(np.arange(len(table)), labelled)
-    if len(without) and len(labelled) and not several:
+    without = np.setdiff1d(np.arange(len(table)), flat["row"].to_numpy())
+    if len(without) and flat["label"].n_unique() == 1 and not several:
+        raise DataError(
+            f"{table.locate(int(without[0]))}: column {column!r} is empty there"
+            f"{and_more(len(without))}, and every other row says {str(flat['label'][0])!r}; write "
+            "a word such as 'negative' into those cells if that is what they mean."
+        )
+    if len(without) and flat.height and not several:
         raise DataError(
             f"{table.locate(int(without[0]))}: column {column!r} is empty there"
             f"{and_more(len(without))}, and every other row has one label; write the label, such "

@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -258,6 +258,9 @@ class Setting(ABC, Generic[Data]):
             _add(digest, part)
         return digest.hexdigest()
 
+    def check_labels(self, dataset: Data) -> None:
+        """Refuse labels that no classifier can learn; click logs have none."""
+
     def fit(self, estimator: Any, dataset: Data, **named: Any) -> Any:
         """Fit an estimator and name its columns as the data does.
 
@@ -266,6 +269,7 @@ class Setting(ABC, Generic[Data]):
         """
         from groupnoise.core.scaling import name_columns
 
+        self.check_labels(dataset)
         positional, own = self.arguments(dataset)
         accepted = inspect.signature(estimator.fit).parameters
         for name, value in named.items():
@@ -330,6 +334,24 @@ def _add(digest: Any, part: Any) -> None:
         return
     for word in part:
         digest.update(f"{word}\0".encode())
+
+
+def check_two_labels(
+    columns: Sequence[str] | None, memberships: BoolArray, class_names: Sequence[str]
+) -> None:
+    """Refuse a single label, naming the column that it was read from.
+
+    `columns`: that hold the labels; what came otherwise is refused by the estimator. `memberships`
+    (n_groups, n_classes): which labels each group has.
+    """
+    seen = [class_names[column] for column in np.flatnonzero(memberships.any(axis=0)).tolist()]
+    if columns is None or len(columns) != 1 or len(seen) != 1:
+        return
+    remedy = ", so write a word such as 'negative' where there is none"
+    raise DataError(
+        f"column {columns[0]!r} holds only one label ({seen[0]!r}); a classifier needs two or more"
+        f"{'' if memberships.any(axis=1).all() else remedy}."
+    )
 
 
 def as_record(evaluation: Evaluation) -> Mapping[str, Any]:
