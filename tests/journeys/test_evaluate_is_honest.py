@@ -132,6 +132,8 @@ def test_bags_are_scored_by_bag_and_instance_beside_the_majority(command, tmp_pa
             name = f"{level} {metric}"
             assert 0 <= judged[name] <= 1, name
             assert 0 <= judged["majority"][name] <= 1, name
+        assert 0 <= judged[f"{level} calibration error"] <= 1
+        assert judged[f"{level} log loss"] < judged["majority"][f"{level} log loss"]
     assert set(judged["per_class"]) == {"cat", "dog", "emu"}
     assert judged["bag AUROC"] > 0.9 > judged["majority"]["bag AUROC"]
     printed = command("evaluate", "model", *file).out
@@ -146,4 +148,5 @@ def test_candidates_are_scored_with_their_calibration(command, tmp_path):
     for metric in ("accuracy", "covering rate", "top-2 accuracy", "calibration error"):
         assert 0 <= judged[metric] <= 1
     assert judged["accuracy"] > 0.9 > judged["majority"]["accuracy"]
+    assert judged["log loss"] < judged["majority"]["log loss"]
     assert judged["top-2 accuracy"] >= judged["accuracy"]

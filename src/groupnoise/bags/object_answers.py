@@ -131,10 +131,18 @@ def answer_bags(fitted: Any, dataset: BagDataset) -> dict[str, list[Any]]:
     bags = dataset.bags
     ids = np.arange(len(bags)) if dataset.bag_ids is None else dataset.bag_ids
     columns: dict[str, list[Any]] = {"bag": ids.tolist(), "labels": _labels_of_bags(fitted, bags)}
-    of_bags = getattr(fitted, "bag_proba", None) or fitted.bag_scores
-    for label, values in zip(fitted.classes_.tolist(), np.asarray(of_bags(bags)).T, strict=True):
-        columns[f"probability_{label}"] = values.astype(np.float64).tolist()
+    for label, values in zip(
+        fitted.classes_.tolist(), bag_probabilities(fitted, bags).T, strict=True
+    ):
+        columns[f"probability_{label}"] = values.tolist()
     return columns
+
+
+def bag_probabilities(fitted: Any, bags: Groups) -> FloatArray:
+    """Return P(class | bag), (n_bags, n_classes), as ours, a baseline or a pair model says it."""
+    names = ("bag_proba", "bag_scores", "predict_proba")
+    of_bags = next(getattr(fitted, name) for name in names if hasattr(fitted, name))
+    return np.asarray(of_bags(bags), dtype=np.float64)
 
 
 def _labels_of_bags(fitted: Any, bags: Groups) -> list[str]:

@@ -18,9 +18,10 @@ from groupnoise.bags.label_words import (
     known_labels_of,
     with_negative,
 )
-from groupnoise.bags.object_answers import background_name, object_probabilities
+from groupnoise.bags.object_answers import background_name, bag_probabilities, object_probabilities
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.class_metrics import (
+    calibration_metrics,
     class_metrics,
     columns_of_classes,
     label_set_metrics,
@@ -231,7 +232,8 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
     """Measure a model on bags, and on their instances where the truth of some is known.
 
     The area below the risk-coverage curve is the mean share of wrong answers when only the surest
-    bags, or instances, are answered, over all numbers of them.
+    bags, or instances, are answered, over all numbers of them. Calibration error and log loss
+    stand beside those of who claims the frequencies of labels.
 
     `fitted`: ours or a baseline.
     """
@@ -245,6 +247,8 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
     if sets is not None:  # figures of one answer are about the likeliest label
         predicted = fitted.classes_[scores.argmax(axis=1)]
     answers = {"bag": positions_of_labels(predicted, fitted.classes_, columns)}
+    claims = with_columns_of(bag_probabilities(fitted, dataset.bags), columns)
+    honesty = {"bag": calibration_metrics(dataset.labels, claims)}
     counts = {"groups": len(dataset.bags), "instances": dataset.bags.n_objects}
     notes = [] if sets is None else [OF_SETS]
     n_without = int((~dataset.labels.any(axis=1)).sum())
@@ -262,7 +266,11 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
         predicted = fitted.classes_[probability.argmax(axis=1)]
         answers["instance"] = positions_of_labels(predicted, fitted.classes_, columns)
         counts["instances with known truth"] = int(labels.any(axis=1).sum())
-        if background.any() and is_rated.all() and not labels.any(axis=1).all():
+        tells_background = bool(background.any() and is_rated.all())
+        honesty["instance"] = _instance_calibration(
+            labels, with_columns_of(probability, columns), background, tells_background
+        )
+        if tells_background and not labels.any(axis=1).all():
             with_background = _figures_with_background(
                 labels, answers["instance"], background, probability.max(axis=1)
             )
@@ -293,12 +301,25 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
         metrics[f"{level} risk-coverage area"] = curve.area
         majority[f"{level} risk-coverage area"] = 1.0 - majority[f"{level} accuracy"]
         curves[f"{level}s"] = curve.points()
+        for to, honest in zip((metrics, majority), honesty[level], strict=True):
+            to |= {f"{level} {name}": value for name, value in honest.items()}
         for column, name in enumerate(dataset.class_names):
             per_class[name][f"{level}s"] = int(labels[:, column].sum())
             for figure, found in by_class.items():
                 if column in found:
                     per_class[name][f"{level} {figure}"] = found[column]
     return Evaluation(metrics, counts, majority, per_class, tuple(notes), curves=curves)
+
+
+def _instance_calibration(
+    labels: BoolArray, claims: FloatArray, background: FloatArray, tells_background: bool
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return calibration figures of instances; background is one more class where it is known."""
+    known = labels.any(axis=1)
+    if tells_background:
+        return calibration_metrics(np.c_[labels, ~known], np.c_[claims, background])
+    claims = claims / np.maximum(1.0 - background, 1e-12)[:, None]
+    return calibration_metrics(labels[known], claims[known])
 
 
 def _figures_with_background(

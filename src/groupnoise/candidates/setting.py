@@ -13,6 +13,7 @@ from groupnoise.candidates.files import read_candidates
 from groupnoise.core.arrays import FloatArray, IntArray
 from groupnoise.core.checks import check_features
 from groupnoise.core.class_metrics import (
+    calibration_metrics,
     class_metrics,
     columns_of_classes,
     labels_as_names,
@@ -22,7 +23,6 @@ from groupnoise.core.class_metrics import (
     with_columns_of,
 )
 from groupnoise.core.label_sets import check_equal_rows, read_candidate_sets
-from groupnoise.core.metrics import expected_calibration_error
 from groupnoise.core.selective import risk_coverage
 from groupnoise.core.words import counted
 from groupnoise.io.datasets import PartialLabelDataset, subset_rows
@@ -243,9 +243,9 @@ def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation
 
     The covering rate says how often the answer is a candidate. Where the truth of rows is known:
     accuracy, accuracy of the best candidate of each row, accuracy among the best few classes,
-    balanced accuracy, AUROC, average precision, F1, the expected calibration error, and the area
-    below the risk-coverage curve: the mean share of wrong answers when only the surest rows are
-    answered, over all numbers of them.
+    balanced accuracy, AUROC, average precision, F1, the expected calibration error and the log loss
+    (beside those of the frequencies of classes), and the area below the risk-coverage curve: the
+    mean share of wrong answers when only the surest rows are answered, over all numbers of them.
 
     `fitted`: ours or a baseline.
     """
@@ -282,7 +282,9 @@ def evaluate_candidates(fitted: Any, dataset: PartialLabelDataset) -> Evaluation
             )
             for scores in (aligned[known], np.tile(labels.mean(axis=0), (len(truth), 1)))
         )
-        metrics["calibration error"] = expected_calibration_error(truth, aligned[known])
+        honesty, of_rates = calibration_metrics(labels, aligned[known])
+        metrics |= honesty
+        majority |= of_rates
         sure, right = aligned[known].max(axis=1), predicted[known] == truth
         curve = risk_coverage(sure, right)
         metrics["risk-coverage area"] = curve.area

@@ -9,6 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.metrics import expected_calibration_error
+
+MIN_PROBABILITY = 1e-7
+"""A label that was given less costs as much as this: one row does not decide a mean."""
 
 
 def class_metrics(
@@ -113,6 +117,53 @@ def majority_metrics(labels: BoolArray, rated: BoolArray | None = None) -> dict[
     scores = np.zeros(labels.shape)
     scores[:, frequent] = 1.0
     return class_metrics(labels, np.full(len(labels), frequent), scores, rated)[0]
+
+
+def calibration_metrics(
+    labels: BoolArray, probabilities: FloatArray
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Measure whether probabilities mean what they say.
+
+    Where every row has one label: the expected calibration error of the likeliest label, and the
+    mean of -log P(label). Elsewhere each class of each row counts by itself, as present or absent.
+    The base rates, which claim how frequent each label is among these rows, err by nothing on
+    average and tell nothing of single rows: what is said beyond them is the lead in log loss.
+
+    Returns `figures`: "calibration error" and "log loss"; `of_rates`: those of the base rates.
+    `labels`, `probabilities` (n_rows, n_classes): the classes of each row, and what is claimed.
+    """
+    if (labels.sum(axis=1) == 1).all():
+        truth, rates = labels.argmax(axis=1), labels.mean(axis=0)
+        # Baselines may answer each class by itself; claims beyond one in all are no distribution.
+        total = np.maximum(probabilities.sum(axis=1, keepdims=True), 1.0)
+        error, claimed = expected_calibration_error(truth, probabilities), probabilities / total
+        loss = float(_log_loss(claimed[np.arange(len(truth)), truth]).mean())
+        of_rates = float(_log_loss(rates[truth]).mean())
+    else:
+        present, claims = labels.ravel(), probabilities.ravel()
+        error = _presence_error(present, claims)
+        loss = float(_presence_loss(present, claims).mean())
+        of_rates = float(_presence_loss(labels, labels.mean(axis=0)).mean())
+    figures = {"calibration error": error, "log loss": loss}
+    return figures, {"calibration error": 0.0, "log loss": of_rates}
+
+
+def _log_loss(probabilities: FloatArray) -> FloatArray:
+    result: FloatArray = -np.log(np.maximum(probabilities, MIN_PROBABILITY))
+    return result
+
+
+def _presence_loss(present: BoolArray, claims: FloatArray) -> FloatArray:
+    """Return -log P of what labels are: present or absent."""
+    result: FloatArray = np.where(present, _log_loss(claims), _log_loss(1.0 - claims))
+    return result
+
+
+def _presence_error(present: BoolArray, claims: FloatArray, n_bins: int = 15) -> float:
+    """Return how far claims that a label is present lie from how often it is."""
+    bins = np.minimum((claims * n_bins).astype(np.int64), n_bins - 1)
+    gap = np.bincount(bins, claims, n_bins) - np.bincount(bins, present, n_bins)
+    return float(np.abs(gap).sum() / len(claims))
 
 
 def labels_where_known(truth: IntArray | None, class_names: list[str]) -> list[str | None] | None:
