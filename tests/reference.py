@@ -628,8 +628,10 @@ def moved_towards_like_items(said, new_features, known, share, n_like):
 def within_bag(proba, bag_proba, share):
     """Loop over P(target | instance, bag): the odds of labels a bag seems to lack count against.
 
-    `proba` (n_instances, n_targets): of one bag. `bag_proba`: by label, None of targets that no
-    bag is asked for.
+    And none is likelier of a label than its bag: what lies above nine tenths of that is brought
+    below it, and the rest goes to the last target, which no bag is asked for.
+
+    `proba` (n_instances, n_targets): of one bag. `bag_proba`: by label.
     """
     found = []
     for row in proba:
@@ -639,7 +641,13 @@ def within_bag(proba, bag_proba, share):
             odds = 1.0 if present is None else min(1.0, present / (1.0 - present))
             weights.append(chance * odds**share)
         found.append([weight / sum(weights) for weight in weights])
-    return found
+    for label, present in enumerate(bag_proba):
+        most = max(row[label] for row in found)
+        for row in found:
+            if most > present and row[label] > 0.9 * present:
+                part = (row[label] - 0.9 * present) / (most - 0.9 * present)
+                row[label] = 0.9 * present + 0.1 * present * part
+    return [[*row[:-1], 1.0 - sum(row[:-1])] for row in found]
 
 
 def label_set_figures(labels, predicted):

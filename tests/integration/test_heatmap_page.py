@@ -26,6 +26,7 @@ def report(tmp_path_factory):
         probability=np.stack([first, 1 - first], axis=1),
         background=np.zeros(4 * N_BAGS),
         responsibility=np.full((4 * N_BAGS, 2), 0.25),
+        answered=(first < 0.5).astype(int),
         predicted=["dog"] * 3 + ["cat"] * 3,
         coordinates=places,
         coordinate_names=("x", "y"),

@@ -139,14 +139,32 @@ class BagAnswers(FeatureParameters, ClassifierMixin, MatchingEstimator):
             Labels.
         """
         if background is None:
-            best = self.predict_log_proba(X, groups=groups).argmax(axis=1)
+            best = self.answered(self.predict_proba(X, groups=groups))
             labels: NDArray[Any] = self.classes_[best]
             return labels
         known = [*self.classes_.tolist(), background]
         is_mixed = len({isinstance(label, str) for label in known}) > 1
         answers = np.array(known, dtype=object if is_mixed else None)
         proba = self.predict_proba(X, groups=groups, background=True)
-        return np.asarray(answers[proba.argmax(axis=1)])
+        return np.asarray(answers[self.answered(proba)])
+
+    def answered(self, proba: FloatArray) -> IntArray:
+        """Return which column of :meth:`predict_proba` is answered of each instance.
+
+        The likeliest; of positive and negative bags the positive class from a probability on that
+        `fit` found, for positive instances are rare.
+
+        Parameters
+        ----------
+        proba : ndarray of shape (n_rows, n_classes) or (n_rows, n_classes + 1)
+            What :meth:`predict_proba` returned.
+
+        Returns
+        -------
+        int64 ndarray of shape (n_rows,)
+            Columns.
+        """
+        return proba.argmax(axis=1) if self.ensemble_ is None else self.ensemble_.answered(proba)
 
     def background_proba(self, X: Any, *, groups: ArrayLike | None = None) -> FloatArray:
         """Return P(background | instance).

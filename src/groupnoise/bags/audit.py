@@ -79,7 +79,7 @@ class BagSource:
         columns = class_columns(model.classes_, self.dataset.class_names)
         labels = np.zeros((len(rows), len(model.classes_)), dtype=np.int64)
         labels[:, columns] = self.dataset.labels[rows]
-        model.calibrate(self.dataset.bags.subset(rows), labels)
+        model.calibrate(self.dataset.bags.subset(rows), labels, only_if_better=False)
 
     def judge(self, model: Any, rows: IntArray) -> Findings:
         """Return what the model says of the bags at `rows`."""

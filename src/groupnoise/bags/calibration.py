@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from groupnoise.bags.ensemble import BagEnsemble, label_log_likelihood
 from groupnoise.bags.forms import read_bag_labels, read_instance_labels
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.docstrings import inherit_docstring
@@ -18,16 +21,25 @@ from groupnoise.core.groups import Groups
 from groupnoise.core.selective import SetCalibration, belief_in_candidates, check_calibrated
 from groupnoise.core.streamed_groups import answers_about
 from groupnoise.training.calibration import (
+    MIN_KNOWN,
     CalibratedSets,
     Calibration,
+    CalibrationTrial,
     Likelihood,
     _with_guesses,
     calibrated_by,
+    candidate_likelihood,
     choose_questions,
     columns_of,
     fit_temperature,
+    folds_of,
+    judge_calibration,
+    try_temperature,
 )
 
+SCALE_SPREAD = 0.25
+"""Standard deviation of the log scale and of the shift of log odds before any held-out bag is seen:
+`fit` has calibrated them once."""
 OF_BAGS = "bag_sets"
 """What names of the held-out bags begin with in a model folder."""
 
@@ -38,13 +50,24 @@ class BagCalibration(CalibratedSets, Calibration):
 
     bag_set_calibration_: SetCalibration | None = None
 
-    def calibrate(self, bags: Any, y: Any, *, groups: ArrayLike | None = None) -> Any:
-        """Make instance probabilities honest with bags that were held out from training.
+    def calibrate(
+        self,
+        bags: Any,
+        y: Any,
+        *,
+        groups: ArrayLike | None = None,
+        truth: Any = None,
+        only_if_better: bool = True,
+    ) -> Any:
+        """Make probabilities of bags and instances honest with bags held out from training.
 
-        One temperature for all logits is chosen so that the labels of the bags become as likely
-        as possible; labels of instances are not needed. Which class an instance is predicted to
-        have does not change. `save` keeps the temperature, and `fit` forgets it. It is kept near
-        1 where bags are few, with a warning below 30.
+        After a plain `fit` the log odds of bags get a scale and a shift, and those of instances in
+        positive and negative bags follow, none being likelier than its bag; `truth` gives them a
+        scale and a shift of their own. Of several labels, and under the training loop, one
+        temperature for all instances makes the labels of the bags as likely as possible. All of it
+        is kept near what it was where bags are few. Labels change where a probability passes the
+        point that decides them. `save` keeps the calibration, and `fit` forgets it.
+        `calibration_trials_` says what it is worth on bags that it was not fitted on.
 
         Parameters
         ----------
@@ -54,6 +77,10 @@ class BagCalibration(CalibratedSets, Calibration):
             Their labels, as in `fit`.
         groups : array-like of shape (n_rows,), optional
             The bag of each flat row.
+        truth : array-like of shape (n_instances,), optional
+            True labels of instances, in the order of the rows given; None where one is not known.
+        only_if_better : bool, default=True
+            Whether probabilities stay as they are unless bags of other folds become likelier.
 
         Returns
         -------
@@ -64,15 +91,79 @@ class BagCalibration(CalibratedSets, Calibration):
         check_is_fitted(estimator, "model_")
         instances = estimator._read_bags(bags, groups)
         labels, _ = read_bag_labels(y, len(instances), estimator.classes_, groups=groups)
+        known = (
+            None
+            if truth is None
+            else read_instance_labels(truth, estimator.classes_, instances, groups)
+        )
+        ensemble: BagEnsemble | None = estimator.ensemble_
+        temperature, trials = self.calibration_temperature_, []
+        if ensemble is not None:
+            parts = estimator._parts(instances)
+            log_odds = np.concatenate([ensemble.bag_log_odds(*part) for part in parts])
+            ensemble, log_odds, trial = with_scaled_bags(
+                ensemble, log_odds, labels, only_if_better=only_if_better
+            )
+            trials.append(trial)
+        if ensemble is None or not ensemble.is_binary:
+            temperature, trial = self._temperature(instances, labels, known, only_if_better)
+            trials.append(trial)
+        elif known is not None and (known >= 0).sum() >= MIN_KNOWN:
+            ensemble, trial = with_scaled_instances(
+                ensemble, log_odds, instances, known, only_if_better=only_if_better
+            )
+            trials.append(trial)
+        if ensemble is not None:
+            self._set_ensemble(ensemble)
+        self._calibrated_by(len(instances), "bags", trials, temperature)
+        return self
+
+    def _take_calibration(self, other: Any) -> None:
+        super()._take_calibration(other)
+        estimator: Any = self
+        if other.ensemble_ is not None:
+            scales = ("scale", "shift", "bag_scale", "bag_shift", "threshold")
+            own = {name: getattr(other.ensemble_, name) for name in scales}
+            self._set_ensemble(replace(estimator.ensemble_, **own))
+
+    def _temperature(
+        self,
+        instances: Groups,
+        labels: BoolArray,
+        known: IntArray | None,
+        only_if_better: bool,
+    ) -> tuple[float, CalibrationTrial]:
+        """Return the temperature of instances, and what it is worth."""
+        estimator: Any = self
         log_all = torch.from_numpy(
             answers_about(
                 instances,
                 lambda rows: estimator._log_probabilities(estimator._prepared(rows), 1.0).numpy(),
             )
         )
-        likelihood = bag_likelihood(instances.offsets, labels, self._negative_column())
-        self._set_temperature(fit_temperature([log_all], likelihood), len(instances), "bags")
-        return self
+        if known is not None and (known >= 0).sum() >= MIN_KNOWN:
+            told = known >= 0
+            log_all = log_all[torch.from_numpy(told), : labels.shape[1]].log_softmax(-1)
+            likelihood = candidate_likelihood(known[told, None] == np.arange(labels.shape[1]))
+        else:
+            likelihood = bag_likelihood(instances.offsets, labels, self._negative_column())
+        now = self.calibration_temperature_
+        trial = try_temperature("instances", [log_all], likelihood, now=now)
+        if not trial.is_taken and only_if_better:
+            return now, trial
+        return fit_temperature([log_all], likelihood), trial
+
+    def _set_ensemble(self, ensemble: BagEnsemble) -> None:
+        """Take over a calibrated ensemble; what sets of labels are drawn by follows."""
+        estimator: Any = self
+        held, before = self.bag_set_calibration_, estimator.ensemble_
+        if held is not None:
+            scale = ensemble.bag_scale / before.bag_scale
+            shift = ensemble.bag_shift - scale * before.bag_shift
+            log_odds = before.log_odds_of_proba(held.probabilities) * scale + shift
+            proba = np.exp(ensemble.log_proba_of_bags(log_odds))
+            self.bag_set_calibration_ = SetCalibration(proba, held.belief)
+        estimator.ensemble_ = ensemble
 
     def _negative_column(self) -> int | None:
         estimator: Any = self
@@ -260,6 +351,118 @@ def calibrated_instances(
     sure = ((1.0 - background)[:, None] * probabilities)[~inside].max(axis=1)
     outside = np.stack([sure, np.zeros(len(sure))], axis=1)
     return replace(found, answers=np.concatenate([found.answers, outside]))
+
+
+def with_scaled_bags(
+    ensemble: BagEnsemble, log_odds: FloatArray, labels: BoolArray, *, only_if_better: bool
+) -> tuple[BagEnsemble, FloatArray, CalibrationTrial]:
+    """Return an ensemble whose log odds make held-out bags likelier, these, and what that is worth.
+
+    `log_odds` (n_bags, n_named): what it says of the bags. `labels` (n_bags, n_classes): theirs.
+    """
+    negative = ensemble.negative
+    named = labels if negative is None else np.delete(labels, negative, axis=1)
+    kind = (ensemble.exclusive, ensemble.has_negative)
+
+    def loss(scale: float, shift: float, rows: IntArray) -> FloatArray:
+        return -label_log_likelihood(log_odds[rows] * scale + shift, named[rows], *kind)
+
+    has_shift = ensemble.has_negative or not ensemble.exclusive
+    found = fit_scale(loss, len(labels), has_shift=has_shift)
+    trial = judge_calibration("bags", *found.losses)
+    if not trial.is_taken and only_if_better:
+        return ensemble, log_odds, trial
+    scaled = replace(
+        ensemble,
+        bag_scale=ensemble.bag_scale * found.scale,
+        bag_shift=ensemble.bag_shift * found.scale + found.shift,
+    )
+    return scaled, log_odds * found.scale + found.shift, trial
+
+
+def with_scaled_instances(
+    ensemble: BagEnsemble,
+    log_odds: FloatArray,
+    bags: Groups,
+    known: IntArray,
+    *,
+    only_if_better: bool,
+) -> tuple[BagEnsemble, CalibrationTrial]:
+    """Return an ensemble whose log odds make known instances likelier, and what that is worth.
+
+    Where bags are positive or negative.
+
+    `log_odds` (n_bags, 1): what it says of the bags. `known`: the column of the true label of each
+    instance, -1 where it is not known.
+    """
+    assert ensemble.negative is not None
+    log_p = torch.from_numpy(
+        answers_about(bags, lambda rows: ensemble.log_probabilities(rows).numpy())
+    )
+    of_bag, sizes, positive = bags.group_of_object, np.asarray(bags.sizes), 1 - ensemble.negative
+    told = np.flatnonzero(known >= 0)
+    told_bags, counts = np.unique(of_bag[told], return_counts=True)
+
+    def loss(scale: float, shift: float, rows: IntArray) -> FloatArray:
+        scaled = log_p * scale
+        scaled[:, positive] += shift
+        within = ensemble.within_bags(scaled.log_softmax(-1), log_odds, sizes).numpy()
+        total = np.bincount(of_bag[told], -within[told, known[told]], minlength=len(sizes))
+        result: FloatArray = total[told_bags[rows]]
+        return result
+
+    found = fit_scale(loss, len(told_bags), has_shift=True)
+    # So that their mean is that of instances.
+    per_instance = [each * (len(counts) / counts.sum()) for each in found.losses]
+    trial = judge_calibration("instances", *per_instance)
+    if not trial.is_taken and only_if_better:
+        return ensemble, trial
+    decided = math.log(ensemble.threshold / (1.0 - ensemble.threshold))
+    moved = replace(
+        ensemble,
+        scale=ensemble.scale * found.scale,
+        shift=ensemble.shift * found.scale - found.shift,
+        threshold=1.0 / (1.0 + math.exp(-decided * found.scale - found.shift)),
+    )
+    return moved, trial
+
+
+class FittedScale(NamedTuple):
+    """A scale and a shift of log odds, and the losses of groups before and by other folds."""
+
+    scale: float
+    shift: float
+    losses: tuple[FloatArray, FloatArray]
+
+
+def fit_scale(
+    loss: Callable[[float, float, IntArray], FloatArray], n_groups: int, *, has_shift: bool
+) -> FittedScale:
+    """Return the scale and the shift under which groups are likeliest, near one and zero if few.
+
+    `loss`: of groups, by scale, shift and their numbers. `has_shift`: whether a shift means
+    something.
+    """
+    from scipy.optimize import minimize
+
+    def fitted(rows: IntArray) -> tuple[float, float]:
+        def total(values: FloatArray) -> float:
+            prior = 0.5 * float((values**2).sum()) / SCALE_SPREAD**2
+            shift = float(values[1]) if has_shift else 0.0
+            return prior + float(loss(math.exp(float(values[0])), shift, rows).sum())
+
+        first = np.zeros(1 + has_shift)
+        simplex = np.vstack([first, first + 0.3 * np.eye(len(first))])
+        options = {"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-4, "maxiter": 100}
+        found = minimize(total, first, method="Nelder-Mead", options=options).x
+        return math.exp(float(found[0])), float(found[1]) if has_shift else 0.0
+
+    everything = np.arange(n_groups)
+    before = loss(1.0, 0.0, everything)
+    after = np.zeros(n_groups)
+    for others, own in folds_of(n_groups):
+        after[own] = loss(*fitted(others), own)
+    return FittedScale(*fitted(everything), (before, after))
 
 
 def bag_likelihood(offsets: IntArray, labels: BoolArray, negative: int | None = None) -> Likelihood:

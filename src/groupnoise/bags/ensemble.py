@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import BagProblem
-from groupnoise.bags.witness_rate import accurate_threshold, find_witness_rate
+from groupnoise.bags.witness_rate import find_witness_rate
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.quantifier import (
     Segments,
@@ -26,6 +26,9 @@ from groupnoise.core.quantifier import (
 MAX_SHIFT = 30.0
 DOUBT = 1e-3
 """Share of labels taken to be wrong, so that no bag can cost without bound."""
+MIN_PROBABILITY = 1e-30
+KNEE = 0.9
+"""Part of the probability of a bag from which on those of its instances are bent below it."""
 MAX_BAG_SHARE = 0.5
 """How much the log odds of an absent label may count against it in each instance of the bag: not
 wholly, as the instance has been counted in them already."""
@@ -46,6 +49,8 @@ class BagEnsemble:
     `bag_scale`, `bag_shift`: of the averaged log odds of bags.
     `bag_share`: how much the log odds of a label that a bag seems to lack count against it in each
         instance; none where held-out bags are told no better than by the frequencies of labels.
+    `threshold`: of positive and negative bags, the probability from which on an instance is called
+        positive; positive ones are rare, and half would be too much for most.
     """
 
     members: Sequence[FittedMember]
@@ -59,6 +64,7 @@ class BagEnsemble:
     bag_scale: float
     bag_shift: float
     bag_share: float = 0.0
+    threshold: float = 0.5
 
     def log_probabilities(self, rows: NDArray[Any]) -> Tensor:
         """Return log P(target | instance), classes in their order and a background last."""
@@ -87,15 +93,57 @@ class BagEnsemble:
         """
         logits = [member.logits(rows) for member in self.members]
         log_p = self.averaged(each.log_softmax(-1) for each in logits)
-        log_odds = self.bag_log_odds(rows, sizes, logits)
+        return self.within_bags(log_p / temperature, self.bag_log_odds(rows, sizes, logits), sizes)
+
+    def within_bags(self, log_p: Tensor, log_odds: FloatArray, sizes: IntArray) -> Tensor:
+        """Return log P(target | instance, its bag) from what is said of each by itself.
+
+        Where instances may be of no label that bags are asked for, none is likelier of a label
+        than its bag.
+
+        `log_p` (n_rows, n_targets): of instances, in the order of the classes. `log_odds` (n_bags,
+        n_named): calibrated. `sizes`: of the bags.
+        """
         present, absent = log_bag_proba(log_odds, self.exclusive, self.has_negative)
         against = np.clip(present - absent, -MAX_SHIFT, 0.0)
         if self.negative is not None:
             against = np.insert(against, self.negative, 0.0, axis=1)
-        log_p = log_p / temperature
         of_instances = torch.from_numpy(against.repeat(sizes, axis=0))
+        log_p = log_p.clone()
         log_p[:, : against.shape[1]] += self.bag_share * of_instances
-        return log_p.log_softmax(-1)
+        log_p = log_p.log_softmax(-1)
+        if log_p.shape[1] == self.n_named:
+            return log_p
+        free = self.n_named if self.negative is None else self.negative
+        proba = log_p.exp().numpy()
+        named = np.delete(np.arange(proba.shape[1]), free)
+        capped = at_most_of_bag(proba[:, named], np.exp(present), sizes)
+        left = proba[:, named] - capped
+        proba[:, named], proba[:, free] = capped, proba[:, free] + left.sum(axis=1)
+        return torch.from_numpy(np.log(np.maximum(proba, MIN_PROBABILITY)))
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether bags are positive or negative."""
+        return self.negative is not None and self.n_named == 1
+
+    @property
+    def is_free(self) -> bool:
+        """Whether instances may be of no label that bags are asked for."""
+        return self.has_negative or self.members[0].model.n_targets > self.n_named
+
+    def answered(self, proba: FloatArray) -> IntArray:
+        """Return the column that is answered of each instance: the likeliest as a rule.
+
+        `proba` (n_rows, n_classes), or with the background as a last column.
+        """
+        if self.negative is None or not self.is_binary:
+            likeliest: IntArray = proba.argmax(axis=1)
+            return likeliest
+        positive = 1 - self.negative
+        is_called: BoolArray = proba[:, positive] > self.threshold
+        columns: IntArray = np.where(is_called, positive, self.negative)
+        return columns
 
     def bag_log_odds(
         self, rows: NDArray[Any], sizes: IntArray, logits: Sequence[Tensor] | None = None
@@ -158,6 +206,19 @@ class BagEnsemble:
             present |= log_proba.argmax(axis=1)[:, None] == np.arange(n_classes)
         return present
 
+    def log_odds_of_proba(self, proba: FloatArray) -> FloatArray:
+        """Return the log odds of the named labels from P(class | bag), (n_bags, n_named)."""
+        log_p = np.log(np.clip(proba, MIN_PROBABILITY, None))
+        if self.negative is None:
+            left = 1.0 - proba.sum(axis=1, keepdims=True) if self.has_negative else 1.0
+            named, none = log_p, np.log(np.maximum(left, MIN_PROBABILITY))
+        else:
+            named, none = np.delete(log_p, self.negative, axis=1), log_p[:, [self.negative]]
+        if self.exclusive:
+            return named - none
+        result: FloatArray = named - np.log(np.maximum(-np.expm1(named), MIN_PROBABILITY))
+        return result
+
     def as_record(self) -> dict[str, Any]:
         """Return all but arrays as JSON can hold it."""
         rest = {
@@ -172,6 +233,7 @@ class BagEnsemble:
                 "bag_scale",
                 "bag_shift",
                 "bag_share",
+                "threshold",
             )
         }
         members = [member.as_record() for member in self.members]
@@ -257,6 +319,24 @@ def log_bag_proba(
     return present, np.log1p(-np.exp(np.minimum(present, -1e-12)))
 
 
+def at_most_of_bag(proba: FloatArray, of_bags: FloatArray, sizes: IntArray) -> FloatArray:
+    """Return probabilities of instances, none larger than that of its bag.
+
+    A bag has the label of each of its instances, so that it cannot be less likely. Where the best
+    instance exceeds its bag, what lies above nine tenths of the bag's probability is brought below
+    it in proportion; the order of instances stays.
+
+    `proba` (n_rows, n_named): of instances. `of_bags` (n_bags, n_named). `sizes`: of the bags.
+    """
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    most = np.maximum.reduceat(proba, starts, axis=0)
+    knee = KNEE * of_bags
+    slope = np.where(most > of_bags, (of_bags - knee) / np.maximum(most - knee, 1e-300), 1.0)
+    knee, slope = (each.repeat(sizes, axis=0) for each in (knee, slope))
+    result: FloatArray = np.where(proba > knee, knee + slope * (proba - knee), proba)
+    return result
+
+
 def label_log_likelihood(
     log_odds: FloatArray, labels: BoolArray, exclusive: bool, has_negative: bool
 ) -> FloatArray:
@@ -311,12 +391,24 @@ def share_explained(
     return float(np.clip(1.0 - scores.mean() / min(float(least), -1e-9), 0.0, 1.0))
 
 
-def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tuple[float, float]:
-    """Return the scale of averaged log odds, and the shift of the free target.
+class InstanceScale(NamedTuple):
+    """What makes averaged log odds of instances probabilities.
+
+    `scale`, `shift`: of the log odds, and of the free target.
+    `chances`: of positive and negative bags, P(positive | instance, label of its bag) of those that
+        it was found by.
+    """
+
+    scale: float
+    shift: float
+    chances: FloatArray | None = None
+
+
+def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> InstanceScale:
+    """Return what makes averaged log odds of instances probabilities.
 
     Held-out bags become likeliest where some instance has each of their labels (noisy-or). Where
-    bags are positive or negative the witness rate decides instead, by which as many answers are
-    right as a point of balanced accuracy can buy.
+    bags are positive or negative the witness rate decides instead.
 
     `averaged` (n_rows, n_targets): of instances that models have not seen. `free`: whether the last
     target is free.
@@ -326,7 +418,9 @@ def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tu
         odds = (averaged[:, 0] - averaged[:, 1]).numpy()
         told = (odds, problem.segments.group.numpy(), problem.labels[:, 0])
         found = find_witness_rate(*told)
-        return found.slope, accurate_threshold(found, *told) - found.constant
+        share = found.share * float(problem.labels[told[1], 0].mean())
+        shift = math.log((1.0 - share) / share) - found.constant
+        return InstanceScale(found.slope, shift, found.chances(*told))
 
     def loss(scale: float, shift: float) -> float:
         values = averaged * scale
@@ -336,7 +430,7 @@ def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> tu
         found = presence("noisy_or", log_p, log_complement(log_p), problem.segments)
         return -float(_doubted(log_label_likelihood(found, labels).numpy()).mean())
 
-    return _scale_and_shift(loss, has_shift=free, spread=float(averaged.std()))
+    return InstanceScale(*_scale_and_shift(loss, has_shift=free, spread=float(averaged.std())))
 
 
 def _doubted(log_likelihood: FloatArray) -> FloatArray:

@@ -21,7 +21,7 @@ from groupnoise.bags.ensemble import (
 )
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import MAX_LOG_ODDS, BagProblem, MemberSettings
-from groupnoise.bags.witness_rate import witness_evidence
+from groupnoise.bags.witness_rate import accurate_threshold, witness_evidence
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 
 INSTANCE_EVIDENCE = 0.3
@@ -231,21 +231,27 @@ def calibrated(
     weights = [*(each.weight for each in members), *(each.weight for each in statistics)]
     pooled = pooled_log_odds(list(zip(found, weights, strict=True)))
     free = averaged.shape[1] > ensemble.n_named
-    scale, shift = calibrate_instances(averaged, bags.problem, free)
+    of_instances = calibrate_instances(averaged, bags.problem, free)
     of_bags = bags.judged_bags(pooled)
     kind = (bags.exclusive, bags.problem.has_negative)
     # Squared: on sets whose bags are half told, their word blurs the order of instances.
     told = share_explained(of_bags.scores, bags.labels, *kind) ** 2
-    return replace(
+    ensemble = replace(
         ensemble,
         members=members,
         statistics=statistics,
-        scale=scale,
-        shift=shift,
+        scale=of_instances.scale,
+        shift=of_instances.shift,
         bag_scale=of_bags.bag_scale,
         bag_shift=of_bags.bag_shift,
         bag_share=MAX_BAG_SHARE * told,
     )
+    if of_instances.chances is None or ensemble.negative is None:
+        return ensemble
+    log_p = ensemble.averaged(said.log_p for said in found if said.log_p is not None)
+    within = ensemble.within_bags(log_p, of_bags.calibrated, bags.problem.segments.sizes.numpy())
+    positive = within[:, 1 - ensemble.negative].exp().numpy()
+    return replace(ensemble, threshold=accurate_threshold(positive, of_instances.chances))
 
 
 def pooled_log_odds(taken: Sequence[tuple[HeldOutAnswers, float]]) -> FloatArray:

@@ -39,6 +39,7 @@ class ObjectAnswers:
         background.
     `responsibility` (n_objects, n_classes): how much of a class each object carries in its bag;
         sums to one over the bag.
+    `answered`: the column of the class answered of each object, that after the last of background.
     `predicted`: the label of each bag, several joined by `;`, empty where it has none.
     `negative`: the label that no object carries, where there is one.
     `coordinates` (n_objects, n_coordinates): where objects lie.
@@ -51,6 +52,7 @@ class ObjectAnswers:
     probability: FloatArray
     background: FloatArray
     responsibility: FloatArray
+    answered: IntArray
     predicted: list[str]
     negative: str | None = None
     coordinates: FloatArray | None = None
@@ -60,11 +62,9 @@ class ObjectAnswers:
         return len(self.bag_ids)
 
     def labels(self, bag: int) -> list[str]:
-        """Return the likeliest class of each object of a bag, or that it is background."""
-        part = self.part(bag)
+        """Return the class that is answered of each object of a bag, or that it is background."""
         names = [*self.class_names, background_name(self.class_names)]
-        likeliest = np.c_[self.probability[part], self.background[part]].argmax(axis=1)
-        return [names[each] for each in likeliest.tolist()]
+        return [names[each] for each in self.answered[self.part(bag)].tolist()]
 
     @property
     def is_placed(self) -> bool:
@@ -98,6 +98,7 @@ def answer_objects(fitted: Any, dataset: BagDataset) -> ObjectAnswers:
         probability=probability,
         background=background,
         responsibility=_responsibilities(fitted, dataset, probability),
+        answered=answered_columns(fitted, np.c_[probability, background]),
         predicted=_labels_of_bags(fitted, bags),
         negative=known_labels_of(fitted).negative,
         coordinates=dataset.coordinates,
@@ -116,6 +117,53 @@ def object_probabilities(fitted: Any, bags: Groups) -> tuple[FloatArray, FloatAr
         return found[:, :-1], found[:, -1]
     probability = np.asarray(answers_about(bags, fitted.predict_proba), dtype=np.float64)
     return probability, np.zeros(len(probability))
+
+
+def answered_columns(fitted: Any, proba: FloatArray) -> IntArray:
+    """Return which column is answered of each object: of baselines, the likeliest."""
+    answered: IntArray = getattr(fitted, "answered", lambda each: each.argmax(axis=1))(proba)
+    return answered
+
+
+def where_labels_differ(fitted: Any, bags: Groups, answered: IntArray) -> tuple[str, ...]:
+    """Say in how many bags labels of instances and of the bag differ, and why; often nowhere.
+
+    `fitted`: ours; of baselines, and where every instance must have a label of bags, nothing is
+    said. `answered`: the column answered of each instance.
+    """
+    ensemble = getattr(fitted, "ensemble_", None)
+    if ensemble is None or not ensemble.is_free:
+        return ()
+    n_bags, n_classes = len(bags), len(fitted.classes_)
+    of_bags = np.asarray(fitted.predict_bags(bags))
+    present = of_bags if of_bags.ndim == 2 else of_bags[:, None] == fitted.classes_
+    shown = np.zeros((n_bags, n_classes + 1), dtype=bool)
+    shown[bags.group_of_object, answered] = True
+    named = [column for column in range(n_classes) if column != ensemble.negative]
+    beyond, unshown = (
+        int(each[:, named].any(axis=1).sum())
+        for each in (shown[:, :-1] & ~present, present & ~shown[:, :-1])
+    )
+    label = "by a label"
+    why = "instances are given their likeliest label, bags those that are likelier than not"
+    if ensemble.is_binary:
+        label = str(fitted.classes_[named[0]])
+        why = (
+            f"an instance is called so from a probability of {ensemble.threshold:.2f} on, for such "
+            "ones are rare, a bag from 0.50 on"
+        )
+    notes = []
+    if beyond:
+        notes.append(
+            f"in {beyond} of {n_bags} bags an instance is called {label} and its bag is not: "
+            f"{why}; no instance is likelier so than its bag"
+        )
+    if unshown:
+        notes.append(
+            f"{unshown} of {n_bags} bags are called {label} and no instance of theirs is: it is "
+            "likely that one of them is so, but of none by itself"
+        )
+    return tuple(notes)
 
 
 def background_name(class_names: Sequence[str]) -> str:

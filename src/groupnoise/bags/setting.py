@@ -18,7 +18,13 @@ from groupnoise.bags.label_words import (
     known_labels_of,
     with_negative,
 )
-from groupnoise.bags.object_answers import background_name, bag_probabilities, object_probabilities
+from groupnoise.bags.object_answers import (
+    answered_columns,
+    background_name,
+    bag_probabilities,
+    object_probabilities,
+    where_labels_differ,
+)
 from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
 from groupnoise.core.class_metrics import (
     calibration_metrics,
@@ -136,11 +142,12 @@ class BagSetting(Setting[BagDataset]):
             if dataset.source_rows is not None:  # asked in their order, it tells rows of the file
                 fitted.predict_proba(dataset.bags.objects[order])
             raise
+        answered = answered_columns(fitted, np.column_stack(found))
+        notes = where_labels_differ(fitted, dataset.bags, answered)
         probability, background = (each[order] for each in found)
         labels = fitted.classes_.tolist()
         labels.append(background_name([str(label) for label in labels]))
-        everything = np.c_[probability, background]
-        best = everything.argmax(axis=1)
+        everything, best = np.c_[probability, background], answered[order]
         columns = {
             "row": rows[order].tolist(),
             "bag": bags[order].tolist(),
@@ -157,7 +164,7 @@ class BagSetting(Setting[BagDataset]):
                 dataset.coordinate_names, dataset.coordinates[order].T, strict=True
             ):
                 columns[name] = values.tolist()
-        return Answers(columns, rows[order])
+        return Answers(columns, rows[order], notes)
 
     def describe(self, dataset: BagDataset) -> Description:
         """Return sizes, classes, witnesses and oddities."""
@@ -263,7 +270,7 @@ def evaluate_bags(fitted: Any, dataset: BagDataset) -> Evaluation:
         labels, is_rated = _instance_truth(dataset, dataset.instance_labels)
         probability, background = object_probabilities(fitted, dataset.bags)
         levels["instance"] = (labels, probability, is_rated)
-        predicted = fitted.classes_[probability.argmax(axis=1)]
+        predicted = fitted.classes_[answered_columns(fitted, probability)]
         answers["instance"] = positions_of_labels(predicted, fitted.classes_, columns)
         counts["instances with known truth"] = int(labels.any(axis=1).sum())
         tells_background = bool(background.any() and is_rated.all())

@@ -1,11 +1,12 @@
 """How many instances of a positive bag are positive, and from which score on, told by bags alone.
 
 Instances of negative bags show how scores of negative instances are spread. Those of positive
-ones are a mixture: a share of them, the witness rate, is positive. With the ratio of the two
-densities taken as :math:`r(s) = e^{a s + b}`, whose mean over negative instances is one, two
-numbers are left to be found, a and the rate, and labels of held-out bags find them. Balanced
-accuracy is greatest where an instance is called positive from r = 1 on. Positive instances are
-rare, so that far more answers are right from a larger r on, at little cost where they stand apart.
+ones are a mixture: each is positive by a chance, the witness rate, and one of them at least is.
+With the ratio of the two densities taken as :math:`r(s) = e^{a s + b}`, whose mean over negative
+instances is one, two numbers are left to be found, a and the rate, and labels of held-out bags find
+them. That makes a score a probability. Balanced accuracy is greatest where an instance is called
+positive as soon as it is likelier so than most. Positive instances are rare, so that far more
+answers are right from a larger probability on, at little cost where they stand apart.
 """
 
 from __future__ import annotations
@@ -21,25 +22,38 @@ SLOPES = (0.4, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 RATES = (0.03, 0.1, 0.2, 0.35, 0.55, 0.8)
 MAX_SCORE = 8.0
 """Standard deviations beyond which scores are cut off."""
-INSTANCE_SHARE = 0.1
+INSTANCE_SHARE = 0.3
 """How much single instances count beside whole bags where the rate is found."""
 DOUBT = 0.01
 MIN_RATE = 1e-6
-MAX_COST = 0.01
+MAX_COST = 0.02
 """Balanced accuracy that may be lost, as estimated, so that more answers are right."""
-N_THRESHOLDS = 25
 
 
 class WitnessRate(NamedTuple):
     """What turns scores into log density ratios.
 
     `slope`, `constant`: the log ratio of a score is `slope * score + constant`.
-    `rate`: share of the instances of positive bags that are positive.
+    `rate`: chance of an instance of a positive bag to be positive, before it is known that one of
+        them at least is.
+    `share`: part of the instances of positive bags that are positive.
     """
 
     slope: float
     constant: float
     rate: float
+    share: float
+
+    def chances(self, scores: FloatArray, bag: IntArray, is_positive: BoolArray) -> FloatArray:
+        """Return P(positive | scores, label of the bag) of each instance: zero in negative bags."""
+        from scipy.special import expit
+
+        odds = math.log(self.rate / (1.0 - self.rate))
+        each = np.minimum(expit(self.slope * scores + self.constant + odds), 1.0 - 1e-12)
+        none = np.bincount(bag, np.log1p(-each), minlength=len(is_positive))
+        some = np.maximum(-np.expm1(none), 1e-12)
+        result: FloatArray = np.where(is_positive, 1.0 / some, 0.0)[bag] * each
+        return result
 
 
 class _Scores:
@@ -49,6 +63,7 @@ class _Scores:
         self.mean, self.spread = float(scores.mean()), max(float(scores.std()), 1e-9)
         self.values = np.clip((scores - self.mean) / self.spread, -MAX_SCORE, MAX_SCORE)
         self.bag, self.is_positive = bag, is_positive
+        self.sizes = np.bincount(bag, minlength=len(is_positive))
         self.inherited = is_positive[bag]
         self.negative = self.values[~self.inherited]
         n_positive = int(self.inherited.sum())
@@ -58,11 +73,26 @@ class _Scores:
         """Return b, under which the mean ratio over negative instances is one."""
         return -float(np.logaddexp.reduce(slope * self.negative) - math.log(len(self.negative)))
 
-    def log_mixture(self, slope: float, rate: float) -> FloatArray:
+    def log_mixture(self, slope: float, rate: float | FloatArray) -> FloatArray:
         """Return how much likelier each score is in a positive bag, on a log scale."""
         ratio = slope * self.values + self.constant(slope)
-        result: FloatArray = np.logaddexp(math.log1p(-rate), math.log(rate) + ratio)
+        result: FloatArray = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
         return result
+
+    def log_bags(self, slope: float, rate: float) -> FloatArray:
+        """Return how much likelier the scores of each bag are if it is positive, on a log scale.
+
+        Of all ways in which its instances may be positive but the one in which none is.
+        """
+        each = np.bincount(self.bag, self.log_mixture(slope, rate), minlength=len(self.sizes))
+        none = self.sizes * math.log1p(-rate)
+        result: FloatArray = each + _log_less(none - each) - _log_less(none)
+        return result
+
+    def shares(self, rate: float) -> FloatArray:
+        """Return the part of a positive bag that is positive, of one at least."""
+        result: FloatArray = rate / np.exp(_log_less(self.sizes * math.log1p(-rate)))
+        return np.clip(result, MIN_RATE, 1.0 - MIN_RATE)
 
     def instance_likelihood(self, log_mixture: FloatArray) -> FloatArray:
         """Return log P(label of its bag | score) of each instance."""
@@ -115,10 +145,11 @@ def find_witness_rate(scores: FloatArray, bag: IntArray, is_positive: BoolArray)
         return slope, float(np.clip(expit(values[1]), MIN_RATE, 1.0 - MIN_RATE))
 
     def loss(values: FloatArray) -> float:
-        mixture = held.log_mixture(*parts(values))
-        odds = prior + np.bincount(bag, mixture, minlength=n_bags)
+        slope, rate = parts(values)
+        odds = prior + held.log_bags(slope, rate)
         sure = math.log1p(-DOUBT) - np.logaddexp(0.0, sign * odds)
         bags = float(np.logaddexp(sure, math.log(DOUBT)).mean())
+        mixture = held.log_mixture(slope, held.shares(rate)[bag])
         instances = float(held.instance_likelihood(mixture).sum()) / n_bags
         penalty = 1e-3 * (float(values[0]) ** 2 + 0.1 * float(values[1]) ** 2)
         return penalty - bags - INSTANCE_SHARE * instances
@@ -127,33 +158,35 @@ def find_witness_rate(scores: FloatArray, bag: IntArray, is_positive: BoolArray)
     options = {"maxiter": 60, "xatol": 0.02, "fatol": 1e-6}
     tried = [minimize(loss, each, method="Nelder-Mead", options=options) for each in starts]
     slope, rate = parts(min(tried, key=lambda each: float(each.fun)).x)
-    constant = held.constant(slope)
-    return WitnessRate(slope / held.spread, constant - slope * held.mean / held.spread, rate)
+    constant = held.constant(slope) - slope * held.mean / held.spread
+    share = float(np.average(held.shares(rate)[is_positive], weights=held.sizes[is_positive]))
+    return WitnessRate(slope / held.spread, constant, rate, share)
 
 
-def accurate_threshold(
-    found: WitnessRate, scores: FloatArray, bag: IntArray, is_positive: BoolArray
-) -> float:
-    """Return the log ratio from which on instances are called positive.
+def accurate_threshold(probability: FloatArray, chances: FloatArray) -> float:
+    """Return the probability from which on instances are called positive.
 
-    Of thresholds between that of the greatest balanced accuracy and that of the greatest accuracy
-    the most accurate one whose balanced accuracy is at most a little less. Both are estimated: an
-    instance of a positive bag counts as positive by its probability.
+    Of all thresholds the most accurate one whose balanced accuracy is at most a little less than
+    the greatest. Both are estimated: an instance counts as positive by its chance.
 
-    Zero or more where positive instances are the fewer, else zero or less. `found`: what
-    :func:`find_witness_rate` found of the same instances. `scores`: of instances that models have
-    not seen. `is_positive`: of which bags are positive; there are both kinds.
+    `probability`: of held-out instances to be positive, by models that have seen neither them nor
+    the label of their bag. `chances`: the same with the label, :meth:`WitnessRate.chances`.
     """
-    from scipy.special import expit
+    order = np.argsort(-probability, kind="stable")
+    sorted_p, hits = probability[order], np.cumsum(chances[order])
+    n_positive = max(float(hits[-1]), MIN_RATE)
+    n_negative = max(len(chances) - n_positive, MIN_RATE)
+    left = n_negative - (np.arange(1, len(chances) + 1) - hits)
+    balanced = 0.5 * (hits / n_positive + left / n_negative)
+    # Between two instances that are equally likely there is no threshold.
+    balanced[:-1][sorted_p[1:] == sorted_p[:-1]] = 0.0
+    right = np.where(balanced >= balanced.max() - MAX_COST, hits + left, 0.0)
+    last = int(right.argmax())
+    following = sorted_p[min(last + 1, len(sorted_p) - 1)]
+    return float(0.5 * (sorted_p[last] + following))
 
-    ratio = found.slope * scores + found.constant
-    odds = math.log(found.rate / (1.0 - found.rate))
-    chance = np.where(is_positive[bag], expit(ratio + odds), 0.0)
-    n_positive = max(float(chance.sum()), MIN_RATE)
-    n_negative = len(chance) - n_positive
-    thresholds = np.linspace(0.0, math.log(n_negative / n_positive), N_THRESHOLDS)
-    called = ratio > thresholds[:, None]  # (n_thresholds, n_rows)
-    found_positive, found_negative = called @ chance, ~called @ (1.0 - chance)
-    balanced = 0.5 * (found_positive / n_positive + found_negative / n_negative)
-    right = np.where(balanced >= balanced.max() - MAX_COST, found_positive + found_negative, 0.0)
-    return float(thresholds[right.argmax()])
+
+def _log_less(log_p: FloatArray) -> FloatArray:
+    """Return log(1 - p); of p near one as of the greatest number below it."""
+    result: FloatArray = np.log(-np.expm1(np.minimum(log_p, -1e-12)))
+    return result

@@ -53,7 +53,8 @@ class PartialLabelSource:
     def calibrate(self, model: Any, rows: IntArray) -> None:
         """Calibrate a model on rows it has not seen."""
         columns = class_columns(model.classes_, self.dataset.class_names)
-        model.calibrate(self.dataset.features[rows], self._as_known(model, rows, columns))
+        candidates = self._as_known(model, rows, columns)
+        model.calibrate(self.dataset.features[rows], candidates, only_if_better=False)
 
     def judge(self, model: Any, rows: IntArray) -> Findings:
         """Return what the model says of the rows at `rows`."""

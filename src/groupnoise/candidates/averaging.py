@@ -158,13 +158,16 @@ class AveragedModel(CandidateModel):
     def _member_weights(self) -> list[float] | None:
         return self._taken().member_weights() or None
 
-    def calibrate(self, X: ArrayLike, candidates: Any) -> Self:
+    def calibrate(
+        self, X: ArrayLike, candidates: Any, *, truth: Any = None, only_if_better: bool = True
+    ) -> Self:
         """Make label probabilities honest with rows that were held out from training.
 
         One temperature for all logits is chosen so that the candidates become as likely as
         possible; true labels are not needed. `save` keeps the temperature, and `fit` forgets it.
+        `calibration_trials_` says what it is worth on rows that it was not fitted on.
         """
-        super().calibrate(X, candidates)
+        super().calibrate(X, candidates, truth=truth, only_if_better=only_if_better)
         for _, model in self._taken():
             model.calibration_temperature_ = self.calibration_temperature_
         return self

@@ -115,6 +115,12 @@ def evaluate(
         _warn_of_learned(against, other_trained_on, found, result)
     if per_user is not None:
         write_columns(per_user, {name: cells.tolist() for name, cells in result.rows.items()})
+    if part == "held-out" and getattr(fitted, "calibration_groups_", None):
+        typer.echo(
+            f"warning: {model} was calibrated after its training, by these {found.setting.units} "
+            "perhaps: then calibration error and log loss flatter it.",
+            err=True,
+        )
     told = f", {options_given['protocol']}" if protocol is not None else ""
     about_groups = _about_groups(found, result, part, trained_on, record) + told
     if page is not None:
@@ -329,8 +335,9 @@ def calibrate(
 ) -> None:
     """Make probabilities honest with groups that the model has not seen.
 
-    Of the data of its training what was held out, of other data all. Which label is likeliest
-    does not change.
+    Of the data of its training what was held out, of other data all. Where --truth names a column
+    of right labels, single instances and rows are calibrated by it. What would be no gain on groups
+    that it was not fitted on is left as it is; it is told what changes, and how many labels do.
 
     Example: groupnoise calibrate model bags.csv -o calibrated
     """
@@ -354,17 +361,34 @@ def calibrate(
         assert record is not None
         dataset = found.setting.subset(dataset, record.rows)
     positional, _ = found.setting.arguments(dataset)
-    fitted.calibrate(*positional)
+    truth = found.setting.known_labels(dataset) if "truth" in options.columns else None
+    before = _labels_answered(found, fitted, dataset)
+    fitted.calibrate(*positional, truth=truth)
     # Loaded anew, for the model that was asked has forgotten the names of its columns.
     calibrated = load_model(model)
-    calibrated.calibration_temperature_ = fitted.calibration_temperature_
-    calibrated.calibration_groups_ = fitted.calibration_groups_
+    calibrated._take_calibration(fitted)
     calibrated.save(output)
     if record is not None:
         write_training_record(output, record)
+    for trial in fitted.calibration_trials_:
+        typer.echo(str(trial))
+    changed = [
+        f"{sum(one != other for one, other in zip(then, now, strict=True))} of {len(now)} {units}"
+        for (units, then), now in zip(
+            before.items(), _labels_answered(found, fitted, dataset).values(), strict=True
+        )
+    ]
+    typer.echo(f"labels that change: {', '.join(changed)}")
     n_groups = found.setting.n_groups(dataset)
     seen = " held out of training" if is_same else ""
-    typer.echo(
-        f"temperature {fitted.calibration_temperature_:.3f} from "
-        f"{counted(n_groups, found.setting.units)}{seen}; saved to {output}"
-    )
+    typer.echo(f"calibrated by {counted(n_groups, found.setting.units)}{seen}; saved to {output}")
+
+
+def _labels_answered(found: Found, fitted: Any, dataset: Any) -> dict[str, list[str]]:
+    """Return the labels that a model answers, by what they are of."""
+    labels = {
+        f"{found.setting.object_name}s": found.setting.answer(fitted, dataset).columns["label"]
+    }
+    if hasattr(fitted, "predict_bags"):
+        labels["bags"] = [str(each) for each in fitted.predict_bags(dataset.bags).tolist()]
+    return labels

@@ -72,7 +72,8 @@ def info(
     n_groups = fitted.get("calibration_groups")
     if n_groups:
         temperature = _part(model, fitted, "calibration_temperature", float)
-        typer.echo(f"calibrated by {counted(n_groups, 'groups')}: temperature {temperature:.3f}")
+        told = "" if temperature == 1.0 else f": temperature {temperature:.3f}"
+        typer.echo(f"calibrated by {counted(n_groups, 'groups')}{told}")
     if "decisions" in manifest:
         _show_decisions(_part(model, manifest, "decisions", dict), n_updates, show_all)
     _show_parameters(model, manifest, show_all)

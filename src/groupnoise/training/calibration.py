@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from groupnoise.core.selective import (
     hidden_errors,
 )
 from groupnoise.core.words import counted
+from groupnoise.decisions.halving import standard_error
 from groupnoise.exceptions import DataError
 from groupnoise.io.model_files import pack_labels, unpack_labels
 
@@ -39,6 +40,9 @@ LOWEST, HIGHEST = 0.05, 20.0
 PRIOR_SPREAD = 0.5
 """Standard deviation of the log temperature before any held-out group is seen: a few groups that
 happen to be all right would make any model certain."""
+N_TRIED = 24
+"""Temperatures of which the best is tried on other folds."""
+N_FOLDS = 5
 FEW_GROUPS = 30
 """Fewer groups than this tell little of a temperature, which is said."""
 WRONG_SHARE = 0.01
@@ -58,24 +62,77 @@ NEAR = 0.5
 """Rows nearer than this part of the mean distance are taken to be alike."""
 
 
+class CalibrationTrial(NamedTuple):
+    """What a calibration is worth on groups that it was not fitted on.
+
+    `of`: what is calibrated: "bags", "instances" or "rows".
+    `before`, `after`: mean log loss of groups as they were, and calibrated by the other folds.
+    `is_taken`: whether it is kept: where it gains more than chance would.
+    """
+
+    of: str
+    before: float
+    after: float
+    is_taken: bool
+
+    def __str__(self) -> str:
+        figures = f"log loss {self.before:.4f}, calibrated by other folds {self.after:.4f}"
+        if self.is_taken:
+            return f"probabilities of {self.of} are calibrated: {figures}"
+        return f"probabilities of {self.of} stay as they are, for that is no gain: {figures}"
+
+
+def judge_calibration(of: str, before: FloatArray, after: FloatArray) -> CalibrationTrial:
+    """Return whether a calibration is worth keeping.
+
+    By more than a standard error: what is level would make probabilities worse as often as better.
+
+    `of`: what is calibrated. `before`, `after`: log loss of each group as it is, and calibrated by
+    groups of other folds.
+    """
+    gain = before - after
+    is_taken = bool(gain.mean() > standard_error(gain) and gain.mean() > 0.0)
+    return CalibrationTrial(of, float(before.mean()), float(after.mean()), is_taken)
+
+
+def folds_of(n_groups: int) -> list[tuple[IntArray, IntArray]]:
+    """Return the groups that calibrate and those that judge, of each fold."""
+    fold = np.arange(n_groups) % min(N_FOLDS, max(2, n_groups))
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
+
+
 class Calibration:
-    """Divides logits by `calibration_temperature_`, which is 1 until held-out groups set it."""
+    """Divides logits by `calibration_temperature_`, which is 1 until held-out groups set it.
+
+    `calibration_trials_`: what the last calibration was worth, and whether it was kept.
+    """
 
     classes_: NDArray[Any]
     n_features_in_: int
     calibration_temperature_: float = 1.0
     calibration_groups_: int = 0
+    calibration_trials_: tuple[CalibrationTrial, ...] = ()
 
-    def _set_temperature(self, temperature: float, n_groups: int, units: str) -> None:
-        """Keep a temperature and by how many groups it was found; say so if they are few."""
-        self.calibration_temperature_, self.calibration_groups_ = temperature, n_groups
+    def _calibrated_by(
+        self, n_groups: int, units: str, trials: Sequence[CalibrationTrial], temperature: float
+    ) -> None:
+        """Keep a temperature, by how many groups it was found and what it is worth."""
+        self.calibration_trials_ = tuple(trials)
+        self.calibration_temperature_ = temperature
+        if temperature != 1.0 or any(trial.is_taken for trial in trials):
+            self.calibration_groups_ = n_groups
         if n_groups < FEW_GROUPS:
             warnings.warn(
-                f"{counted(n_groups, units)} to calibrate by: too few, so the temperature, "
-                f"{temperature:.2f}, was kept near 1; give {FEW_GROUPS} or more.",
+                f"{counted(n_groups, units)} to calibrate by: too few, so probabilities were kept near "
+                f"what they were; give {FEW_GROUPS} or more.",
                 UserWarning,
                 stacklevel=3,
             )
+
+    def _take_calibration(self, other: Any) -> None:
+        """Take over the calibration of another copy of this model."""
+        self.calibration_temperature_ = other.calibration_temperature_
+        self.calibration_groups_ = other.calibration_groups_
 
     def _classifier_state(self) -> dict[str, Any]:
         """Return what a model file says of a classifier: labels, columns and temperature."""
@@ -98,12 +155,15 @@ class Calibration:
 class CandidateCalibration(Calibration):
     """Calibration of label probabilities with candidate labels."""
 
-    def calibrate(self, X: ArrayLike, candidates: Any) -> Any:
+    def calibrate(
+        self, X: ArrayLike, candidates: Any, *, truth: Any = None, only_if_better: bool = True
+    ) -> Any:
         """Make label probabilities honest with rows that were held out from training.
 
         One temperature for all logits is chosen so that the candidates become as likely as
         possible; true labels are not needed. Which label is predicted does not change, save for
         ties between members. `save` keeps the temperature, and `fit` forgets it.
+        `calibration_trials_` says what it is worth on rows that it was not fitted on.
 
         Parameters
         ----------
@@ -111,6 +171,10 @@ class CandidateCalibration(Calibration):
             Rows that `fit` has not seen.
         candidates : array-like, sparse matrix or sequence of sets
             Their candidate labels, as in `fit`.
+        truth : array-like of shape (n_rows,), optional
+            True labels; None where one is not known. From fifty on only rows that have one count.
+        only_if_better : bool, default=True
+            Whether probabilities stay as they are unless rows of other folds become likelier.
 
         Returns
         -------
@@ -122,14 +186,51 @@ class CandidateCalibration(Calibration):
         indicator, _ = read_candidate_sets(candidates, estimator.classes_)
         members = [pair.log_softmax(-1) for pair in estimator._log_pair(X, 1.0)]
         check_equal_rows(members[0], indicator)
-        likelihood = candidate_likelihood(indicator)
-        temperature = fit_temperature(members, likelihood, self._member_weights())
-        self._set_temperature(temperature, len(indicator), "rows")
+        if truth is not None:
+            columns = columns_of(truth, estimator.classes_, len(indicator))
+            told = columns >= 0
+            indicator = np.where(
+                told[:, None], columns[:, None] == np.arange(indicator.shape[1]), indicator
+            )
+            if told.sum() >= MIN_KNOWN:
+                indicator, members = indicator[told], [each[told] for each in members]
+        likelihood, weights = candidate_likelihood(indicator), self._member_weights()
+        found = self.calibration_temperature_
+        trial = try_temperature("rows", members, likelihood, weights, now=found)
+        if trial.is_taken or not only_if_better:
+            found = fit_temperature(members, likelihood, weights)
+        self._calibrated_by(len(indicator), "rows", [trial], found)
         return self
 
     def _member_weights(self) -> list[float] | None:
         """Return how much each member counts in the average; None is alike."""
         return None
+
+
+def try_temperature(
+    of: str,
+    members: list[Tensor],
+    likelihood: Likelihood,
+    weights: list[float] | None = None,
+    *,
+    now: float = 1.0,
+) -> CalibrationTrial:
+    """Return what a temperature is worth on groups that it was not fitted on.
+
+    `of`: what is calibrated. `members`, `likelihood`, `weights`: as in :func:`fit_temperature`.
+    `now`: the temperature that it is compared with.
+    """
+    members = [member.double() for member in members]
+    present = math.log(now)
+    grid = np.append(np.linspace(math.log(LOWEST), math.log(HIGHEST), N_TRIED), present)
+    cooled = ([(each / math.exp(value)).log_softmax(-1) for each in members] for value in grid)
+    losses = np.stack([-likelihood(mean_probability(each, weights)).numpy() for each in cooled])
+    prior = 0.5 * (grid / PRIOR_SPREAD) ** 2
+    after = np.zeros(losses.shape[1])
+    for others, own in folds_of(len(after)):
+        best = int(np.nanargmin(losses[:, others].sum(axis=1) + prior))
+        after[own] = losses[best, own]
+    return judge_calibration(of, losses[-1], after)
 
 
 def fit_temperature(

@@ -1,16 +1,20 @@
 """The witness rate and the threshold of instances, from labels of bags alone."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
 from groupnoise.bags.witness_rate import (
     MAX_COST,
-    N_THRESHOLDS,
+    WitnessRate,
     accurate_threshold,
     find_witness_rate,
     witness_evidence,
 )
+from groupnoise.core.class_metrics import calibration_metrics
 
 
 def scored_bags(rate, distance, *, n_bags=200, size=10, seed=0):
@@ -28,7 +32,7 @@ def scored_bags(rate, distance, *, n_bags=200, size=10, seed=0):
 def test_rate_and_threshold_are_found_without_labels_of_instances(rate):
     scores, bag, is_positive, truth = scored_bags(rate, 2.0)
     found = find_witness_rate(scores, bag, is_positive)
-    assert found.rate == pytest.approx(rate, abs=0.12)
+    assert found.share == pytest.approx(rate, abs=0.12)
     # Of two normal laws with one spread the best threshold lies half way.
     assert -found.constant / found.slope == pytest.approx(1.0, abs=0.4)
     called = found.slope * scores + found.constant > 0
@@ -51,30 +55,61 @@ def test_better_scores_are_more_evidence_and_noise_is_none():
     assert total[0] < 5.0 < total[1] < total[2]
 
 
+def test_chances_are_those_of_all_ways_in_which_one_instance_at_least_is_positive():
+    scores = np.array([0.5, -1.0, 2.0, 0.1, 0.3])
+    bag, is_positive = np.array([0, 0, 0, 1, 1]), np.array([True, False])
+    found = WitnessRate(slope=1.5, constant=-1.0, rate=0.2, share=0.3)
+    weights = {}
+    for ways in itertools.product([False, True], repeat=3):
+        if any(ways):
+            parts = [
+                0.2 * math.exp(1.5 * score - 1.0) if way else 0.8
+                for way, score in zip(ways, scores, strict=False)
+            ]
+            weights[ways] = math.prod(parts)
+    expected = [
+        sum(weight for ways, weight in weights.items() if ways[each]) / sum(weights.values())
+        for each in range(3)
+    ]
+    chances = found.chances(scores, bag, is_positive)
+    assert chances.tolist() == pytest.approx([*expected, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(("rate", "distance"), [(0.1, 3.0), (0.3, 2.0)])
+def test_probabilities_found_by_bags_alone_mean_what_they_say(rate, distance):
+    scores, bag, is_positive, truth = scored_bags(rate, distance, n_bags=400)
+    found = find_witness_rate(scores, bag, is_positive)
+    assert found.share == pytest.approx(rate, abs=0.08)
+    chances = found.chances(scores, bag, is_positive)
+    figures, of_rates = calibration_metrics(
+        np.stack([~truth, truth], axis=1), np.stack([1 - chances, chances], axis=1)
+    )
+    assert figures["calibration error"] < 0.05
+    assert figures["log loss"] < 0.6 * of_rates["log loss"]
+
+
 @pytest.mark.parametrize(("rate", "distance"), [(0.1, 3.0), (0.3, 1.0), (0.9, 2.0)])
 def test_a_threshold_trades_a_little_balanced_accuracy_for_right_answers(rate, distance):
     scores, bag, is_positive, truth = scored_bags(rate, distance, n_bags=60)
+    scores = np.round(scores, 1)  # some are equally likely
     found = find_witness_rate(scores, bag, is_positive)
-    odds = found.rate / (1.0 - found.rate)
-    ratios = [found.slope * score + found.constant for score in scores]
-    chances = [
-        odds * np.exp(ratio) / (1.0 + odds * np.exp(ratio)) if is_positive[each] else 0.0
-        for ratio, each in zip(ratios, bag, strict=True)
-    ]
+    probability = 1.0 / (1.0 + np.exp(-found.slope * scores - found.constant))
+    chances = found.chances(scores, bag, is_positive)
     n_positive = sum(chances)
     n_negative = len(chances) - n_positive
     tried = []
-    for threshold in np.linspace(0.0, np.log(n_negative / n_positive), N_THRESHOLDS):
-        hits = sum(p for p, ratio in zip(chances, ratios, strict=True) if ratio > threshold)
-        left = sum(1 - p for p, ratio in zip(chances, ratios, strict=True) if ratio <= threshold)
-        tried.append((0.5 * (hits / n_positive + left / n_negative), hits + left, threshold))
+    for least in sorted(set(probability)):
+        pairs = list(zip(probability, chances, strict=True))
+        hits = sum(chance for p, chance in pairs if p >= least)
+        left = sum(1 - chance for p, chance in pairs if p < least)
+        tried.append((0.5 * (hits / n_positive + left / n_negative), hits + left, least))
     most = max(balanced for balanced, _, _ in tried)
-    expected = max(right for balanced, right, _ in tried if balanced >= most - MAX_COST)
-    threshold = accurate_threshold(found, scores, bag, is_positive)
-    (reached,) = (each[:2] for each in tried if each[2] == pytest.approx(threshold, abs=1e-9))
-    assert reached[0] >= most - MAX_COST - 1e-9
-    assert reached[1] == pytest.approx(expected)
-    at_first, then = (np.array(ratios) > each for each in (0.0, threshold))
+    right = max(right for balanced, right, _ in tried if balanced >= most - MAX_COST)
+    (least,) = (each[2] for each in tried if each[1] == right and each[0] >= most - MAX_COST)
+    threshold = accurate_threshold(probability, chances)
+    np.testing.assert_array_equal(probability > threshold, probability >= least)
+    fair = next(each[2] for each in tried if each[0] == most)
+    at_first, then = (probability >= each for each in (fair, least))
     assert np.mean(then == truth) >= np.mean(at_first == truth)
     lost = balanced_accuracy_score(truth, at_first) - balanced_accuracy_score(truth, then)
-    assert lost < 0.03
+    assert lost < 0.04

@@ -1,6 +1,7 @@
 """One temperature from held-out groups: right where it is known, and kept with the model."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from groupnoise import (
     load_model,
 )
 from groupnoise.bags import load_digit_bags
-from groupnoise.bags.calibration import bag_likelihood
+from groupnoise.bags.calibration import bag_likelihood, fit_scale
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.core import expected_calibration_error
 from groupnoise.exceptions import DataError
@@ -20,6 +21,8 @@ from groupnoise.training.calibration import (
     WRONG_SHARE,
     candidate_likelihood,
     fit_temperature,
+    judge_calibration,
+    try_temperature,
 )
 
 
@@ -121,6 +124,120 @@ def test_a_bag_of_background_alone_does_not_decide_the_temperature():
     assert 1.5 < with_background < 6.0
 
 
+@pytest.mark.parametrize(("sharpened", "is_worth_it"), [(1.0, False), (3.0, True)])
+def test_a_temperature_is_tried_on_rows_of_other_folds(sharpened, is_worth_it):
+    log_proba, labels = honest_rows(300, 4, seed=0)
+    likelihood = candidate_likelihood(np.eye(4, dtype=bool)[labels])
+    trial = try_temperature("rows", [log_proba * sharpened], likelihood)
+    assert trial.is_taken == is_worth_it
+    assert (trial.after < trial.before - 0.1) == is_worth_it
+    assert ("stay as they are" in str(trial)) != is_worth_it
+    known = likelihood((log_proba * sharpened).log_softmax(-1))
+    assert trial.before == pytest.approx(-float(known.mean()))
+
+
+def test_honest_log_odds_are_left_alone_or_hardly_moved():
+    """In expectation nothing is lost: of 60 honest bags each, few are moved, and these by little"""
+    generator = np.random.default_rng(0)
+    taken, cost = 0, []
+    grid = np.linspace(-6, 6, 201)
+    weight = np.exp(-(grid**2) / 8)
+    truth = 1 / (1 + np.exp(-grid))
+    for _ in range(60):
+        log_odds = 2.0 * generator.normal(size=60)
+        labels = generator.random(60) < 1 / (1 + np.exp(-log_odds))
+
+        def loss(scale, shift, rows, log_odds=log_odds, labels=labels):
+            signs = np.where(labels[rows], -1.0, 1.0)
+            return np.logaddexp(0.0, signs * (scale * log_odds[rows] + shift))
+
+        found = fit_scale(loss, 60, has_shift=True)
+        if not judge_calibration("bags", *found.losses).is_taken:
+            continue
+        taken += 1
+        moved = found.scale * grid + found.shift
+        lost = truth * (np.logaddexp(0, -moved) - np.logaddexp(0, -grid))
+        lost += (1 - truth) * (np.logaddexp(0, moved) - np.logaddexp(0, grid))
+        cost.append((weight * lost).sum() / weight.sum())
+    assert taken < 15
+    assert sum(cost) / 60 < 0.002  # nats; 60 labels alone say .5 or so each
+
+
+def rare_bags(n_bags, seed):
+    """One witness among a dozen in every other bag."""
+    generator = np.random.default_rng(seed)
+    bags = generator.normal(size=(n_bags, 12, 4))
+    bags[1::2, 0, 0] += 2.5
+    truth = np.zeros((n_bags, 12), dtype=int)
+    truth[1::2, 0] = 1
+    return bags, np.arange(n_bags) % 2, truth.ravel()
+
+
+def log_loss(labels, proba):
+    return -np.log(proba[np.arange(len(labels)), labels]).mean()
+
+
+def test_bags_that_sound_too_sure_are_calibrated_and_their_instances_follow(tmp_path):
+    one = [(1.0, {"likelihood": "noisy_or", "weight_decay": 0.01})]
+    model = MaxMatchingMILClassifier(ensemble=one, random_state=0)
+    model.fit(*rare_bags(120, 0)[:2])
+    honest = model.ensemble_
+    sure = replace(honest, bag_scale=4 * honest.bag_scale, bag_shift=4 * honest.bag_shift + 2)
+    model._set_ensemble(sure)
+    held_out, y, _ = rare_bags(200, 1)
+    new, new_y, truth = rare_bags(400, 2)
+    before = [log_loss(new_y, model.bag_proba(new)), log_loss(truth, model.predict_proba(new))]
+    model.calibrate(held_out, y)
+    (trial,) = model.calibration_trials_
+    assert trial.of == "bags"
+    assert trial.is_taken
+    proba, of_bags = model.predict_proba(new), model.bag_proba(new)
+    assert log_loss(new_y, of_bags) < before[0] - 0.1
+    assert log_loss(truth, proba) <= before[1] + 0.005
+    assert (proba[:, 1].reshape(-1, 12).max(axis=1) <= of_bags[:, 1] + 1e-6).all()
+    # What sets of bags are drawn by is on the new scale: they hold the label as often as before.
+    inside = model.predict_bag_set(new)[np.arange(400), new_y]
+    assert inside.mean() == pytest.approx(0.9, abs=0.06)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_allclose(loaded.bag_proba(new), of_bags, atol=1e-6)
+    np.testing.assert_allclose(loaded.predict_proba(new), proba, atol=1e-6)
+    assert loaded.calibration_groups_ == 200
+    taken = load_model(tmp_path / "model")
+    taken._set_ensemble(sure)
+    taken._take_calibration(model)
+    np.testing.assert_allclose(taken.bag_proba(new), of_bags, atol=1e-6)
+
+
+def test_known_instances_calibrate_those_of_rare_positives_and_keep_most_labels():
+    one = [(1.0, {"likelihood": "noisy_or", "weight_decay": 0.01})]
+    model = MaxMatchingMILClassifier(ensemble=one, random_state=0)
+    model.fit(*rare_bags(120, 0)[:2])
+    honest = model.ensemble_
+    model._set_ensemble(replace(honest, shift=honest.shift - 2.0))  # far too many seem positive
+    held_out, y, known = rare_bags(100, 1)
+    new, _, truth = rare_bags(400, 2)
+    before = model.predict_proba(new)
+    alone = model.predict(new.reshape(-1, 4))
+    model.calibrate(held_out, y, truth=known)
+    assert [trial.of for trial in model.calibration_trials_] == ["bags", "instances"]
+    assert model.calibration_trials_[1].is_taken
+    assert log_loss(truth, model.predict_proba(new)) < log_loss(truth, before) - 0.03
+    # By themselves all keep their labels: the point that decides moved along.
+    np.testing.assert_array_equal(model.predict(new.reshape(-1, 4)), alone)
+
+
+def test_true_labels_of_rows_calibrate_where_candidates_would_not(fitted_rows, rows):
+    held_out = rows[1]
+    everything = np.ones_like(held_out.candidates)  # says nothing
+    fitted_rows.calibrate(held_out.features, everything)
+    assert fitted_rows.calibration_temperature_ == 1.0
+    truth = fitted_rows.classes_[held_out.truth]
+    fitted_rows.calibrate(held_out.features, everything, truth=truth)
+    assert fitted_rows.calibration_trials_[0].is_taken
+    assert fitted_rows.calibration_temperature_ != 1.0
+
+
 @pytest.fixture(scope="module")
 def rows():
     return [load_digit_candidates(part=part, random_state=0) for part in ("train", "validation")]
@@ -167,7 +284,7 @@ def test_bags_calibrate_instances_and_selection_follows(tmp_path):
     model.fit(train, labels[:90])
     chosen = model.select(held_out, labels[90:]).chosen
     before = model.predict_proba(held_out.objects)
-    model.calibrate(held_out, labels[90:])
+    model.calibrate(held_out, labels[90:], only_if_better=False)
     after = model.predict_proba(held_out.objects)
     assert (after.argmax(axis=1) == before.argmax(axis=1)).all()
     assert not np.allclose(after, before, atol=1e-3)
