@@ -386,9 +386,8 @@ def calibrate(
 
 def _labels_answered(found: Found, fitted: Any, dataset: Any) -> dict[str, list[str]]:
     """Return the labels that a model answers, by what they are of."""
-    labels = {
-        f"{found.setting.object_name}s": found.setting.answer(fitted, dataset).columns["label"]
-    }
-    if hasattr(fitted, "predict_bags"):
-        labels["bags"] = [str(each) for each in fitted.predict_bags(dataset.bags).tolist()]
-    return labels
+    labels = found.setting.answer(fitted, dataset).columns["label"]
+    if not hasattr(fitted, "predict_bags"):
+        return {found.setting.units: labels}
+    of_bags = [str(each) for each in fitted.predict_bags(dataset.bags).tolist()]
+    return {found.setting.units: of_bags, "instances": labels}
