@@ -123,8 +123,8 @@ class Calibration:
             self.calibration_groups_ = n_groups
         if n_groups < FEW_GROUPS:
             warnings.warn(
-                f"{counted(n_groups, units)} to calibrate by: too few, so probabilities were kept near "
-                f"what they were; give {FEW_GROUPS} or more.",
+                f"{counted(n_groups, units)} to calibrate by: too few, so probabilities were kept "
+                f"near what they were; give {FEW_GROUPS} or more.",
                 UserWarning,
                 stacklevel=3,
             )
