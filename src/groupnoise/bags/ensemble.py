@@ -12,6 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from groupnoise.bags.bag_odds import (
+    at_most_of_bag,
+    label_log_likelihood,
+    log_bag_proba,
+    log_none,
+    with_doubt,
+)
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import BagProblem
 from groupnoise.bags.witness_rate import find_witness_rate
@@ -24,11 +31,7 @@ from groupnoise.core.quantifier import (
 )
 
 MAX_SHIFT = 30.0
-DOUBT = 1e-3
-"""Share of labels taken to be wrong, so that no bag can cost without bound."""
 MIN_PROBABILITY = 1e-30
-KNEE = 0.9
-"""Part of the probability of a bag from which on those of its instances are bent below it."""
 MAX_BAG_SHARE = 0.5
 """How much the log odds of an absent label may count against it in each instance of the bag: not
 wholly, as the instance has been counted in them already."""
@@ -176,7 +179,7 @@ class BagEnsemble:
         if self.negative is None:
             return log_present
         if self.exclusive:
-            none = _log_none(log_odds)
+            none = log_none(log_odds)
         else:
             none = log_absent.sum(axis=1)
         result: FloatArray = np.insert(log_present, self.negative, none, axis=1)
@@ -214,9 +217,9 @@ class BagEnsemble:
             named, none = log_p, np.log(np.maximum(left, MIN_PROBABILITY))
         else:
             named, none = np.delete(log_p, self.negative, axis=1), log_p[:, [self.negative]]
-        if self.exclusive:
-            return named - none
-        result: FloatArray = named - np.log(np.maximum(-np.expm1(named), MIN_PROBABILITY))
+        if not self.exclusive:
+            none = np.log(np.maximum(-np.expm1(named), MIN_PROBABILITY))
+        result: FloatArray = named - none
         return result
 
     def as_record(self) -> dict[str, Any]:
@@ -303,61 +306,6 @@ def centred_log_probabilities(log_p: Tensor) -> Tensor:
     return wide - wide.mean(-1, keepdim=True)
 
 
-def log_bag_proba(
-    log_odds: FloatArray, exclusive: bool, has_negative: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Return log P(label present) and log P(label absent) of each bag, (n_bags, n_named).
-
-    `log_odds` (n_bags, n_named): calibrated. `exclusive`: whether a bag has at most one label: then
-    the labels, and the negative one where there is one, share one probability. `has_negative`:
-    whether a bag may have none of the labels.
-    """
-    if not exclusive or (has_negative and log_odds.shape[1] == 1):
-        return -np.logaddexp(0.0, -log_odds), -np.logaddexp(0.0, log_odds)
-    padded = np.hstack([log_odds, np.zeros((len(log_odds), 1))]) if has_negative else log_odds
-    present = log_odds - np.logaddexp.reduce(padded, axis=1, keepdims=True)
-    return present, np.log1p(-np.exp(np.minimum(present, -1e-12)))
-
-
-def at_most_of_bag(proba: FloatArray, of_bags: FloatArray, sizes: IntArray) -> FloatArray:
-    """Return probabilities of instances, none larger than that of its bag.
-
-    A bag has the label of each of its instances, so that it cannot be less likely. Where the best
-    instance exceeds its bag, what lies above nine tenths of the bag's probability is brought below
-    it in proportion; the order of instances stays.
-
-    `proba` (n_rows, n_named): of instances. `of_bags` (n_bags, n_named). `sizes`: of the bags.
-    """
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    most = np.maximum.reduceat(proba, starts, axis=0)
-    knee = KNEE * of_bags
-    slope = np.where(most > of_bags, (of_bags - knee) / np.maximum(most - knee, 1e-300), 1.0)
-    knee, slope = (each.repeat(sizes, axis=0) for each in (knee, slope))
-    result: FloatArray = np.where(proba > knee, knee + slope * (proba - knee), proba)
-    return result
-
-
-def label_log_likelihood(
-    log_odds: FloatArray, labels: BoolArray, exclusive: bool, has_negative: bool
-) -> FloatArray:
-    """Return the log likelihood of the labels of each bag, bounded by a little doubt.
-
-    `log_odds` (n_bags, n_named): calibrated. `labels`: what the bags are labelled with.
-    `exclusive`, `has_negative`: as in :func:`log_bag_proba`.
-    """
-    log_present, log_absent = log_bag_proba(log_odds, exclusive, has_negative)
-    if not exclusive or labels.shape[1] == 1:
-        return _doubted(np.where(labels, log_present, log_absent).sum(axis=1))
-    chosen = np.where(labels, log_present, 0.0).sum(axis=1)
-    return _doubted(np.where(labels.any(axis=1), chosen, _log_none(log_odds)))
-
-
-def _log_none(log_odds: FloatArray) -> FloatArray:
-    """Return log P(none of the labels) where a bag has at most one."""
-    result: FloatArray = -np.logaddexp(0.0, np.logaddexp.reduce(log_odds, axis=1))
-    return result
-
-
 def calibrate_bags(
     log_odds: FloatArray, labels: BoolArray, exclusive: bool, has_negative: bool
 ) -> tuple[float, float]:
@@ -372,23 +320,6 @@ def calibrate_bags(
         return -float(label_log_likelihood(values, labels, exclusive, has_negative).mean())
 
     return _scale_and_shift(loss, has_shift=has_negative or not exclusive, spread=log_odds.std())
-
-
-def share_explained(
-    scores: FloatArray, labels: BoolArray, exclusive: bool, has_negative: bool
-) -> float:
-    """Return how much of what frequencies leave open of held-out labels is told, from 0 to 1.
-
-    Of the log likelihood, as in McFadden's R squared. `scores`: log likelihood of each bag.
-    `labels`, `exclusive`, `has_negative`: as in :func:`label_log_likelihood`.
-    """
-    rate = np.clip(labels.mean(axis=0), 1e-6, 1.0 - 1e-6)
-    none = np.clip(1.0 - labels.any(axis=1).mean(), 1e-6, 1.0)
-    together = exclusive and labels.shape[1] > 1
-    frequent = np.log(rate / (none if together else 1.0 - rate))
-    constant = np.tile(frequent, (len(labels), 1))
-    least = label_log_likelihood(constant, labels, exclusive, has_negative).mean()
-    return float(np.clip(1.0 - scores.mean() / min(float(least), -1e-9), 0.0, 1.0))
 
 
 class InstanceScale(NamedTuple):
@@ -428,16 +359,9 @@ def calibrate_instances(averaged: Tensor, problem: BagProblem, free: bool) -> In
             values = torch.cat([values[:, :-1], values[:, -1:] + shift], dim=1)
         log_p = values.log_softmax(-1)[:, : problem.n_named]
         found = presence("noisy_or", log_p, log_complement(log_p), problem.segments)
-        return -float(_doubted(log_label_likelihood(found, labels).numpy()).mean())
+        return -float(with_doubt(log_label_likelihood(found, labels).numpy()).mean())
 
     return InstanceScale(*_scale_and_shift(loss, has_shift=free, spread=float(averaged.std())))
-
-
-def _doubted(log_likelihood: FloatArray) -> FloatArray:
-    result: FloatArray = np.logaddexp(
-        math.log1p(-DOUBT) + log_likelihood, math.log(DOUBT) + 0.0 * log_likelihood
-    )
-    return result
 
 
 def _scale_and_shift(

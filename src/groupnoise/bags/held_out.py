@@ -10,14 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from groupnoise.bags.bag_odds import label_log_likelihood, share_explained
 from groupnoise.bags.ensemble import (
     MAX_BAG_SHARE,
     BagEnsemble,
     calibrate_bags,
     calibrate_instances,
     centred_log_probabilities,
-    label_log_likelihood,
-    share_explained,
 )
 from groupnoise.bags.fitted_members import FittedMember, FittedStatistics
 from groupnoise.bags.members import MAX_LOG_ODDS, BagProblem, MemberSettings

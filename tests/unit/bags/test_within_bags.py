@@ -7,7 +7,8 @@ import pytest
 from tests import reference
 
 from groupnoise import Groups, MaxMatchingMILClassifier
-from groupnoise.bags.ensemble import MAX_BAG_SHARE, at_most_of_bag
+from groupnoise.bags.bag_odds import at_most_of_bag
+from groupnoise.bags.ensemble import MAX_BAG_SHARE
 from groupnoise.bags.object_answers import answer_objects, best_objects
 from groupnoise.cli import main
 from groupnoise.core.class_metrics import calibration_metrics, label_set_metrics

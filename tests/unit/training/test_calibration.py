@@ -13,11 +13,12 @@ from groupnoise import (
     load_model,
 )
 from groupnoise.bags import load_digit_bags
-from groupnoise.bags.calibration import bag_likelihood, fit_scale
+from groupnoise.bags.calibration import bag_likelihood
+from groupnoise.bags.scaled_odds import fit_scale
 from groupnoise.candidates import load_digit_candidates
 from groupnoise.core import expected_calibration_error
 from groupnoise.exceptions import DataError
-from groupnoise.training.calibration import (
+from groupnoise.training.temperature import (
     WRONG_SHARE,
     candidate_likelihood,
     fit_temperature,

@@ -1,0 +1,141 @@
+"""One temperature for all logits by held-out groups, and what a calibration is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from groupnoise.core.arrays import BoolArray, FloatArray, IntArray
+from groupnoise.core.objective import mean_probability
+from groupnoise.decisions.halving import standard_error
+
+LOWEST, HIGHEST = 0.05, 20.0
+"""Temperatures looked at."""
+PRIOR_SPREAD = 0.5
+"""Standard deviation of the log temperature before any held-out group is seen: a few groups that
+happen to be all right would make any model certain."""
+WRONG_SHARE = 0.01
+"""Fraction of held-out rows, and of bags with one label, taken to be wrong themselves, so that none
+can cost without bound."""
+N_TRIED = 24
+"""Temperatures of which the best is tried on other folds."""
+N_FOLDS = 5
+Likelihood = Callable[[Tensor], Tensor]
+"""Maps log probabilities (n_objects, n_targets) to the log likelihood of each group."""
+
+
+class CalibrationTrial(NamedTuple):
+    """What a calibration is worth on groups that it was not fitted on.
+
+    `of`: what is calibrated: "bags", "instances" or "rows".
+    `before`, `after`: mean log loss of groups as they were, and calibrated by the other folds.
+    `is_taken`: whether it is kept: where it gains more than chance would.
+    """
+
+    of: str
+    before: float
+    after: float
+    is_taken: bool
+
+    def __str__(self) -> str:
+        figures = f"log loss {self.before:.4f}, calibrated by other folds {self.after:.4f}"
+        if self.is_taken:
+            return f"probabilities of {self.of} are calibrated: {figures}"
+        return f"probabilities of {self.of} stay as they are, for that is no gain: {figures}"
+
+
+def judge_calibration(of: str, before: FloatArray, after: FloatArray) -> CalibrationTrial:
+    """Return whether a calibration is worth keeping.
+
+    By more than a standard error: what is level would make probabilities worse as often as better.
+
+    `of`: what is calibrated. `before`, `after`: log loss of each group as it is, and calibrated by
+    groups of other folds.
+    """
+    gain = before - after
+    is_taken = bool(gain.mean() > standard_error(gain) and gain.mean() > 0.0)
+    return CalibrationTrial(of, float(before.mean()), float(after.mean()), is_taken)
+
+
+def folds_of(n_groups: int) -> list[tuple[IntArray, IntArray]]:
+    """Return the groups that calibrate and those that judge, of each fold."""
+    fold = np.arange(n_groups) % min(N_FOLDS, max(2, n_groups))
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)]
+
+
+def try_temperature(
+    of: str,
+    members: list[Tensor],
+    likelihood: Likelihood,
+    weights: list[float] | None = None,
+    *,
+    now: float = 1.0,
+) -> CalibrationTrial:
+    """Return what a temperature is worth on groups that it was not fitted on.
+
+    `of`: what is calibrated. `members`, `likelihood`, `weights`: as in :func:`fit_temperature`.
+    `now`: the temperature that it is compared with.
+    """
+    members = [member.double() for member in members]
+    present = math.log(now)
+    grid = np.append(np.linspace(math.log(LOWEST), math.log(HIGHEST), N_TRIED), present)
+    cooled = ([(each / math.exp(value)).log_softmax(-1) for each in members] for value in grid)
+    losses = np.stack([-likelihood(mean_probability(each, weights)).numpy() for each in cooled])
+    prior = 0.5 * (grid / PRIOR_SPREAD) ** 2
+    after = np.zeros(losses.shape[1])
+    for others, own in folds_of(len(after)):
+        best = int(np.nanargmin(losses[:, others].sum(axis=1) + prior))
+        after[own] = losses[best, own]
+    return judge_calibration(of, losses[-1], after)
+
+
+def fit_temperature(
+    members: list[Tensor], likelihood: Likelihood, weights: list[float] | None = None
+) -> float:
+    """Return the temperature under which held-out groups are most likely; near 1 if they are few.
+
+    `members` (n_objects, n_targets): log probabilities of each member of an ensemble at temperature
+    one. `likelihood`: the log likelihood of each group from the log probabilities of the ensemble.
+    `weights`: how much each member counts, summing to one; alike by default.
+    """
+    from scipy.optimize import minimize_scalar
+
+    members = [member.double() for member in members]
+
+    def loss(log_temperature: float) -> float:
+        cooled = [(each / math.exp(log_temperature)).log_softmax(-1) for each in members]
+        groups = likelihood(mean_probability(cooled, weights))
+        prior = 0.5 * (log_temperature / PRIOR_SPREAD) ** 2
+        return prior / len(groups) - float(groups.mean())
+
+    bounds = (math.log(LOWEST), math.log(HIGHEST))
+    # A coarse look first: the likelihood of groups may have more than one peak.
+    grid = np.linspace(*bounds, 25)
+    best = int(np.nanargmin([loss(value) for value in grid]))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    found = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-3})
+    return float(math.exp(found.x))
+
+
+def candidate_likelihood(candidates: BoolArray) -> Likelihood:
+    """Return the likelihood of candidate sets: the right label is one of the candidates.
+
+    `candidates`: of shape (n_rows, n_classes).
+    """
+    allowed = torch.from_numpy(candidates)
+    chance = allowed.double().mean(-1)  # of an even guess
+
+    def likelihood(log_proba: Tensor) -> Tensor:
+        return with_guesses((log_proba.exp() * allowed).sum(-1), chance)
+
+    return likelihood
+
+
+def with_guesses(proba: Tensor, chance: Tensor | float) -> Tensor:
+    """Return log probabilities if a small fraction of all answers were guesses, right by chance."""
+    return torch.log((1.0 - WRONG_SHARE) * proba + WRONG_SHARE * chance)
