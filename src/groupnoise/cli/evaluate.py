@@ -381,7 +381,9 @@ def calibrate(
     typer.echo(f"labels that change: {', '.join(changed)}")
     n_groups = found.setting.n_groups(dataset)
     seen = " held out of training" if is_same else ""
-    typer.echo(f"calibrated by {counted(n_groups, found.setting.units)}{seen}; saved to {output}")
+    is_taken = any(trial.is_taken for trial in fitted.calibration_trials_)
+    judged = "calibrated" if is_taken else "left as it was"
+    typer.echo(f"{judged} by {counted(n_groups, found.setting.units)}{seen}; saved to {output}")
 
 
 def _labels_answered(found: Found, fitted: Any, dataset: Any) -> dict[str, list[str]]:

@@ -46,7 +46,9 @@ class CalibrationTrial(NamedTuple):
         figures = f"log loss {self.before:.4f}, calibrated by other folds {self.after:.4f}"
         if self.is_taken:
             return f"probabilities of {self.of} are calibrated: {figures}"
-        return f"probabilities of {self.of} stay as they are, for that is no gain: {figures}"
+        return (
+            f"probabilities of {self.of} stay as they are, no gain being beyond chance: {figures}"
+        )
 
 
 def judge_calibration(of: str, before: FloatArray, after: FloatArray) -> CalibrationTrial:
