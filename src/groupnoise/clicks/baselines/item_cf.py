@@ -77,7 +77,7 @@ class ItemCFRecommender(CountingRecommender):
     --------
     >>> log = [["tea", "jam"], ["tea", "jam"], ["tea", "rye"], ["oat", "rye"]]
     >>> ids, cosine = ItemCFRecommender().fit(log).similar_items(["jam"], top=1)
-    >>> ids.tolist(), cosine.round(3).tolist()
+    >>> ids.tolist(), cosine.astype(float).round(3).tolist()
     ([['tea']], [[0.816]])
     """
 
